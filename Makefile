@@ -1,0 +1,70 @@
+# Letterhead. `make run` serves, `make test` proves. Both need Go and make, nothing else.
+
+export CGO_ENABLED ?= 0
+
+BIN     := bin/letterhead
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+# Tests link large binaries; two at a time keep a 2-core machine responsive.
+TEST_FLAGS ?= -timeout 10m
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCH_REPLAY_EVENTS ?= 1000000
+
+.PHONY: run build test race vet lint fuzz bench lab starter clean help
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+run: build ## Build and serve on 127.0.0.1:8080 with everything in ./data
+	@$(BIN) serve
+
+build: ## Build bin/letterhead
+	@if [ ! -x $(BIN) ]; then echo "building $(BIN); the first build compiles all dependencies and takes two to three minutes on 2 cores"; fi
+	@mkdir -p bin
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/letterhead
+
+test: build ## Run every test that needs nothing but this repository
+	go test $(TEST_FLAGS) ./...
+
+race: ## Run every test under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout 20m ./...
+
+vet: ## go vet
+	go vet ./...
+
+lint: vet ## go vet, gofmt and staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	go run $(STATICCHECK) ./...
+
+FUZZ_TIME ?= 10s
+fuzz: ## Run every fuzz target for FUZZ_TIME each
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | awk '{print $$2}' | while read -r target; do \
+	    echo "== $$dir $$target"; go test $$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) || exit 1; \
+	  done || exit 1; \
+	done
+
+starter: ## Build the starter index anew from the unpacked npm packages (see starter/generate)
+	go run ./starter/generate -h
+
+clean: ## Remove what was built; ./data stays
+	rm -rf bin reports
+
+LAB_SOURCE ?= ../shared/lab
+LAB_FLAGS ?=
+lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_SOURCE) and namespaces)
+	@if [ ! -d $(LAB_SOURCE) ]; then echo "$(LAB_SOURCE) is not there: nothing was run"; exit 1; fi
+	@mkdir -p bin
+	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
+	go test -tags lab -c -o bin/lab.test ./e2e/lab
+	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LAB_SITES="$(abspath $(LAB_SOURCE)/../data)" bin/lab run -- bin/lab.test -test.timeout 5m $(if $(LAB_FLAGS),-test.v); \
+	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
+
+bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl
+	go test ./readapi -run '^$$' -bench . -benchtime 3s
+	go test ./commands -run '^$$' -bench . -benchtime 2s
+	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
+	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
+	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
+	go test ./internal/imaging ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/projections/brands"
+)
+
+func brandCommand(e *environment) *cobra.Command {
+	return group("brand", "Look at brands, and decide about them",
+		brandGet(e), brandList(e), brandOverride(e), brandRemoveOverride(e),
+		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", func(ctx context.Context, s *service, domain string) error {
+			return s.brands.ClaimBrand(ctx, commands.ClaimBrand{Request: s.operator(), Domain: domain})
+		}),
+		brandDecision(e, "withdraw DOMAIN", "Take a brand out on its owner's demand, for ever", func(ctx context.Context, s *service, domain string) error {
+			return s.brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: s.operator(), Domain: domain, Reason: "owner"})
+		}),
+	)
+}
+
+func brandGet(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge", Args: exactArgs("IDENTIFIER")}
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+		id, err := brand.ParseIdentifier(args[0])
+		if err != nil {
+			return usageError{err}
+		}
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		var entry *brands.Entry
+		if id.Kind == brand.BrandID {
+			entry, err = s.brandReader.ByID(ctx, id.BrandID)
+		} else {
+			entry, err = s.brandReader.Get(ctx, id.Domain)
+		}
+		if errors.Is(err, brands.ErrNotFound) {
+			return fmt.Errorf("there is no brand %s in the index; a look-up over the API crawls it, %q shows what a crawl would find", args[0], "letterhead crawl "+args[0])
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s\n", entry.Body.AppendTo(nil, s.config.BaseURL))
+		return err
+	})
+	return c
+}
+
+func brandList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "DOMAIN\tSTATUS\tLOGO\tID")
+		}
+		for after := ""; ; {
+			rows, err := s.brandReader.List(ctx, after, listPage)
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if *asJSON {
+					err = printJSON(e.stdout, map[string]any{"domain": r.Domain, "id": r.ID, "status": r.Status, "has_logo": r.HasLogo, "revision": r.Revision})
+				} else {
+					_, err = fmt.Fprintf(table, "%s\t%s\t%t\t%s\n", r.Domain, r.Status, r.HasLogo, r.ID)
+				}
+				if err != nil {
+					return err
+				}
+				after = r.Domain
+			}
+			if len(rows) < listPage {
+				return table.Flush()
+			}
+		}
+	})
+	return c
+}
+
+func brandOverride(e *environment) *cobra.Command {
+	return &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Fix one field by hand, over whatever crawls find", Args: exactArgs("DOMAIN", "FIELD", "JSON"),
+		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+			domain, err := brand.RegistrableDomain(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if !json.Valid([]byte(args[2])) {
+				return usageError{fmt.Errorf("%s is not JSON; a text needs its double quotes", args[2])}
+			}
+			return s.brands.OverrideField(ctx, commands.OverrideField{Request: s.operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
+		})}
+}
+
+func brandRemoveOverride(e *environment) *cobra.Command {
+	return &cobra.Command{Use: "remove-override DOMAIN FIELD", Short: "Let crawls decide a field again", Args: exactArgs("DOMAIN", "FIELD"),
+		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+			domain, err := brand.RegistrableDomain(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return s.brands.RemoveOverride(ctx, commands.RemoveOverride{Request: s.operator(), Domain: domain, Field: args[1]})
+		})}
+}
+
+func brandDecision(e *environment, use, short string, do func(context.Context, *service, string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: exactArgs("DOMAIN"),
+		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+			domain, err := brand.RegistrableDomain(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return do(ctx, s, domain)
+		})}
+}

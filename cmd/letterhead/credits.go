@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+)
+
+func creditsCommand(e *environment) *cobra.Command {
+	return group("credits", "Grant and refund credits", creditsGrant(e), creditsRefund(e))
+}
+
+type moneyFlags struct {
+	minor    *int64
+	currency *string
+}
+
+func addMoneyFlags(c *cobra.Command) moneyFlags {
+	return moneyFlags{
+		minor:    c.Flags().Int64("money", 0, "amount of money in minor units (cents)"),
+		currency: c.Flags().String("currency", "", "ISO 4217 code, such as EUR"),
+	}
+}
+
+func (m moneyFlags) value() (*eventschemas.Money, error) {
+	if *m.minor == 0 && *m.currency == "" {
+		return nil, nil
+	}
+	if *m.minor <= 0 || len(*m.currency) != 3 {
+		return nil, usageError{errors.New("--money takes a positive amount in minor units together with --currency, three letters")}
+	}
+	return &eventschemas.Money{Minor: *m.minor, Currency: *m.currency}, nil
+}
+
+func creditsGrant(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "grant", Short: "Add credits; one payment id grants once, for ever", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	amount := c.Flags().Int64("amount", 0, "credits to add")
+	kind := c.Flags().String("kind", "topup", "topup, subscription or adjustment")
+	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; needed for topup and subscription")
+	reason := c.Flags().String("reason", "", "why, for an adjustment")
+	money := addMoneyFlags(c)
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		paid, err := money.value()
+		if err != nil {
+			return err
+		}
+		switch {
+		case *accountID == "" || *amount <= 0:
+			return usageError{errors.New("--account and a positive --amount are needed")}
+		case *kind != "topup" && *kind != "subscription" && *kind != "adjustment":
+			return usageError{fmt.Errorf("--kind is topup, subscription or adjustment, not %q", *kind)}
+		case *kind != "adjustment" && *paymentID == "":
+			return usageError{fmt.Errorf("--payment-id is needed for a %s, so that repeating the command grants once", *kind)}
+		}
+		done, err := s.desk.GrantCredits(ctx, commands.GrantCredits{
+			Request: s.operator(), AccountID: *accountID, GrantID: uuid.NewString(), Kind: *kind, Credits: *amount,
+			PaymentID: *paymentID, Money: paid, Reason: *reason,
+		})
+		return printBalance(e, *accountID, done, err, *asJSON, fmt.Sprintf("%d credits granted", *amount))
+	})
+	return c
+}
+
+func creditsRefund(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "refund", Short: "Take the credits of a refunded payment away", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
+	amount := c.Flags().Int64("amount", 0, "credits to take away; all that the payment granted when not given")
+	refundID := c.Flags().String("refund-id", "", "reference of the refund; one refund id refunds once (default: the payment id)")
+	money := addMoneyFlags(c)
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		returned, err := money.value()
+		if err != nil {
+			return err
+		}
+		if *accountID == "" || *paymentID == "" || *amount < 0 {
+			return usageError{errors.New("--account and --payment-id are needed, and --amount may not be negative")}
+		}
+		if *refundID == "" {
+			*refundID = *paymentID
+		}
+		done, err := s.desk.RefundPayment(ctx, commands.RefundPayment{
+			Request: s.operator(), AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
+		})
+		return printBalance(e, *accountID, done, err, *asJSON, "payment "+*paymentID+" refunded")
+	})
+	return c
+}
+
+func printBalance(e *environment, accountID string, done commands.Done, err error, asJSON bool, what string) error {
+	if err != nil {
+		return explainAccount(accountID, err)
+	}
+	if asJSON {
+		return printJSON(e.stdout, map[string]any{"balance": done.Balance, "repeated": done.Repeated})
+	}
+	note := ""
+	if done.Repeated {
+		note = " (was done before; nothing changed)"
+	}
+	_, err = fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", accountID, what, note, done.Balance)
+	return err
+}
+
+// explainAccount turns what the domain says into a sentence for somebody at a terminal.
+func explainAccount(id string, err error) error {
+	if errors.Is(err, account.ErrNotFound) {
+		return fmt.Errorf("there is no account %s; %q lists the accounts", id, "letterhead account list")
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/internal/config"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// The handbook's tables are what the binary has.
+func TestTheHandbookNamesEverySettingAndCommand(t *testing.T) {
+	handbook := read(t, "docs/operations.md")
+	for _, s := range config.Settings() {
+		if row := "| `" + s.Name + "` | `" + s.Default + "` | " + s.Help + " |"; !strings.Contains(handbook, row) {
+			t.Errorf("docs/operations.md lacks the row %s", row)
+		}
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, child := range c.Commands() {
+			if child.HasSubCommands() {
+				walk(child)
+				continue
+			}
+			group, verb := c.Name(), child.Name()
+			named := regexp.MustCompile("`letterhead (" + group + " )?[^\n]*\\b" + regexp.QuoteMeta(verb) + "\\b")
+			if verb != "help" && verb != "version" && !named.MatchString(handbook) {
+				t.Errorf("docs/operations.md does not name %s", child.CommandPath())
+			}
+		}
+	}
+	root := newRoot(&environment{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}})
+	root.InitDefaultCompletionCmd()
+	walk(root)
+}
+
+// A reader follows links; none of ours leads nowhere.
+func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	for _, name := range []string{"README.md", "docs/architecture.md", "docs/operations.md", "docs/api.md", "docs/crawling.md"} {
+		folder := ""
+		if i := strings.LastIndex(name, "/"); i >= 0 {
+			folder = name[:i+1]
+		}
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			if _, err := os.Stat("../../" + folder + m[1]); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, m[1])
+			}
+		}
+	}
+}

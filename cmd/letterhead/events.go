@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/internal/eventlog"
+)
+
+func eventsCommand(e *environment) *cobra.Command {
+	return group("events", "Look at the event log", eventsTail(e))
+}
+
+// eventJSON is an event as `events tail --json` prints it.
+type eventJSON struct {
+	Position      eventlog.Position `json:"position"`
+	Stream        string            `json:"stream"`
+	Revision      uint64            `json:"revision"`
+	ID            string            `json:"id"`
+	Type          string            `json:"type"`
+	SchemaVersion int               `json:"schema_version"`
+	OccurredAt    time.Time         `json:"occurred_at"`
+	Metadata      eventlog.Metadata `json:"metadata"`
+	Data          json.RawMessage   `json:"data"`
+}
+
+func eventsTail(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs(),
+		Long: "Print events in the order of the log. Without --from it begins at the end and waits for what comes; stop it with Ctrl-C."}
+	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
+	streams := c.Flags().StringSlice("stream", nil, "only streams that begin like this, such as account- or brand-github.com")
+	types := c.Flags().StringSlice("type", nil, "only events of this type")
+	stop := c.Flags().Bool("no-follow", false, "end at the end of the log")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		after := eventlog.Position(max(*from, 0))
+		if *from < 0 {
+			head, err := s.log.Head(ctx)
+			if err != nil {
+				return err
+			}
+			after = head
+		}
+		sub, err := s.log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		for {
+			batch, err := sub.Next(ctx)
+			if err != nil {
+				return err
+			}
+			for _, r := range batch.Events {
+				if err := printEvent(e, r, *asJSON); err != nil {
+					return err
+				}
+			}
+			if batch.Live && *stop {
+				return nil
+			}
+		}
+	})
+	return c
+}
+
+func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.stdout, eventJSON{
+			Position: r.Position, Stream: r.Stream, Revision: r.Revision, ID: r.ID.String(), Type: r.Type,
+			SchemaVersion: r.SchemaVersion, OccurredAt: r.OccurredAt, Metadata: r.Metadata, Data: r.Data,
+		})
+	}
+	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano), r.Stream, r.Revision, r.Type, r.Data)
+	return err
+}

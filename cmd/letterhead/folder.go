@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+)
+
+// folderFormat is the layout of the data folder that this binary writes. It goes up when an older binary
+// must not touch the folder any more.
+const folderFormat = 1
+
+var errFolderInUse = errors.New("the data folder is in use by another letterhead process")
+
+// folderLock holds the data folder for this process until it is released.
+type folderLock struct {
+	path  string
+	flock *flock.Flock
+	fresh bool // the folder held nothing before
+}
+
+type folderMode int
+
+const (
+	folderMustExist folderMode = iota
+	folderMayBeNew
+)
+
+type formatFile struct {
+	Format  int    `json:"format"`
+	Written string `json:"written_by"`
+}
+
+// lockFolder takes the data folder. It returns errFolderInUse when another process holds it, and an error
+// that says what to do when the folder is absent or was written by a newer release.
+func lockFolder(path string, mode folderMode) (*folderLock, error) {
+	_, err := os.Stat(filepath.Join(path, "format.json"))
+	absent := errors.Is(err, fs.ErrNotExist)
+	if absent && mode == folderMustExist {
+		return nil, fmt.Errorf("there is no letterhead data in %s; start the server once (letterhead serve), or name the folder with --data", path)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	l := &folderLock{path: path, flock: flock.New(filepath.Join(path, "lock"))}
+	ok, err := l.flock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock the data folder %s: %w", path, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", path, errFolderInUse)
+	}
+	l.fresh = absent
+	if err := l.checkFormat(); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return l, nil
+}
+
+func (l *folderLock) checkFormat() error {
+	name := filepath.Join(l.path, "format.json")
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err := json.Marshal(formatFile{Format: folderFormat, Written: version})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(name, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("read the format of the data folder: %w", err)
+	}
+	var f formatFile
+	if err := json.Unmarshal(raw, &f); err != nil || f.Format < 1 {
+		return fmt.Errorf("%s is not what letterhead writes there; restore it from a backup", name)
+	}
+	if f.Format > folderFormat {
+		return fmt.Errorf("the data folder %s has format %d, written by letterhead %s; this is letterhead %s, which knows format %d: use a newer release", l.path, f.Format, f.Written, version, folderFormat)
+	}
+	return nil
+}
+
+// release gives the folder free.
+func (l *folderLock) release() error { return l.flock.Unlock() }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/internal/apikey"
+)
+
+func keyCommand(e *environment) *cobra.Command {
+	return group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e))
+}
+
+func keyIssue(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	kind := c.Flags().String("kind", "secret", "secret or publishable")
+	name := c.Flags().String("name", "", "a name to know the key by")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if *accountID == "" {
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		}
+		k := apikey.Kind(*kind)
+		if k != apikey.Secret && k != apikey.Publishable {
+			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
+		}
+		if len(*name) > maxNameBytes {
+			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
+		}
+		issued, err := s.issueKey(ctx, *accountID, k, *name)
+		if err != nil {
+			return explainAccount(*accountID, err)
+		}
+		if *asJSON {
+			return printJSON(e.stdout, issued)
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown this once; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
+		return err
+	})
+	return c
+}
+
+// issueKey makes a key and returns once requests with it are accepted.
+func (s *service) issueKey(ctx context.Context, accountID string, kind apikey.Kind, name string) (keyJSON, error) {
+	text, err := apikey.Generate(kind, rand.Reader)
+	if err != nil {
+		return keyJSON{}, err
+	}
+	key, err := apikey.Parse(text)
+	if err != nil {
+		return keyJSON{}, err
+	}
+	id := uuid.NewString()
+	if name != "" {
+		if err := s.holders.Put(ctx, id, name); err != nil {
+			return keyJSON{}, err
+		}
+	}
+	done, err := s.desk.IssueKey(ctx, commands.IssueKey{
+		Request: s.operator(), AccountID: accountID, KeyID: id, Key: key,
+	})
+	if err != nil {
+		return keyJSON{}, err
+	}
+	if err := s.waitForKeys(ctx, done.Position); err != nil {
+		return keyJSON{}, fmt.Errorf("key %s is recorded, but was not yet seen accepted: %w", id, err)
+	}
+	return keyJSON{ID: id, Kind: string(kind), Key: text, Last: key.Last4}, nil
+}
+
+func keyList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if *accountID == "" {
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		}
+		rows, err := s.keys.List(ctx, *accountID)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(rows))
+		for i, r := range rows {
+			ids[i] = r.ID
+		}
+		names, err := s.holders.Names(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED")
+		}
+		for _, r := range rows {
+			state, used := "active", "never"
+			if !r.RevokedAt.IsZero() {
+				state = "revoked"
+			}
+			if !r.LastUsedAt.IsZero() {
+				used = r.LastUsedAt.UTC().Format(time.RFC3339)
+			}
+			if *asJSON {
+				err = printJSON(e.stdout, map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": state, "last_used": used})
+			} else {
+				_, err = fmt.Fprintf(table, "%s\t%s\t…%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Last4, names[r.ID], state, used)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	return c
+}
+
+func keyRevoke(e *environment) *cobra.Command {
+	return &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is refused", Args: exactArgs("KEY_ID"),
+		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+			key, found, err := s.keys.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if !found {
+				return fmt.Errorf("there is no key %s; %q lists an account's keys", args[0], "letterhead key list --account ID")
+			}
+			done, err := s.desk.RevokeKey(ctx, commands.RevokeKey{Request: s.operator(), AccountID: key.AccountID, KeyID: args[0]})
+			return s.enforced(ctx, key.AccountID, done, err, e, "key "+args[0]+" revoked")
+		})}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers says which of our packages a layer may import; see docs/architecture.md. A layer is the longest
+// matching prefix of a package's folder. Tests of a layer may also reach the adapters that they run on.
+var layers = map[string][]string{
+	"eventschemas": {"eventschemas"},
+	"internal":     {"internal"},
+	"domain":       {"domain", "eventschemas"},
+	"commands":     {"commands", "domain", "eventschemas", "internal"},
+	"projections":  {"projections", "domain", "eventschemas", "internal"},
+	"starter":      {"starter", "eventschemas", "internal"},
+	"readapi":      {"readapi", "commands", "projections", "domain", "eventschemas", "internal"},
+	"workers":      {"commands", "projections", "domain", "eventschemas", "internal"},
+}
+
+func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "data" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		folder = filepath.ToSlash(folder)
+		layer, _, _ := strings.Cut(folder, "/")
+		seen[layer] = true
+		allowed, known := layers[layer]
+		if layer == "cmd" {
+			return nil
+		}
+		if !known {
+			t.Errorf("%s belongs to no layer", path)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			inner, ours := strings.CutPrefix(imported, "letterhead/")
+			if ours && !mayImport(folder, inner, allowed) {
+				t.Errorf("%s imports %s, which its layer may not", filepath.ToSlash(path[len(root)+1:]), inner)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for layer := range layers {
+		if !seen[layer] {
+			t.Errorf("the layer %s has no files; is its folder misnamed?", layer)
+		}
+	}
+}
+
+// mayImport also lets a worker use the packages below its own folder, and never another worker.
+func mayImport(folder, inner string, allowed []string) bool {
+	for _, prefix := range allowed {
+		if inner == prefix || strings.HasPrefix(inner, prefix+"/") {
+			return true
+		}
+	}
+	parts := strings.SplitN(folder, "/", 3)
+	return len(parts) >= 2 && parts[0] == "workers" && strings.HasPrefix(inner+"/", "workers/"+parts[1]+"/")
+}

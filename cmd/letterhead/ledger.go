@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/projections/ledger"
+)
+
+// endOfTime is later than every event: the largest moment of RFC 3339.
+var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// listPage is how many rows a listing reads at a time.
+const listPage = 500
+
+func ledgerCommand(e *environment) *cobra.Command {
+	return group("ledger", "Show and verify what was granted, charged and handed back", ledgerShow(e), ledgerVerify(e))
+}
+
+func ledgerShow(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	requestID := c.Flags().String("request-id", "", "only the lines of this request (the answer's X-Request-Id)")
+	asOf := c.Flags().String("as-of", "", "only lines up to this moment (RFC 3339)")
+	last := c.Flags().Int("last", 0, "only the last N lines")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if *accountID == "" {
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		}
+		if *last < 0 || *last > 0 && *requestID != "" {
+			return usageError{errors.New("--last takes a positive number, and not together with --request-id")}
+		}
+		var until time.Time
+		if *asOf != "" {
+			var err error
+			if until, err = time.Parse(time.RFC3339, *asOf); err != nil {
+				return usageError{fmt.Errorf("--as-of %q is not like 2026-11-21T15:04:05Z", *asOf)}
+			}
+		}
+		// What was answered before this command began must be in what it prints.
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		filter := ledger.Filter{RequestID: *requestID}
+		if *last > 0 {
+			at := until
+			if at.IsZero() {
+				at = endOfTime
+			}
+			end, err := s.ledger.AsOf(ctx, *accountID, at)
+			if errors.Is(err, ledger.ErrNotFound) {
+				return fmt.Errorf("there is no account %s with entries up to then; %q lists the accounts", *accountID, "letterhead account list")
+			}
+			if err != nil {
+				return err
+			}
+			filter.FromRevision = end.Revision + 1 - min(uint64(*last), end.Revision+1)
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "REV\tAT\tTYPE\tAMOUNT\tBALANCE\tDOMAIN\tREQUEST")
+		}
+		for entry, err := range s.ledger.Entries(ctx, *accountID, filter) {
+			if err != nil {
+				return err
+			}
+			if !until.IsZero() && entry.At.After(until) {
+				break
+			}
+			if *asJSON {
+				err = printJSON(e.stdout, entry)
+			} else {
+				_, err = fmt.Fprintf(table, "%d\t%s\t%s\t%+d\t%d\t%s\t%s\n", entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type, entry.Amount, entry.Balance, entry.Domain, entry.RequestID)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	return c
+}
+
+func ledgerVerify(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "verify", Short: "Check the hash chain of one account, or of all", Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id; all when not given")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		accounts, events, broken := 0, 0, []error{}
+		check := func(id string) error {
+			n, err := commands.VerifyChain(ctx, s.log, "account-"+id)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			accounts++
+			events += n
+			if err != nil {
+				broken = append(broken, err)
+			}
+			return nil
+		}
+		if *accountID != "" {
+			if _, err := s.desk.Standing(ctx, *accountID); err != nil {
+				return explainAccount(*accountID, err)
+			}
+			if err := check(*accountID); err != nil {
+				return err
+			}
+		} else if err := s.eachAccount(ctx, check); err != nil {
+			return err
+		}
+		if *asJSON {
+			if err := printJSON(e.stdout, map[string]any{"accounts": accounts, "events": events, "broken": len(broken)}); err != nil {
+				return err
+			}
+		} else if len(broken) == 0 {
+			fmt.Fprintf(e.stdout, "every chain holds: %d account(s), %d events\n", accounts, events)
+		}
+		return errors.Join(broken...)
+	})
+	return c
+}
+
+// eachAccount calls f for every account.
+func (s *service) eachAccount(ctx context.Context, f func(id string) error) error {
+	for after := ""; ; {
+		rows, err := s.accounts.List(ctx, after, listPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := f(r.ID); err != nil {
+				return err
+			}
+			after = r.ID
+		}
+		if len(rows) < listPage {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,70 @@
+// Command letterhead is the whole service: one binary, one file per command. This package is the only
+// place where the parts are wired together (service.go).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker (see Makefile).
+var version = "dev"
+
+// Exit codes, for scripts.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	e := &environment{
+		args:   os.Args[1:],
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+	}
+	code := e.run(ctx)
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command line and returns the exit code.
+func (e *environment) run(ctx context.Context) int {
+	root := newRoot(e)
+	root.SetArgs(e.args)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	err := root.ExecuteContext(ctx)
+	var exit exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		// A server answered for us and has printed what there was to say.
+		return int(exit)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(e.stderr, "letterhead: interrupted")
+		return exitFailure
+	}
+	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// exitError carries the exit code of a command that ran inside a server.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"letterhead/projections"
+	"letterhead/projections/search"
+)
+
+func projectionsCommand(e *environment) *cobra.Command {
+	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsVerify(e))
+}
+
+func projectionsList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "Show how every read model is doing", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		models, err := s.runner.List(ctx)
+		if err != nil {
+			return err
+		}
+		index, err := s.searchStatus(ctx)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tERROR")
+		}
+		for _, m := range append(models, index) {
+			if *asJSON {
+				err = printJSON(e.stdout, m)
+			} else {
+				_, err = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, m.Error)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	return c
+}
+
+func projectionsRebuild(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Build read models anew from the log, while they are read",
+		Long: "Build read models anew beside the live ones and swap when they have caught up. It can be interrupted: the next rebuild, or the next start, goes on."}
+	all := c.Flags().Bool("all", false, "all of them")
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
+		if *all == (len(names) > 0) {
+			return usageError{errors.New("name the read models, or say --all; \"letterhead projections list\" shows them")}
+		}
+		var models []string
+		index := *all
+		for _, n := range names {
+			if n == search.Name {
+				index = true
+			} else {
+				models = append(models, n)
+			}
+		}
+		if *all || len(models) > 0 {
+			err := s.runner.Rebuild(ctx, models, progress(e.stderr, "rebuild"))
+			if errors.Is(err, projections.ErrUnknown) {
+				return usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if index {
+			if err := s.search.Rebuild(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintln(e.stdout, "rebuilt")
+		return err
+	})
+	return c
+}
+
+func projectionsVerify(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "verify", Short: "Compare every read model with a replay of the log", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		found, err := s.runner.Verify(ctx, nil, progress(e.stderr, "verify"))
+		if err != nil {
+			return err
+		}
+		var wrong []error
+		for _, v := range found {
+			word := "agrees"
+			switch {
+			case v.Err != nil:
+				word = "could not be compared: " + v.Err.Error()
+			case !v.OK():
+				word = "differs: " + v.Difference.String()
+			}
+			if !v.OK() {
+				wrong = append(wrong, fmt.Errorf("%s %s", v.Name, word))
+			}
+			if *asJSON {
+				err = printJSON(e.stdout, map[string]any{"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference})
+			} else {
+				_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := s.verifySearch(ctx, e, *asJSON); err != nil {
+			wrong = append(wrong, err)
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("%w; \"letterhead projections rebuild\" builds a read model anew", errors.Join(wrong...))
+		}
+		return nil
+	})
+	return c
+}
+
+// How often long work says how far it is.
+const progressEvery = time.Second
+
+// progress shows a bar on a terminal, and a line now and then elsewhere.
+func progress(w io.Writer, what string) func(projections.Progress) {
+	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
+		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
+		return func(p projections.Progress) {
+			bar.ChangeMax64(max(int64(p.Target), 1))
+			if err := bar.Set64(int64(p.Position)); err != nil {
+				fmt.Fprintln(w, err)
+			}
+		}
+	}
+	last := time.Now()
+	return func(p projections.Progress) {
+		if now := time.Now(); now.Sub(last) >= progressEvery {
+			last = now
+			fmt.Fprintf(w, "%s: %d events, position %d of %d\n", what, p.Events, p.Position, p.Target)
+		}
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

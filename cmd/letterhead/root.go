@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/internal/config"
+)
+
+// environment is what a command line runs in: a terminal's process, or a server that answers on its
+// admin socket. The commands themselves do not know which.
+type environment struct {
+	args           []string
+	stdout, stderr io.Writer
+
+	// service is set inside a server: commands use it as it is.
+	service *service
+
+	data, listen, baseURL string // flags
+}
+
+// newRoot builds the command tree.
+func newRoot(e *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "letterhead",
+		Short: "A self-hosted brand identity service",
+		Long: `Letterhead answers "what does this company's brand look like?" and charges exactly one
+credit when it knows. "letterhead serve" starts it; the other commands work on the
+same data folder, also while it serves.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().StringVar(&e.data, "data", "", "data folder (LETTERHEAD_DATA; default ./data)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")}
+	})
+	root.AddCommand(
+		serveCommand(e),
+		accountCommand(e),
+		keyCommand(e),
+		creditsCommand(e),
+		ledgerCommand(e),
+		brandCommand(e),
+		crawlCommand(e),
+		projectionsCommand(e),
+		eventsCommand(e),
+		doctorCommand(e),
+		versionCommand(e),
+	)
+	return root
+}
+
+// group is a command that only holds others.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usageError{fmt.Errorf("%s has no command %q; see %q", cmd.CommandPath(), args[0], cmd.CommandPath()+" --help")}
+		}
+		return nil
+	}, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(children...)
+	return c
+}
+
+// exactArgs wants so many arguments, and says which.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names, len(args), cmd.CommandPath()+" --help")}
+	}
+}
+
+// config reads the settings, flags over environment.
+func (e *environment) config() (config.Config, error) {
+	c, err := config.FromEnvironment(map[string]string{
+		"LETTERHEAD_DATA":     e.data,
+		"LETTERHEAD_LISTEN":   e.listen,
+		"LETTERHEAD_BASE_URL": e.baseURL,
+	})
+	if err != nil {
+		return c, usageError{fmt.Errorf("settings: %w", err)}
+	}
+	return c, nil
+}
+
+// folderRun is a command that works on the data folder.
+type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []string) error
+
+// onFolder runs a command on the data folder: inside the server when one holds the folder, else by
+// opening the folder here.
+func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if e.service != nil {
+			return run(ctx, e.service, cmd, args)
+		}
+		cfg, err := e.config()
+		if err != nil {
+			return err
+		}
+		lock, err := lockFolder(cfg.Data, folderMustExist)
+		if errors.Is(err, errFolderInUse) {
+			return runRemotely(ctx, cfg.Data, e.args, e.stdout, e.stderr)
+		}
+		if err != nil {
+			return err
+		}
+		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
+		if err != nil {
+			return err
+		}
+		err = s.catchUp(ctx)
+		if err == nil {
+			err = run(ctx, s, cmd, args)
+		}
+		return errors.Join(err, s.close())
+	}
+}
+
+// printJSON prints one value as one line.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "print JSON")
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex/bleveindex"
+	"letterhead/projections"
+	"letterhead/projections/brands"
+	"letterhead/projections/search"
+)
+
+// openSearch opens the search index, which follows the brands table.
+func (s *service) openSearch(ctx context.Context) error {
+	index, err := bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	s.closing(index.Close)
+	s.search, err = search.New(ctx, search.Config{
+		Await:      func(ctx context.Context, at eventlog.Position) error { return s.runner.WaitFor(ctx, brands.Name, at) },
+		Head:       s.log.Head,
+		Logger:     s.logger,
+		Registerer: s.metrics,
+	}, s.brandReader, index)
+	return err
+}
+
+// searchStatus says how the search index is doing, in the words of the other read models.
+func (s *service) searchStatus(ctx context.Context) (projections.Status, error) {
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return projections.Status{}, err
+	}
+	status := projections.Status{Name: search.Name, State: "live", Position: s.search.Position()}
+	if head > status.Position {
+		status.Lag = uint64(head - status.Position)
+	}
+	if err := s.search.Err(); err != nil {
+		status.State, status.Error = "set_aside", err.Error()
+	}
+	return status, nil
+}
+
+// verifySearch compares the index with the brands table, and prints what it found.
+func (s *service) verifySearch(ctx context.Context, e *environment, asJSON bool) error {
+	v, err := s.search.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	word := "agrees"
+	if !v.OK() {
+		word = "differs: " + v.Difference.String()
+	}
+	if asJSON {
+		err = printJSON(e.stdout, map[string]any{"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference})
+	} else {
+		_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
+	}
+	if err == nil && !v.OK() {
+		err = fmt.Errorf("%s %s", v.Name, word)
+	}
+	return err
+}

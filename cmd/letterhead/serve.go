@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/config"
+	"letterhead/projections/accounts"
+	"letterhead/readapi"
+)
+
+const (
+	// shutdownTimeout bounds how long a stopping server waits for requests under way; a live crawl has 8.5 s.
+	shutdownTimeout = 15 * time.Second
+	// enforceTimeout bounds how long a command waits to see its decision enforced.
+	enforceTimeout = 10 * time.Second
+)
+
+func serveCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "serve", Short: "Serve the API with everything in one folder", Args: exactArgs(), Long: serveHelp()}
+	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
+	c.Flags().StringVar(&e.baseURL, "base-url", "", "how clients reach this service (LETTERHEAD_BASE_URL)")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if e.service != nil {
+			return usageError{errors.New("this server is serving already")}
+		}
+		cfg, err := e.config()
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), e, cfg)
+	}
+	return c
+}
+
+func serveHelp() string {
+	var b strings.Builder
+	b.WriteString("Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.\n\nSettings, from the environment:\n")
+	for _, s := range config.Settings() {
+		fmt.Fprintf(&b, "  %-29s %s\n  %-29s default: %s\n", s.Name, s.Help, "", s.Default)
+	}
+	return b.String()
+}
+
+// serve runs every role in this process until ctx ends, then drains.
+func serve(ctx context.Context, e *environment, cfg config.Config) error {
+	lock, err := lockFolder(cfg.Data, folderMayBeNew)
+	if errors.Is(err, errFolderInUse) {
+		return fmt.Errorf("%w; stop it first, or serve another folder with --data", err)
+	}
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.release())
+	}
+	s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: cfg.LogLevel})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	admin, err := serveAdmin(cfg.Data, s)
+	if err != nil {
+		return errors.Join(err, listener.Close(), s.close())
+	}
+	handler, err := s.handler()
+	if err == nil {
+		err = s.work(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close(), admin.close(ctx), s.close())
+	}
+	server := readapi.NewServer(handler)
+	failed := make(chan error, 1)
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
+		}
+	}()
+	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data)
+
+	err = s.begin(ctx, e)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		case err = <-s.failed:
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // asked to stop
+	}
+	s.logger.Info("stopping")
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	return errors.Join(err, shutdown(stopping, server), admin.close(stopping), s.close())
+}
+
+// shutdown waits for requests under way; those that take longer are cut off.
+func shutdown(ctx context.Context, server *http.Server) error {
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// begin brings a started server to where it serves everything: read models caught up, starter index
+// searchable, the first account there. It greets somebody at a terminal.
+func (s *service) begin(ctx context.Context, e *environment) error {
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	first, err := s.accounts.List(ctx, "", 1)
+	if err != nil {
+		return err
+	}
+	if s.config.Starter {
+		if err := s.importStarter(ctx); err != nil {
+			return err
+		}
+	}
+	if len(first) > 0 && !s.greetingOwed() {
+		s.ready.Store(true)
+		return s.greetAgain(e, first[0].ID)
+	}
+	created, err := s.firstAccount(ctx, first)
+	if err != nil {
+		return err
+	}
+	s.ready.Store(true)
+	return s.greetFirst(e, created)
+}
+
+const greetingMarker = "first-start"
+
+// greetingOwed says whether a first start was cut off between making its account and showing the keys.
+func (s *service) greetingOwed() bool {
+	_, err := os.Stat(filepath.Join(s.config.Data, greetingMarker))
+	return err == nil
+}
+
+// firstAccount makes the account of a first start. When an earlier first start was cut off before it had
+// shown that account's keys, they are lost to everybody, and the account gets new ones.
+func (s *service) firstAccount(ctx context.Context, existing []accounts.Account) (createdJSON, error) {
+	if err := os.WriteFile(filepath.Join(s.config.Data, greetingMarker), nil, 0o600); err != nil {
+		return createdJSON{}, err
+	}
+	if len(existing) == 0 {
+		return s.createAccount(ctx, "first account", plan.Free)
+	}
+	return s.keysFor(ctx, existing[0].ID, "first account")
+}
+
+func (s *service) greetFirst(e *environment, c createdJSON) error {
+	self, data := shellWord(os.Args[0]), ""
+	if s.config.Data != defaultData() {
+		data = " --data " + shellWord(s.config.Data)
+	}
+	secret, publishable := c.Keys[0], c.Keys[1]
+	_, err := fmt.Fprintf(e.stdout, `
+Letterhead serves on %[1]s
+
+  account      %[2]s   plan %[3]s, %[4]d credits
+  secret       %[5]s
+  publishable  %[6]s
+  The keys are shown this once; only their hashes are stored.
+
+Try it:
+  curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/brands/github.com
+  curl -s -H 'Authorization: Bearer %[5]s' '%[1]s/v1/search?q=githb'
+  curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/me
+  %[7]s%[8]s ledger show --account %[2]s --last 1
+
+`, s.config.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, secret.Key, publishable.Key, self, data)
+	if err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(s.config.Data, greetingMarker))
+}
+
+func (s *service) greetAgain(e *environment, accountID string) error {
+	self, data := shellWord(os.Args[0]), ""
+	if s.config.Data != defaultData() {
+		data = " --data " + shellWord(s.config.Data)
+	}
+	_, err := fmt.Fprintf(e.stdout, `
+Letterhead serves on %s
+
+  account      %s
+  another key  %s%s key issue --account %s
+
+`, s.config.BaseURL, accountID, self, data, accountID)
+	return err
+}
+
+func defaultData() string {
+	abs, err := filepath.Abs("data")
+	if err != nil {
+		return ""
+	}
+	return abs
+}
+
+// shellWord quotes a word for a POSIX shell when it needs that.
+func shellWord(w string) string {
+	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=+,@%") == "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}

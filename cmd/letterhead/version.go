@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func versionCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *asJSON {
+			return printJSON(e.stdout, map[string]any{"version": version, "go": runtime.Version(), "data_format": folderFormat})
+		}
+		_, err := fmt.Fprintf(e.stdout, "letterhead %s (%s, data format %d)\n", version, runtime.Version(), folderFormat)
+		return err
+	}
+	return c
+}

@@ -1,0 +1,397 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// Limits of an actor's work.
+const (
+	// maxGroup bounds the commands that are decided together.
+	maxGroup = 512
+	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds
+	// with an event or two beside them.
+	maxTaskEvents = 160
+	// maxGroupEvents is when a group takes no further command, so that the last one still fits an append.
+	maxGroupEvents = eventlog.MaxAppendEvents - maxTaskEvents
+	// maxGroupBytes is the same in bytes. The rest, some 140 KB, holds the events of any one command.
+	maxGroupBytes = 640_000
+	// tailPage is how many events one read of a stream fetches.
+	tailPage = 2048
+	// maxOwed bounds what one actor still has to hand back; past it the oldest is given up and logged.
+	maxOwed = 4096
+	// maxOwedAttempts bounds how often something is handed back before it is left to an operator. With the
+	// pauses between them that is about a minute.
+	maxOwedAttempts = 64
+	// maxOwedPause bounds the pause before the next attempt.
+	maxOwedPause = time.Second
+	// doubtPause is how often a stream is read again to see whether an append in doubt landed.
+	doubtPause = time.Second
+	// maxDoubts bounds the appends in doubt; the stream cannot be appended to while there is more than one
+	// at a revision, so there are seldom two.
+	maxDoubts = 64
+)
+
+// streamState is the folded state of one stream and what its desk publishes of it. The first part belongs to
+// the actor's goroutine; what publish writes is guarded by the actor's lock.
+type streamState interface {
+	Apply(ev eventschemas.Event, at time.Time)
+	Revisions() uint64 // events applied
+	LastAt() time.Time
+	Begin()
+	Commit()
+	Rollback()
+	Remembered() int // entries a snapshot writes
+	MarshalBinary() ([]byte, error)
+	UnmarshalBinary(data []byte) error
+	Reset() // to before the first event
+
+	// Prelude is what a group appends before its first command, Finale what it appends after its last.
+	Prelude(now time.Time) []authored
+	Finale() []authored
+
+	// Publish shows the state to those who do not queue; durable says that nothing of it is tentative. It is
+	// called with the lock held.
+	Publish(durable bool)
+	// Withdraw shows that nothing is known any more, with the lock held.
+	Withdraw()
+	// Idle says, with the lock held, that nothing would be lost if the actor ended.
+	Idle() bool
+}
+
+// chained is a state whose stream carries the hash chain.
+type chained interface {
+	Head() eventschemas.Hash
+	Link(head eventschemas.Hash)
+}
+
+// authored is an event and who asked for it.
+type authored struct {
+	event   eventschemas.Event
+	request Request
+}
+
+// verdict is what a command leads to.
+type verdict struct {
+	events []eventschemas.Event
+	// joined says that the command's effect is part of an event that the group appends anyway.
+	joined bool
+}
+
+// job is one command at an actor. decide, applied, undone and finished are called with the actor's lock held.
+type job[S streamState] interface {
+	// decide returns what the command leads to, or its refusal. It changes nothing that undone does not take
+	// back, and is called again when the group has to be decided again.
+	decide(s S, now time.Time) (verdict, error)
+	// applied is called after the decided events, if any, were applied to the state.
+	applied(s S)
+	// undone takes back what decide and applied did, because the group was rolled back.
+	undone(s S)
+	// finished is called once with the final outcome, before the caller hears of it.
+	finished(a *actor[S], err error, position eventlog.Position)
+	// orphaned is called when the command succeeded but its caller has gone. It returns what hands its effect
+	// back, nil when there is nothing to hand back. The lock is not held.
+	orphaned() *task[S]
+}
+
+// callerState says what became of a task's caller. Whoever moves it away from waiting decides.
+type callerState struct{ atomic.Int32 }
+
+const (
+	callerWaits int32 = iota
+	callerAnswered
+	callerLeft
+)
+
+// move returns false when somebody else was first.
+func (s *callerState) move(to int32) bool { return s.CompareAndSwap(callerWaits, to) }
+
+// task is a job in a queue.
+type task[S streamState] struct {
+	ctx     context.Context
+	request Request
+	job     job[S]
+	loose   bool // success without an event needs no look at the stream's tail
+
+	caller chan error // nil for what the actor owes
+	state  callerState
+	// attempts counts those of an owed task.
+	attempts int
+}
+
+// actor serves one stream: it alone folds and appends it in this registry. Fields under mu are shared; the
+// rest belongs to its goroutine.
+type actor[S streamState] struct {
+	reg    *registry[S]
+	key    string
+	stream string
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	queue   []*task[S]
+	working bool // not to be evicted: it decides, owes or doubts
+	retired bool
+	uses    uint64 // grows with every use, to tell idle actors
+	state   S
+
+	chain    chained // the state, when its stream carries the chain
+	loaded   bool
+	stale    bool // the tail must be read before the next decision
+	position eventlog.Position
+	snapshot uint64 // revisions at the last snapshot
+	owed     []*task[S]
+	owedWait time.Duration // before owed is tried again; 0 for at once
+	doubts   []doubt[S]
+	group    []*task[S] // memory of take
+	idleUses uint64     // uses when the idle timer was set
+}
+
+// doubt is an append that may have landed.
+type doubt[S streamState] struct {
+	revision uint64
+	first    uuid.UUID
+	tasks    []*task[S]
+}
+
+func newActor[S streamState](reg *registry[S], key, stream string, state S) *actor[S] {
+	a := &actor[S]{reg: reg, key: key, stream: stream, state: state, wake: make(chan struct{}, 1)}
+	a.chain, _ = any(state).(chained)
+	return a
+}
+
+// push puts a task into the queue. It returns false when the actor has ended and a new one is needed.
+func (a *actor[S]) push(t *task[S]) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.retired {
+		return false, nil
+	}
+	if len(a.queue) >= a.reg.cfg.MaxQueue {
+		a.reg.metrics.refused.WithLabelValues("queue_full").Inc()
+		return true, fmt.Errorf("%s has %d commands waiting: %w", a.stream, len(a.queue), ErrBusy)
+	}
+	a.queue = append(a.queue, t)
+	a.uses++
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+	return true, nil
+}
+
+// run is the actor's life. It ends when the actor retires.
+func (a *actor[S]) run() {
+	timer := time.NewTimer(a.reg.cfg.IdleAfter)
+	defer timer.Stop()
+	for {
+		group := a.take()
+		if len(group) == 0 {
+			if !a.rest(timer) {
+				a.saveSnapshot(true)
+				return
+			}
+			continue
+		}
+		rest := a.process(group)
+		a.putBack(rest)
+		clear(group)
+		a.saveSnapshot(false)
+		// Those who were just answered are about to ask again; what they queue now shares the next append.
+		runtime.Gosched()
+	}
+}
+
+// take returns what is decided next: what is owed, then what is queued.
+func (a *actor[S]) take() []*task[S] {
+	group := a.group[:0]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.working = true
+	if len(a.owed) > 0 && (len(a.queue) > 0 || a.owedWait == 0) {
+		n := min(len(a.owed), maxGroup)
+		group = append(group, a.owed[:n]...)
+		a.owed = append(a.owed[:0], a.owed[n:]...)
+	}
+	n := min(len(a.queue), maxGroup-len(group))
+	group = append(group, a.queue[:n]...)
+	left := copy(a.queue, a.queue[n:])
+	clear(a.queue[left:])
+	a.queue = a.queue[:left]
+	a.group = group
+	return group
+}
+
+// putBack returns tasks that did not fit the group to the head of the queue.
+func (a *actor[S]) putBack(rest []*task[S]) {
+	if len(rest) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queue = append(append(make([]*task[S], 0, len(rest)+len(a.queue)), rest...), a.queue...)
+}
+
+// rest waits for work. It returns false when the actor has ended.
+func (a *actor[S]) rest(timer *time.Timer) bool {
+	a.mu.Lock()
+	a.working = len(a.owed) > 0 || len(a.doubts) > 0
+	retired, waiting := a.retired, len(a.queue) > 0
+	a.idleUses = a.uses
+	a.mu.Unlock()
+	if retired || waiting {
+		return !retired
+	}
+	pause := a.reg.cfg.IdleAfter
+	switch {
+	case len(a.owed) > 0:
+		pause = a.owedWait
+	case len(a.doubts) > 0:
+		pause = doubtPause
+	}
+	timer.Reset(pause)
+	stopping := a.reg.stopping
+	if len(a.owed) > 0 && a.reg.ctx.Err() == nil {
+		stopping = nil // first hand back what is owed
+	}
+	select {
+	case <-a.wake:
+		return true
+	case <-stopping:
+		return a.lastLook() || !a.retire(true)
+	case <-timer.C:
+		return a.tick()
+	}
+}
+
+// tick does what is due when nothing was queued for a while.
+func (a *actor[S]) tick() bool {
+	switch {
+	case len(a.owed) > 0:
+		a.owedWait = 0
+		return true
+	case len(a.doubts) > 0:
+		if err := a.refresh(); err != nil {
+			a.reg.cfg.Logger.Warn("read for an append in doubt failed", "stream", a.stream, "error", err)
+		}
+		return true
+	default:
+		return !a.retire(false)
+	}
+}
+
+// lastLook settles appends in doubt before the end. It returns true when something is to be handed back.
+func (a *actor[S]) lastLook() bool {
+	if len(a.doubts) == 0 {
+		return false
+	}
+	if err := a.refresh(); err != nil {
+		a.reg.cfg.Logger.Error("shutting down with an append in doubt", "stream", a.stream, "revision", a.doubts[0].revision, "error", err)
+	}
+	a.doubts = nil
+	return len(a.owed) > 0
+}
+
+// retire ends the actor when nothing is left to do; at shutdown whatever is in memory goes with it.
+func (a *actor[S]) retire(shutdown bool) bool {
+	a.reg.mu.Lock()
+	defer a.reg.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.retired {
+		return true
+	}
+	if len(a.queue) > 0 || !shutdown && (a.uses != a.idleUses || !a.state.Idle()) {
+		return false
+	}
+	a.retired = true
+	delete(a.reg.live, a.key)
+	return true
+}
+
+// fail answers tasks that cannot be decided. Their tentative effects are undone already.
+func (a *actor[S]) fail(tasks []*task[S], err error) {
+	a.mu.Lock()
+	for _, t := range tasks {
+		t.job.finished(a, err, 0)
+	}
+	a.mu.Unlock()
+	for _, t := range tasks {
+		a.answer(t, err, false)
+	}
+}
+
+// answer tells a caller the final outcome; durable says that the task's effect is on the stream or in
+// memory, so that it must be handed back when the caller has gone.
+func (a *actor[S]) answer(t *task[S], err error, durable bool) {
+	if t.caller == nil {
+		a.settle(t, err)
+		return
+	}
+	gone := false
+	if durable && t.ctx.Err() != nil {
+		gone, err = true, t.ctx.Err()
+	}
+	if t.state.move(callerAnswered) {
+		t.caller <- err
+	} else {
+		gone = durable
+	}
+	if gone {
+		a.owe(t.job.orphaned())
+	}
+}
+
+// owe puts down what the actor has to append on its own account.
+func (a *actor[S]) owe(t *task[S]) {
+	if t == nil {
+		return
+	}
+	if len(a.owed) >= maxOwed {
+		a.giveUp(a.owed[0], errors.New("too much is owed"))
+		a.owed = append(a.owed[:0], a.owed[1:]...)
+	}
+	a.owed = append(a.owed, t)
+}
+
+// settle looks at the outcome of what was owed: done, refused (reversed or released already), or to be
+// tried again.
+func (a *actor[S]) settle(t *task[S], err error) {
+	if err == nil {
+		a.owedWait = 0
+		a.reg.metrics.handedBack.Inc()
+		return
+	}
+	if !temporary(err) {
+		a.reg.cfg.Logger.Info("nothing to hand back", "stream", a.stream, "request_id", t.request.ID, "reason", err)
+		return
+	}
+	if t.attempts++; t.attempts >= maxOwedAttempts || a.reg.ctx.Err() != nil {
+		a.giveUp(t, err)
+		return
+	}
+	a.owedWait = jittered(min(max(2*a.owedWait, firstPause), maxOwedPause))
+	a.owe(t)
+}
+
+// giveUp leaves it to an operator, who finds the charge by its request id.
+func (a *actor[S]) giveUp(t *task[S], err error) {
+	a.reg.metrics.notHandedBack.Inc()
+	a.reg.cfg.Logger.Error("could not hand back what its caller never heard of",
+		"stream", a.stream, "request_id", t.request.ID, "attempts", t.attempts, "error", err)
+}
+
+// temporary says that trying again may succeed.
+func temporary(err error) bool {
+	return errors.Is(err, ErrBusy) || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+		errors.Is(err, eventlog.ErrClosed)
+}

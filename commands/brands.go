@@ -1,0 +1,181 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// Limits of the brand commands.
+const (
+	// maxBrandAttempts bounds how often a brand command decides again after losing a race for its stream.
+	// At most a request, a crawler and the sweeper race for one brand.
+	maxBrandAttempts = 16
+	// maxBrandRepeats bounds how often an append of unknown outcome is repeated.
+	maxBrandRepeats = 5
+	// brandBackoff is the pause after the first lost race; it doubles, with jitter, up to maxBrandBackoff.
+	brandBackoff    = 2 * time.Millisecond
+	maxBrandBackoff = 200 * time.Millisecond
+	// brandPage is how many events of a brand stream are read at a time.
+	brandPage = 256
+)
+
+// BrandsConfig configures the brand commands.
+type BrandsConfig struct {
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Brands holds the use cases of a brand's life. Brand streams are cold: each command folds the stream,
+// decides, and appends at the revision that it folded.
+type Brands struct {
+	log eventlog.Log
+	now func() time.Time
+}
+
+// NewBrands returns the brand commands on a log.
+func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
+	if log == nil {
+		return nil, errors.New("brand commands need an event log")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Brands{log: log, now: cfg.Now}, nil
+}
+
+// State folds the stream of the brand at a registrable domain. It is never nil without an error: a brand
+// that nobody asked for has no events.
+//
+// Errors: eventlog.ErrUnavailable, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
+func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	state, _, err := b.load(ctx, domain)
+	return state, err
+}
+
+// load also returns when the last event occurred.
+func (b *Brands) load(ctx context.Context, domain string) (*brand.Brand, time.Time, error) {
+	state := brand.New(domain)
+	stream := brand.Stream(domain)
+	var last time.Time
+	for {
+		events, err := b.log.ReadStream(ctx, stream, state.Events(), eventlog.Forward, brandPage)
+		if err != nil {
+			return nil, last, fmt.Errorf("read %s from revision %d: %w", stream, state.Events(), err)
+		}
+		for _, r := range events {
+			ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+			if err != nil {
+				return nil, last, fmt.Errorf("read %s at revision %d: %w", stream, r.Revision, err)
+			}
+			state.Apply(ev, r.Revision, r.OccurredAt)
+			last = r.OccurredAt
+		}
+		if len(events) < brandPage {
+			return state, last, nil
+		}
+	}
+}
+
+// decideBrand looks at the folded brand and returns what to append. It may be called several times.
+type decideBrand func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error)
+
+// update loads, decides and appends, again when it lost a race. The decision key names the decision, so
+// that a repeated append is the same events. It returns the state that was decided on, and where the
+// events landed: a zero Appended and false when nothing was to be appended.
+//
+// Errors: the decision's refusals; ErrBusy when too many races were lost; eventlog.ErrUnavailable,
+// eventlog.ErrAmbiguous, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
+func (b *Brands) update(ctx context.Context, domain string, request Request, key string, decide decideBrand) (*brand.Brand, eventlog.Appended, bool, error) {
+	pause := brandBackoff
+	for range maxBrandAttempts {
+		state, last, err := b.load(ctx, domain)
+		if err != nil {
+			return nil, eventlog.Appended{}, false, err
+		}
+		now := monotonic(b.now(), last)
+		events, err := decide(state, now)
+		if err != nil || len(events) == 0 {
+			return state, eventlog.Appended{}, false, err
+		}
+		proposed, err := propose(brand.Stream(domain), events, request, key, now)
+		if err != nil {
+			return state, eventlog.Appended{}, false, err
+		}
+		landed, err := b.append(ctx, domain, eventlog.After(state.Events()), proposed)
+		if err == nil {
+			return state, landed, true, nil
+		}
+		if !errors.Is(err, eventlog.ErrWrongRevision) {
+			return state, eventlog.Appended{}, false, err
+		}
+		if err := sleep(ctx, pause/2+rand.N(pause/2)); err != nil {
+			return state, eventlog.Appended{}, false, err
+		}
+		pause = min(2*pause, maxBrandBackoff)
+	}
+	return nil, eventlog.Appended{}, false, fmt.Errorf("decide about %s: %d races lost: %w", domain, maxBrandAttempts, ErrBusy)
+}
+
+// append repeats the same append while its outcome is unknown.
+func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	pause := brandBackoff
+	for repeat := 0; ; repeat++ {
+		landed, err := b.log.Append(ctx, brand.Stream(domain), expected, events)
+		if !errors.Is(err, eventlog.ErrAmbiguous) || repeat == maxBrandRepeats || ctx.Err() != nil {
+			return landed, err
+		}
+		if waited := sleep(ctx, pause); waited != nil {
+			return landed, err
+		}
+		pause = min(2*pause, maxBrandBackoff)
+	}
+}
+
+// propose encodes the events of one decision.
+func propose(stream string, events []eventschemas.Event, request Request, key string, at time.Time) ([]eventlog.Proposed, error) {
+	correlation := request.CorrelationID
+	if correlation == "" {
+		correlation = request.ID
+	}
+	proposed := make([]eventlog.Proposed, len(events))
+	for i, ev := range events {
+		enc, err := eventschemas.Encode(ev)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)
+		}
+		proposed[i] = eventlog.Proposed{
+			ID: eventschemas.EventID(stream, key, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
+			OccurredAt: at, Data: enc.Data,
+			Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor, CorrelationID: correlation, CausationID: request.CausationID},
+		}
+	}
+	return proposed, nil
+}
+
+// monotonic is the moment of an event: whole microseconds, never before the one that precedes it.
+func monotonic(now, last time.Time) time.Time {
+	now = now.UTC().Truncate(time.Microsecond)
+	if now.Before(last) {
+		return last
+	}
+	return now
+}
+
+// sleep waits, or returns ctx.Err().
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

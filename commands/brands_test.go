@@ -1,0 +1,158 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+func brandsOnFile(t *testing.T) (*Brands, eventlog.Log) {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	b, err := NewBrands(BrandsConfig{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, log
+}
+
+func lookupOf(domain string) RequestCrawl {
+	return RequestCrawl{Request: Request{ID: "r", Actor: "account:a"}, Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: time.Minute}
+}
+
+// Of many callers that ask for one unknown domain, one starts a crawl and all others join it, also when
+// they come through different nodes.
+func TestOneOfManyStartsTheCrawl(t *testing.T) {
+	here, log := brandsOnFile(t)
+	there, err := NewBrands(BrandsConfig{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crawls := make([]Crawl, 40)
+	var wg sync.WaitGroup
+	for i := range crawls {
+		node := here
+		if i%2 == 1 {
+			node = there
+		}
+		wg.Go(func() {
+			var err error
+			if crawls[i], err = node.RequestCrawl(context.Background(), lookupOf("acme.com")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	started := 0
+	for _, c := range crawls {
+		if c.ID != crawls[0].ID {
+			t.Errorf("two crawls: %s and %s", c.ID, crawls[0].ID)
+		}
+		if !c.Joined {
+			started++
+		}
+	}
+	if started != 1 {
+		t.Errorf("%d callers started the crawl", started)
+	}
+	events, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 2 || events[0].Type != "BrandDiscovered" || events[1].Type != "CrawlRequested" {
+		t.Fatalf("the stream holds %d events", len(events))
+	}
+	for _, r := range events {
+		if err := eventschemas.ValidateJSON(r.Type, r.SchemaVersion, r.Data); err != nil {
+			t.Error(err)
+		}
+		if r.Metadata.RequestID != "r" || r.Metadata.CorrelationID != "r" || r.Metadata.Actor != "account:a" {
+			t.Errorf("metadata %+v", r.Metadata)
+		}
+	}
+}
+
+func TestAFailureIsAnsweredWithoutACrawlUntilItIsForgottenOrForced(t *testing.T) {
+	b, _ := brandsOnFile(t)
+	crawl, err := b.RequestCrawl(t.Context(), lookupOf("acme.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := FailCrawl{Request: Request{ID: "c", Actor: "system:crawl"}, Domain: "acme.com", CrawlID: crawl.ID, Outcome: brand.Blocked, Detail: "status 403"}
+	for range 2 { // a repeat is a no-op
+		if err := b.FailCrawl(t.Context(), fail); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = b.RequestCrawl(t.Context(), lookupOf("acme.com"))
+	var remembered *brand.RememberedError
+	if !errors.As(err, &remembered) || remembered.Outcome != brand.Blocked {
+		t.Fatalf("the next look-up got %v", err)
+	}
+	forced := lookupOf("acme.com")
+	forced.Force, forced.Cause = true, brand.CauseRefresh
+	if c, err := b.RequestCrawl(t.Context(), forced); err != nil || c.Joined || c.ID == crawl.ID {
+		t.Fatalf("a paid refresh got %+v %v", c, err)
+	}
+	state, err := b.State(t.Context(), "acme.com")
+	if err != nil || state.Events() != 4 {
+		t.Fatalf("the stream holds %d events (%v), not discovered, requested, failed, requested", state.Events(), err)
+	}
+}
+
+func TestAnImportIsTakenOnce(t *testing.T) {
+	b, _ := brandsOnFile(t)
+	name := "Acme"
+	in := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &name}}
+	for i, want := range []bool{true, false} {
+		got, err := b.ImportBrand(t.Context(), in)
+		if err != nil || got != want {
+			t.Fatalf("import %d: %t %v", i, got, err)
+		}
+	}
+	if _, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); !errors.Is(err, brand.ErrAlreadyKnown) {
+		t.Fatalf("a look-up of an imported brand got %v", err)
+	}
+}
+
+// lossy drops the reply of every append after the commit.
+type lossy struct {
+	eventlog.Log
+	lost int
+}
+
+func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	landed, err := l.Log.Append(ctx, stream, expected, events)
+	if err == nil && l.lost < 1 {
+		l.lost++
+		return eventlog.Appended{}, eventlog.ErrAmbiguous
+	}
+	return landed, err
+}
+
+func TestALostReplyIsNotASecondCrawl(t *testing.T) {
+	_, log := brandsOnFile(t)
+	b, err := NewBrands(BrandsConfig{}, &lossy{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); err != nil || c.Joined {
+		t.Fatalf("%+v %v", c, err)
+	}
+	state, err := b.State(t.Context(), "acme.com")
+	if err != nil || state.Events() != 2 {
+		t.Fatalf("%d events %v", state.Events(), err)
+	}
+}

@@ -1,0 +1,132 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
+)
+
+// lookupCredits is what one answered lookup costs.
+const lookupCredits = 1
+
+// ChargeLookup asks to spend one credit for a brand that was found with a logo.
+type ChargeLookup struct {
+	Request        Request
+	AccountID      string
+	Reservation    *Reservation // optional; used up whatever the outcome
+	BrandID        string
+	Domain         string
+	RecordRevision uint64 // of the brand stream, as it is answered
+	HoldID         string // optional: the hold to capture
+	Item           string // optional: tells several charges of one request apart; the domain when empty
+
+	IdempotencyKeyHash string // optional, with RequestHash; hex SHA-256
+	RequestHash        string
+}
+
+// Receipt is a charge that is durable.
+type Receipt struct {
+	ChargeID  string
+	Credits   int64
+	Balance   int64 // after it
+	Remaining int64 // the balance, never below zero
+	Revision  uint64
+	Position  eventlog.Position
+
+	// Repeated says that the charge was made before, for the same idempotency key or capture; BrandID, Domain
+	// and RecordRevision are then those of the first answer.
+	Repeated       bool
+	BrandID        string
+	Domain         string
+	RecordRevision uint64
+}
+
+// ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that has
+// ended makes it an ordinary charge. The same idempotency key with the same request returns the first
+// receipt for 24 h; a hold that came with such a repeat stays open and is the caller's to release.
+//
+// When ctx ends before the charge was sent it is skipped; when it ends later the desk reverses the charge
+// itself. Either way ctx.Err() is returned.
+//
+// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
+// account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
+// ErrReservationSpent, ErrInvalidRequest, and those of Desk.
+func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
+	if err := in.Request.Validate(); err != nil {
+		in.Reservation.Drop()
+		return Receipt{}, err
+	}
+	started := time.Now()
+	j := &chargeJob{in: account.Charge{
+		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
+		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item,
+		IdempotencyKeyHash: in.IdempotencyKeyHash, RequestHash: in.RequestHash,
+	}}
+	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
+		return Receipt{}, err
+	}
+	d.metrics.charge.Observe(time.Since(started).Seconds())
+	return j.receipt, nil
+}
+
+type chargeJob struct {
+	spending
+	in       account.Charge
+	at       time.Time
+	fact     account.ChargeFact
+	repeated bool
+	receipt  Receipt
+}
+
+func (j *chargeJob) decide(l *ledger, now time.Time) (verdict, error) {
+	out, fact, err := l.Charge(j.in, j.others(l), now)
+	if err != nil {
+		return verdict{}, err
+	}
+	j.at, j.fact, j.repeated = now, fact, out.Repeated
+	return verdict{events: out.Events}, nil
+}
+
+func (j *chargeJob) applied(l *ledger) {
+	if !j.repeated {
+		j.take(l)
+	}
+	j.receipt = Receipt{
+		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, Balance: l.Balance(), Remaining: l.Remaining(), Revision: j.fact.Revision,
+		Repeated: j.repeated, BrandID: j.fact.BrandID, Domain: j.fact.Domain, RecordRevision: j.fact.RecordRevision,
+	}
+}
+
+func (j *chargeJob) undone(l *ledger) { j.giveBack(l) }
+
+func (j *chargeJob) finished(a *actor[*ledger], _ error, position eventlog.Position) {
+	j.end(a.state)
+	j.receipt.Position = position
+}
+
+// orphaned reverses the charge: its caller never heard of it.
+func (j *chargeJob) orphaned() *task[*ledger] {
+	if j.repeated {
+		return nil
+	}
+	return reversal(account.Reverse{
+		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, ChargedAt: j.at,
+		RequestID: j.in.RequestID, Reason: account.ReasonClientGone,
+	})
+}
+
+// reversal is a reversal on the desk's own account.
+func reversal(in account.Reverse) *task[*ledger] {
+	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) { return l.Reverse(in, now) })
+}
+
+// owedTask is what an actor does on its own account, under the request it is about. It has no caller.
+func owedTask(requestID string, decide func(*ledger, time.Time) (account.Outcome, error)) *task[*ledger] {
+	return &task[*ledger]{
+		ctx:     context.Background(), // nobody's request; the actor bounds its attempts
+		request: Request{ID: requestID, Actor: actorDesk},
+		job:     &plainJob{now: decide},
+	}
+}

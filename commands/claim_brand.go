@@ -1,0 +1,43 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+)
+
+// ClaimBrand marks a brand as claimed by its owner.
+type ClaimBrand struct {
+	Request Request
+	Domain  string
+}
+
+// ClaimBrand appends BrandClaimed. Repeating it is a no-op.
+//
+// Errors: brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update.
+func (b *Brands) ClaimBrand(ctx context.Context, in ClaimBrand) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.Claim()
+	})
+	return err
+}
+
+// WithdrawBrand takes a brand out on its owner's demand, for ever.
+type WithdrawBrand struct {
+	Request Request
+	Domain  string
+	Reason  string
+}
+
+// WithdrawBrand appends BrandWithdrawn, also for a brand that nobody has asked for yet. Repeating it is a
+// no-op.
+//
+// Errors: those of update.
+func (b *Brands) WithdrawBrand(ctx context.Context, in WithdrawBrand) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.Withdraw(in.Reason)
+	})
+	return err
+}

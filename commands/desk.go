@@ -1,0 +1,226 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// Defaults of DeskConfig and UsageConfig.
+const (
+	DefaultMaxQueue      = 4096
+	DefaultMaxLive       = 20_000
+	DefaultIdleAfter     = 10 * time.Minute
+	DefaultSettleWithin  = 2 * time.Second
+	DefaultKnowWithin    = 5 * time.Second
+	DefaultAppendWithin  = 5 * time.Second
+	DefaultLoadWithin    = 30 * time.Second
+	DefaultSnapshotEvery = 4096
+)
+
+// DeskConfig says how much a desk may use and how long it tries. Zero values take the defaults.
+type DeskConfig struct {
+	// MaxQueue bounds the commands that wait for one account; the next one gets ErrBusy.
+	MaxQueue int
+	// MaxLive bounds the accounts in memory; for the next one an idle one makes room.
+	MaxLive int
+	// IdleAfter is how long an account stays in memory without a command, up to twice that.
+	IdleAfter time.Duration
+	// SettleWithin bounds the retries after conflicts.
+	SettleWithin time.Duration
+	// KnowWithin bounds the repeats of an append whose outcome is unknown.
+	KnowWithin time.Duration
+	// AppendWithin bounds one call of the log's Append, LoadWithin the loading of one account.
+	AppendWithin, LoadWithin time.Duration
+	// SnapshotEvery is how many events of an account lie between two snapshots, at least.
+	SnapshotEvery int
+	// Shared says that other nodes serve the same accounts: Standing then reads the stream's tail first.
+	Shared bool
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// Logger is told about faults; nil discards.
+	Logger *slog.Logger
+	// Registerer gets the metrics; nil means none.
+	Registerer prometheus.Registerer
+}
+
+// Validate reports all that is wrong with the configuration at once.
+func (c DeskConfig) Validate() error {
+	return validateActors("account desk", c.actors())
+}
+
+func (c DeskConfig) actors() actorConfig {
+	return actorConfig{
+		MaxQueue: c.MaxQueue, MaxLive: c.MaxLive, IdleAfter: c.IdleAfter, SettleWithin: c.SettleWithin, KnowWithin: c.KnowWithin,
+		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Now: c.Now, Logger: c.Logger,
+	}
+}
+
+// numbers lists the settings that are counts or durations, with their defaults.
+func (c *actorConfig) numbers() []setting {
+	return []setting{
+		{"MaxQueue", &c.MaxQueue, nil, DefaultMaxQueue},
+		{"MaxLive", &c.MaxLive, nil, DefaultMaxLive},
+		{"SnapshotEvery", &c.SnapshotEvery, nil, DefaultSnapshotEvery},
+		{"IdleAfter", nil, &c.IdleAfter, int64(DefaultIdleAfter)},
+		{"SettleWithin", nil, &c.SettleWithin, int64(DefaultSettleWithin)},
+		{"KnowWithin", nil, &c.KnowWithin, int64(DefaultKnowWithin)},
+		{"AppendWithin", nil, &c.AppendWithin, int64(DefaultAppendWithin)},
+		{"LoadWithin", nil, &c.LoadWithin, int64(DefaultLoadWithin)},
+	}
+}
+
+// setting is a count or a duration.
+type setting struct {
+	name     string
+	count    *int
+	duration *time.Duration
+	usual    int64
+}
+
+func (s setting) value() int64 {
+	if s.count != nil {
+		return int64(*s.count)
+	}
+	return int64(*s.duration)
+}
+
+func (s setting) set(v int64) {
+	if s.count != nil {
+		*s.count = int(v)
+		return
+	}
+	*s.duration = time.Duration(v)
+}
+
+func validateActors(desk string, c actorConfig) error {
+	var errs []error
+	for _, s := range c.numbers() {
+		if s.value() < 0 {
+			errs = append(errs, fmt.Errorf("%s: %s is negative", desk, s.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c actorConfig) withDefaults() actorConfig {
+	for _, s := range c.numbers() {
+		if s.value() == 0 {
+			s.set(s.usual)
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Desk serves all accounts: every command about an account goes through it. It is safe for concurrent use.
+//
+// Beside what each method says, all of them return ErrBusy (queue full, conflict not settled, shutting
+// down), ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
+// cannot be trusted; a *ChainError says where), or ctx.Err(). After ctx.Err() or ErrUnknownOutcome a charge
+// or hold is handed back if it landed.
+type Desk struct {
+	accounts *registry[*ledger]
+	metrics  *deskMetrics
+	shared   bool
+}
+
+// NewDesk returns a desk on a log. Snapshots may be nil: then every account is folded from its beginning.
+func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if log == nil {
+		return nil, errors.New("account desk: no event log")
+	}
+	m, err := newDeskMetrics("account", cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("account desk: %w", err)
+	}
+	k := kind[*ledger]{foldVersion: account.FoldVersion, open: openLedger}
+	return &Desk{
+		accounts: newRegistry(cfg.actors().withDefaults(), k, log, snapshots, m),
+		metrics:  m,
+		shared:   cfg.Shared,
+	}, nil
+}
+
+// openLedger refuses ids that no account has, so that they never reach the log as stream names.
+func openLedger(id string) (string, *ledger, error) {
+	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+		return "", nil, fmt.Errorf("account %.64q: %w", id, account.ErrNotFound)
+	}
+	return account.Stream(id), newLedger(id), nil
+}
+
+// Drain refuses new commands with ErrBusy, finishes those that are queued, and ends. When ctx ends first,
+// what is under way is cut off and its callers get an error.
+func (d *Desk) Drain(ctx context.Context) error { return d.accounts.drain(ctx) }
+
+// plainJob is a command that neither uses a reservation nor has to be handed back.
+type plainJob struct {
+	now     func(l *ledger, now time.Time) (account.Outcome, error)
+	outcome account.Outcome
+	done    Done
+}
+
+func (j *plainJob) decide(l *ledger, now time.Time) (verdict, error) {
+	out, err := j.now(l, now)
+	j.outcome = out
+	return verdict{events: out.Events}, err
+}
+
+func (j *plainJob) applied(l *ledger) { j.done.Balance = l.Balance() }
+
+func (j *plainJob) undone(*ledger) {}
+
+func (j *plainJob) finished(_ *actor[*ledger], _ error, position eventlog.Position) {
+	j.done.Position, j.done.Repeated = position, j.outcome.Repeated
+}
+
+func (j *plainJob) orphaned() *task[*ledger] { return nil }
+
+// decideAccount runs a plain command.
+func (d *Desk) decideAccount(ctx context.Context, in Request, accountID string, decide func(a *ledger, now time.Time) (account.Outcome, error)) (Done, error) {
+	if err := in.Validate(); err != nil {
+		return Done{}, err
+	}
+	j := &plainJob{now: decide}
+	if err := d.accounts.do(ctx, accountID, &task[*ledger]{request: in, job: j}); err != nil {
+		return Done{}, err
+	}
+	return j.done, nil
+}
+
+// chargeAt reads a charge's event, which says what there is to reverse.
+func (d *Desk) chargeAt(ctx context.Context, accountID, chargeID string, revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
+	stream := account.Stream(accountID)
+	found, err := d.accounts.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)
+	if err != nil {
+		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w", revision, stream, err)
+	}
+	if len(found) == 1 && found[0].Revision == revision {
+		ev, err := eventschemas.Decode(found[0].Type, found[0].SchemaVersion, found[0].Data)
+		if err != nil {
+			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w", revision, stream, err)
+		}
+		if charge, ok := ev.(eventschemas.CreditsCharged); ok && charge.ChargeID == chargeID {
+			return charge, found[0].OccurredAt, nil
+		}
+	}
+	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID, revision, stream, ErrUnknownCharge)
+}

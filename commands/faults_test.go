@@ -1,0 +1,670 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// together queues n commands behind one that is held up inside its append, so that they form one group, and
+// returns when all have run.
+func (w *world) together(d *Desk, id string, n int, run func(i int)) {
+	w.Helper()
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for i := range n {
+		wg.Go(func() { run(i) })
+		w.parked(d, id, i+1)
+	}
+	close(g.open)
+	wg.Wait()
+	w.log.set(func(f *faults) { f.before = nil })
+}
+
+func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 4)
+	held := w.hold(d, id, time.Minute) // 3 left, one for the command that holds the group up
+	appends := w.log.appends.Load()
+	errs := make([]error, 8)
+	w.together(d, id, len(errs), func(i int) {
+		in := w.lookup(id)
+		switch i {
+		case 1:
+			in.Domain = "" // malformed
+		case 3:
+			in.HoldID = "nobody knows"
+		case 5:
+			in.HoldID = held.ID
+		case 6:
+			_, errs[i] = d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: "topup", Credits: 1, PaymentID: "p"})
+			return
+		}
+		_, errs[i] = d.ChargeLookup(context.Background(), in)
+	})
+	want := []error{nil, account.ErrInvalid, nil, account.ErrUnknownHold, account.ErrInsufficientCredits, nil, nil, nil}
+	for i, err := range errs {
+		if !errors.Is(err, want[i]) {
+			t.Errorf("member %d: %v, want %v", i, err, want[i])
+		}
+	}
+	// The last one spends what the member before it granted. One append for the group.
+	if n := w.log.appends.Load() - appends; n != 2 {
+		t.Errorf("%d appends, want the first and one for the group", n)
+	}
+	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.available < 0 {
+		t.Errorf("ledger %+v", l)
+	}
+}
+
+func TestOneReadServesAllWhoWait(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 1)
+	reads := w.log.reads.Load()
+	const callers = 100
+	var wg sync.WaitGroup
+	w.together(d, id, callers, func(int) {
+		if _, err := d.Reserve(context.Background(), id); !errors.Is(err, account.ErrInsufficientCredits) {
+			t.Errorf("reserve: %v", err)
+		}
+	})
+	wg.Wait()
+	// One credit is charged by the command that holds the group up, so every Reserve came into the queue while
+	// its outcome was open. The whole group was refused after one read.
+	if n := w.log.reads.Load() - reads; n != 1 {
+		t.Fatalf("%d reads for %d refusals", n, callers)
+	}
+}
+
+func TestConflictsAreDecidedAgain(t *testing.T) {
+	w := newWorld(t)
+	d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	// Before each of the desk's first three appends the other desk takes a credit.
+	conflicts := 3
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			if a.events[0].Metadata.RequestID == "mine" && conflicts > 0 {
+				conflicts--
+				w.charge(other, id)
+			}
+			return nil
+		}
+	})
+	in := w.lookup(id)
+	in.Request.ID = "mine"
+	receipt, err := d.ChargeLookup(t.Context(), in)
+	if err != nil || receipt.Balance != 1 {
+		t.Fatalf("receipt %+v, %v", receipt, err)
+	}
+	// Now it loses the last credit to the conflict: decided again, it is refused.
+	conflicts = 1
+	in.Domain = "acme.org"
+	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrInsufficientCredits) {
+		t.Fatalf("charge: %v", err)
+	}
+	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.charges["mine"] != 1 {
+		t.Fatalf("ledger %+v", l)
+	}
+}
+
+func TestAConflictWithoutEndIsBusy(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{SettleWithin: 5 * time.Millisecond})
+	id := w.opened(d, 0)
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error { return &eventlog.WrongRevisionError{Stream: a.stream, Expected: a.expected} }
+	})
+	in := w.lookup(id)
+	in.Reservation = w.reserve(d, id)
+	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknownOutcome) {
+		t.Fatalf("charge: %v", err)
+	}
+	w.log.set(func(f *faults) { f.before = nil })
+	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
+		t.Fatalf("standing %+v", s)
+	}
+	w.charge(d, id)
+}
+
+func TestAnUnavailableLogChargesNothing(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 0)
+	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+	r := w.reserve(d, id)
+	in := w.lookup(id)
+	in.Reservation = r
+	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, ErrBusy) {
+		t.Fatalf("charge: %v", err)
+	}
+	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return context.DeadlineExceeded } })
+	// The store's own deadline is not the caller's.
+	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("charge: %v", err)
+	}
+	w.log.set(func(f *faults) { f.before = nil })
+	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
+		t.Fatalf("standing %+v", s)
+	}
+	w.charge(d, id)
+}
+
+func TestAnUnreadableLogDecidesNothing(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 0)
+	fresh := w.desk(DeskConfig{})
+	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
+	for _, desk := range []*Desk{d, fresh} {
+		if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Fatalf("reserve: %v", err)
+		}
+	}
+	w.log.set(func(f *faults) { f.reading = nil })
+	w.grant(d, id, 2)
+	w.charge(fresh, id)
+	w.charge(d, id)
+}
+
+func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
+	for name, landed := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.desk(DeskConfig{})
+			id := w.openedWith(d, 6)
+			lost := 3
+			var sent []sentAppend
+			fault := func(a sentAppend) error {
+				if len(a.events) < 2 {
+					return nil
+				}
+				sent = append(sent, a)
+				if lost--; lost >= 0 {
+					return ambiguous()
+				}
+				return nil
+			}
+			var receipts [4]Receipt
+			before := w.log.appends.Load()
+			w.togetherAnd(d, id, len(receipts), func(f *faults) {
+				if landed {
+					f.after = func(a sentAppend, err error) error { return errors.Join(err, fault(a)) }
+				} else {
+					f.before = fault
+				}
+			}, func(i int) {
+				var err error
+				if receipts[i], err = d.ChargeLookup(context.Background(), w.lookup(id)); err != nil {
+					t.Error(err)
+				}
+			})
+			if n := w.log.appends.Load() - before; n != 5 {
+				t.Errorf("%d appends, want the first, one in doubt and its three repeats", n)
+			}
+			for _, again := range sent[1:] {
+				if again.expected != sent[0].expected || len(again.events) != len(sent[0].events) {
+					t.Fatalf("repeated as %d events at %s, was %d at %s", len(again.events), again.expected, len(sent[0].events), sent[0].expected)
+				}
+				for i := range again.events {
+					if again.events[i].ID != sent[0].events[i].ID {
+						t.Fatalf("event %d has another id", i)
+					}
+				}
+			}
+			if l := w.ledger(id); l.balance != 1 || len(l.reversed) != 0 {
+				t.Errorf("ledger %+v", l)
+			}
+		})
+	}
+}
+
+// togetherAnd is together with faults that begin with the group.
+func (w *world) togetherAnd(d *Desk, id string, n int, begin func(f *faults), run func(i int)) {
+	w.Helper()
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for i := range n {
+		wg.Go(func() { run(i) })
+		w.parked(d, id, i+1)
+	}
+	w.log.set(func(f *faults) {
+		f.before = nil
+		begin(f)
+	})
+	close(g.open)
+	wg.Wait()
+	w.log.set(func(f *faults) { f.before, f.after = nil, nil })
+}
+
+func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
+	w := newWorld(t)
+	d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	id := w.openedWith(d, 2)
+	first := true
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			if a.events[0].Metadata.RequestID != "mine" || !first {
+				return nil
+			}
+			first = false
+			w.charge(other, id)
+			return ambiguous() // it did not land, and now never will
+		}
+	})
+	in := w.lookup(id)
+	in.Request.ID = "mine"
+	receipt, err := d.ChargeLookup(t.Context(), in)
+	if err != nil || receipt.Balance != 0 {
+		t.Fatalf("receipt %+v, %v", receipt, err)
+	}
+	if l := w.ledger(id); l.balance != 0 || l.charges["mine"] != 1 {
+		t.Fatalf("ledger %+v", l)
+	}
+}
+
+// The outcome stays unknown past the bound. Whatever really happened, the caller was told that nobody
+// knows, so a charge that did land, at once or late, is handed back, and one that did not is not.
+func TestAnOutcomeThatStaysUnknown(t *testing.T) {
+	for _, c := range []struct {
+		name                     string
+		landed, zombie, shutdown bool
+	}{
+		{name: "it had landed", landed: true},
+		{name: "it never landed"},
+		{name: "it lands late", zombie: true},
+		{name: "it had landed, and nobody comes before the shutdown", landed: true, shutdown: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.desk(DeskConfig{KnowWithin: 3 * time.Millisecond})
+			id := w.openedWith(d, 3)
+			var lost sentAppend
+			w.log.set(func(f *faults) {
+				f.before = func(a sentAppend) error {
+					lost = a
+					if c.landed {
+						if _, err := w.log.Log.Append(a.ctx, a.stream, a.expected, a.events); err != nil {
+							t.Error(err)
+						}
+					}
+					return ambiguous()
+				}
+			})
+			in := w.lookup(id)
+			in.Reservation = w.reserve(d, id)
+			_, err := d.ChargeLookup(t.Context(), in)
+			if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrBusy) {
+				t.Fatalf("charge: %v", err)
+			}
+			w.log.set(func(f *faults) { f.before = nil })
+			if c.zombie {
+				if _, err := w.log.Log.Append(context.Background(), lost.stream, lost.expected, lost.events); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.shutdown {
+				w.drain(d)
+				d = w.desk(DeskConfig{})
+			}
+			w.charge(d, id) // whoever comes next makes the actor look
+			w.drain(d)
+			l := w.ledger(id)
+			if l.balance != 2 || l.standingCharges() != 48 || l.charges[in.Request.ID] != l.reversed[in.Request.ID] {
+				t.Fatalf("ledger: balance %d, %d charges stand, in doubt %d charged and %d reversed", l.balance, l.standingCharges(), l.charges[in.Request.ID], l.reversed[in.Request.ID])
+			}
+			if landed := c.landed || c.zombie; landed != (l.charges[in.Request.ID] == 1) {
+				t.Fatalf("charges %d", l.charges[in.Request.ID])
+			}
+		})
+	}
+}
+
+// Nobody comes any more: the actor itself looks again, and hands back what landed.
+func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond})
+		id := w.openedWith(d, 3)
+		w.log.set(func(f *faults) {
+			f.after = func(a sentAppend, err error) error {
+				if a.events[0].Type == "ChargeReversed" {
+					return err
+				}
+				return ambiguous()
+			}
+		})
+		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		if l := w.ledger(id); l.balance != 2 {
+			t.Fatalf("it should have landed: %+v", l)
+		}
+		time.Sleep(2 * doubtPause)
+		synctest.Wait()
+		if l := w.ledger(id); l.balance != 3 {
+			t.Fatalf("ledger %+v", l)
+		}
+	})
+}
+
+func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	ctx, cancel := context.WithCancel(t.Context())
+	in := w.lookup(id)
+	in.Reservation = w.reserve(d, id)
+	left := make(chan error)
+	go func() {
+		_, err := d.ChargeLookup(ctx, in)
+		left <- err
+	}()
+	w.parked(d, id, 1)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(g.open)
+	wg.Wait()
+	w.charge(d, id)
+	if l := w.ledger(id); l.charges[in.Request.ID] != 0 || l.balance != 3 {
+		t.Fatalf("ledger %+v", l)
+	}
+	if s := w.standing(d, id); s.Available != 3 {
+		t.Fatalf("the reservation of a caller who left is still there: %+v", s)
+	}
+	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
+	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.desk(DeskConfig{})
+			id := w.openedWith(d, 5)
+			ctx, cancel := context.WithCancel(t.Context())
+			lost := 2
+			w.log.set(func(f *faults) {
+				f.after = func(a sentAppend, err error) error {
+					if a.events[0].Type != "CreditsCharged" {
+						return nil
+					}
+					cancel() // durable by now
+					if lost--; fault != nil && lost >= 0 {
+						return fault
+					}
+					return nil
+				}
+			})
+			in := w.lookup(id)
+			in.Reservation = w.reserve(d, id)
+			if _, err := d.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			w.drain(d)
+			recs, events := w.events(id)
+			last := events[len(events)-1]
+			l := w.ledger(id)
+			if want := (eventschemas.ChargeReversed{ChargeID: events[len(events)-2].(eventschemas.CreditsCharged).ChargeID, Credits: 1, RequestID: in.Request.ID, Reason: "client_gone"}); last != want {
+				t.Fatalf("last event %+v, want %+v", last, want)
+			}
+			meta := recs[len(recs)-1].Metadata
+			if meta.Actor != actorDesk || meta.RequestID != in.Request.ID || l.balance != 5 {
+				t.Fatalf("metadata %+v, balance %d", meta, l.balance)
+			}
+		})
+	}
+}
+
+// The log fails just when a charge is to be handed back: it is tried until it works.
+func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	failures := []error{unavailable(), &eventlog.WrongRevisionError{}, unavailable(), ambiguous()}
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			if a.events[0].Type == "ChargeReversed" && len(failures) > 0 {
+				err := failures[0]
+				failures = failures[1:]
+				return err
+			}
+			return nil
+		}
+		f.after = func(sentAppend, error) error {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	if l := w.ledger(id); l.balance != 5 || len(failures) != 0 {
+		t.Fatalf("balance %d, %d failures left", l.balance, len(failures))
+	}
+}
+
+func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.log.set(func(f *faults) {
+		f.after = func(sentAppend, error) error {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := d.HoldCredits(ctx, HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Hour}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	if l := w.ledger(id); len(l.open) != 0 || l.released != 1 || l.balance != 5 {
+		t.Fatalf("ledger %+v", l)
+	}
+}
+
+// A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log, goes
+// on from what the stream says; what was charged without an answer is found by its request id, and
+// repeating with the idempotency key does not charge again.
+func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
+	w := newWorld(t)
+	dying, err := NewDesk(DeskConfig{KnowWithin: time.Hour}, w.log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.openedWith(dying, 10)
+	requests := make([]ChargeLookup, 6)
+	for i := range requests {
+		requests[i] = w.lookup(id)
+		requests[i].IdempotencyKeyHash, requests[i].RequestHash = hexOf(eventschemas.Hash{byte(i)}), hexOf(eventschemas.Hash{9})
+	}
+	landed := newGate()
+	var once sync.Once
+	var answers sync.WaitGroup
+	answers.Add(len(requests))
+	go w.togetherAnd(dying, id, len(requests), func(f *faults) {
+		f.after = func(a sentAppend, err error) error {
+			if len(a.events) > 1 {
+				once.Do(landed.pass)
+				return ambiguous()
+			}
+			return err
+		}
+	}, func(i int) {
+		defer answers.Done()
+		if _, err := dying.ChargeLookup(context.Background(), requests[i]); !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("a dead desk answered %v", err)
+		}
+	})
+	<-landed.reached
+	// The kill: nothing that the desk does from here on reaches the log.
+	cut, cancel := context.WithCancel(context.Background())
+	cancel()
+	go func() { landed.open <- struct{}{} }()
+	if err := dying.Drain(cut); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	answers.Wait()
+	w.log.set(func(f *faults) { f.after = nil })
+
+	next := w.desk(DeskConfig{})
+	for _, in := range requests {
+		if l := w.ledger(id); l.charges[in.Request.ID] != 1 {
+			t.Fatalf("request %s is not found on the ledger", in.Request.ID)
+		}
+		retry := in
+		retry.Request = w.request()
+		receipt, err := next.ChargeLookup(t.Context(), retry)
+		if err != nil || !receipt.Repeated {
+			t.Fatalf("retry: %+v, %v", receipt, err)
+		}
+	}
+	if l := w.ledger(id); l.balance != 10-1-int64(len(requests)) {
+		t.Fatalf("balance %d", l.balance)
+	}
+}
+
+func TestOverdueHoldsAgainstCaptures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		here, there := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+		id := w.openedWith(here, 1)
+		capture := func(d *Desk, h Hold) error {
+			in := w.lookup(id)
+			in.HoldID = h.ID
+			_, err := d.ChargeLookup(t.Context(), in)
+			return err
+		}
+
+		// In time: the hold is captured, also by the desk that did not place it.
+		h := w.hold(here, id, 8*time.Second)
+		if want := time.Now().Add(68 * time.Second).UTC(); !h.Deadline.Equal(want) {
+			t.Fatalf("deadline %s, want %s", h.Deadline, want)
+		}
+		time.Sleep(68 * time.Second)
+		if n, err := there.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
+			t.Fatalf("released %d at the deadline, %v", n, err)
+		}
+		if err := capture(there, h); err != nil {
+			t.Fatal(err)
+		}
+
+		// Overdue and released by the sweeper: the capture is an ordinary charge, and there is a credit for it.
+		w.grant(here, id, 1)
+		h = w.hold(here, id, 0)
+		time.Sleep(61 * time.Second)
+		if n, err := there.ReleaseOverdue(t.Context(), id); n != 1 || err != nil {
+			t.Fatalf("released %d, %v", n, err)
+		}
+		time.Sleep(time.Microsecond) // at the same moment it would be the very same event
+		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
+			t.Fatalf("released again: %d, %v", n, err)
+		}
+		if err := capture(here, h); err != nil {
+			t.Fatal(err)
+		}
+
+		// Overdue, and its credit went to another request: the capture is refused.
+		w.grant(here, id, 1)
+		h = w.hold(here, id, 0)
+		time.Sleep(61 * time.Second)
+		w.charge(there, id) // releases what is overdue, then spends it, in one append
+		if err := capture(here, h); !errors.Is(err, account.ErrInsufficientCredits) {
+			t.Fatalf("capture: %v", err)
+		}
+
+		// Reserve on an exhausted account finds the credit of an overdue hold.
+		w.grant(here, id, 1)
+		w.hold(here, id, 0)
+		if _, err := here.Reserve(t.Context(), id); !errors.Is(err, account.ErrInsufficientCredits) {
+			t.Fatalf("reserve: %v", err)
+		}
+		time.Sleep(61 * time.Second)
+		w.reserve(here, id).Drop()
+
+		l := w.ledger(id)
+		if l.minimum < 0 || l.available < 0 || len(l.open) != 0 || l.released != 3 {
+			t.Fatalf("ledger %+v", l)
+		}
+		recs, _ := w.events(id)
+		for i, rec := range recs {
+			if rec.Type == "HoldReleased" && (rec.Metadata.Actor != actorDesk || rec.Metadata.RequestID == "") {
+				t.Errorf("revision %d was released by %+v", i, rec.Metadata)
+			}
+		}
+	})
+}
+
+// Two desks race to release the same hold at the same revision. Were their events the same to the log, the
+// second would go on from a hash that was never stored.
+func TestRacingReleasesKeepTheChain(t *testing.T) {
+	w := newWorld(t)
+	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	id := w.opened(desks[0], 0)
+	for range 20 {
+		h := w.hold(desks[0], id, time.Minute)
+		var wg sync.WaitGroup
+		for _, d := range desks {
+			wg.Go(func() {
+				if err := d.ReleaseHold(context.Background(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				_, err := d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: "topup", Credits: 1, PaymentID: h.ID})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		w.charge(desks[1], id)
+	}
+	if l := w.ledger(id); l.released != 20 || l.balance != 50 { // 20 granted, 20 charged
+		t.Fatalf("%d released, balance %d", l.released, l.balance)
+	}
+}

@@ -1,0 +1,357 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+const testBrand = "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b"
+
+// openLog opens a log whose whole content is checked when the test ends: every event is what its schema
+// says, time never goes backwards in a stream, and every account's hash chain holds.
+func openLog(t testing.TB) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		checkLog(t, log)
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return log
+}
+
+func checkLog(t testing.TB, log eventlog.Log) {
+	t.Helper()
+	ctx := context.Background()
+	last := map[string]time.Time{}
+	for at := eventlog.Position(0); ; {
+		page, err := log.ReadAll(ctx, at, eventlog.Filter{}, 1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range page.Events {
+			if err := eventschemas.ValidateJSON(rec.Type, rec.SchemaVersion, rec.Data); err != nil {
+				t.Errorf("%s revision %d: %v: %s", rec.Stream, rec.Revision, err, rec.Data)
+			}
+			if rec.OccurredAt.Before(last[rec.Stream]) {
+				t.Errorf("%s revision %d goes back in time", rec.Stream, rec.Revision)
+			}
+			last[rec.Stream] = rec.OccurredAt
+		}
+		if at = page.Next; page.End {
+			break
+		}
+	}
+	for stream := range last {
+		if !strings.HasPrefix(stream, account.StreamPrefix) {
+			continue
+		}
+		if _, err := VerifyChain(ctx, log, stream); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// faults is a log in which things go wrong. Hooks are set before use or under the lock.
+type faults struct {
+	eventlog.Log
+	appends, reads atomic.Int64
+
+	mu sync.Mutex
+	// before an append is sent: an error is returned in its place.
+	before func(a sentAppend) error
+	// after an append was committed (err says whether): its answer.
+	after func(a sentAppend, err error) error
+	// reading, before a stream is read.
+	reading func(stream string) error
+}
+
+type sentAppend struct {
+	ctx      context.Context
+	stream   string
+	expected eventlog.Expected
+	events   []eventlog.Proposed
+}
+
+func (f *faults) hooks() (before func(sentAppend) error, after func(sentAppend, error) error, reading func(string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before, f.after, f.reading
+}
+
+func (f *faults) set(change func(f *faults)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *faults) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	f.appends.Add(1)
+	a := sentAppend{ctx: ctx, stream: stream, expected: expected, events: events}
+	before, after, _ := f.hooks()
+	if before != nil {
+		if err := before(a); err != nil {
+			return eventlog.Appended{}, err
+		}
+	}
+	done, err := f.Log.Append(ctx, stream, expected, events)
+	if after != nil {
+		if err := after(a, err); err != nil {
+			return eventlog.Appended{}, err
+		}
+	}
+	return done, err
+}
+
+func (f *faults) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	f.reads.Add(1)
+	if _, _, reading := f.hooks(); reading != nil {
+		if err := reading(stream); err != nil {
+			return nil, err
+		}
+	}
+	return f.Log.ReadStream(ctx, stream, from, direction, limit)
+}
+
+// world is a log and the accounts on it.
+type world struct {
+	testing.TB
+	log      *faults
+	requests atomic.Int64
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	return &world{TB: t, log: &faults{Log: openLog(t)}}
+}
+
+// desk starts a desk on the world's log; it is drained before the log is checked.
+func (w *world) desk(cfg DeskConfig, snapshots ...Snapshots) *Desk {
+	w.Helper()
+	var s Snapshots
+	if len(snapshots) > 0 {
+		s = snapshots[0]
+	}
+	d, err := NewDesk(cfg, w.log, s)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { w.drain(d) })
+	return d
+}
+
+func (w *world) drain(d *Desk) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.Drain(ctx); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) request() Request {
+	return Request{ID: fmt.Sprint("r", w.requests.Add(1)), Actor: "account:test"}
+}
+
+// opened opens an account with plan.FreeCredits and so many more.
+func (w *world) opened(d *Desk, more int64) string {
+	w.Helper()
+	id := uuid.NewString()
+	if err := d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+		w.Fatal(err)
+	}
+	if more > 0 {
+		w.grant(d, id, more)
+	}
+	return id
+}
+
+// openedWith opens an account that can spend exactly so many credits.
+func (w *world) openedWith(d *Desk, credits int64) string {
+	w.Helper()
+	id := w.opened(d, max(credits-plan.FreeCredits, 0))
+	for range plan.FreeCredits - credits {
+		w.charge(d, id)
+	}
+	return id
+}
+
+func (w *world) grant(d *Desk, id string, credits int64) Done {
+	w.Helper()
+	done, err := d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: credits, PaymentID: uuid.NewString()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return done
+}
+
+func (w *world) lookup(id string) ChargeLookup {
+	return ChargeLookup{Request: w.request(), AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 3}
+}
+
+func (w *world) charge(d *Desk, id string) Receipt {
+	w.Helper()
+	receipt, err := d.ChargeLookup(context.Background(), w.lookup(id))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return receipt
+}
+
+func (w *world) hold(d *Desk, id string, work time.Duration) Hold {
+	w.Helper()
+	h, err := d.HoldCredits(context.Background(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: work})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return h
+}
+
+func (w *world) reserve(d *Desk, id string) *Reservation {
+	w.Helper()
+	r, err := d.Reserve(context.Background(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) standing(d *Desk, id string) Standing {
+	w.Helper()
+	s, err := d.Standing(context.Background(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// events reads and decodes an account's whole stream past the faults.
+func (w *world) events(id string) (recs []eventlog.Recorded, events []eventschemas.Event) {
+	w.Helper()
+	for {
+		page, err := w.log.Log.ReadStream(context.Background(), account.Stream(id), uint64(len(recs)), eventlog.Forward, 4096)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, rec := range page {
+			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+			if err != nil {
+				w.Fatal(err)
+			}
+			recs, events = append(recs, rec), append(events, ev)
+		}
+		if len(page) < 4096 {
+			return recs, events
+		}
+	}
+}
+
+// ledgerOf adds an account's stream up: charges by request, less those that were reversed.
+type ledgerOf struct {
+	charges   map[string]int // by request id
+	reversed  map[string]int // by the charge's request id
+	balance   int64
+	open      map[string]bool
+	released  int
+	minimum   int64 // the lowest balance there was
+	available int64 // the lowest of balance less holds
+}
+
+func (w *world) ledger(id string) ledgerOf {
+	w.Helper()
+	l := ledgerOf{charges: map[string]int{}, reversed: map[string]int{}, open: map[string]bool{}}
+	_, events := w.events(id)
+	for i, ev := range events {
+		switch ev := ev.(type) {
+		case eventschemas.CreditsGranted:
+			l.balance += ev.Credits
+		case eventschemas.CreditsCharged:
+			l.balance -= ev.Credits
+			l.charges[ev.RequestID]++
+			delete(l.open, ev.HoldID)
+		case eventschemas.ChargeReversed:
+			l.balance += ev.Credits
+			l.reversed[ev.RequestID]++
+		case eventschemas.PaymentRefunded:
+			l.balance -= ev.Credits
+		case eventschemas.CreditsHeld:
+			l.open[ev.HoldID] = true
+		case eventschemas.HoldReleased:
+			delete(l.open, ev.HoldID)
+			l.released++
+		}
+		if i == 0 || l.balance < l.minimum {
+			l.minimum = l.balance
+		}
+		if a := l.balance - int64(len(l.open)); i == 0 || a < l.available {
+			l.available = a
+		}
+	}
+	return l
+}
+
+// standingCharges are the charges that were not reversed.
+func (l ledgerOf) standingCharges() (n int) {
+	for request, made := range l.charges {
+		n += made - l.reversed[request]
+	}
+	return n
+}
+
+// patienceOfTests bounds a wait for other goroutines; a test that comes near it hangs.
+const patienceOfTests = time.Minute
+
+// parked waits until so many commands are queued at the account's actor, which must be at work.
+func (w *world) parked(d *Desk, id string, n int) {
+	w.Helper()
+	for started := time.Now(); time.Since(started) < patienceOfTests; {
+		queued := 0
+		if err := d.accounts.with(id, func(a *actor[*ledger]) { queued = len(a.queue) }); err != nil {
+			w.Fatal(err)
+		}
+		if queued >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+	w.Fatalf("%d commands never queued", n)
+}
+
+// gate stops whoever passes until it is opened.
+type gate struct {
+	reached chan struct{}
+	open    chan struct{}
+}
+
+func newGate() *gate { return &gate{reached: make(chan struct{}, 1024), open: make(chan struct{})} }
+
+func (g *gate) pass() {
+	g.reached <- struct{}{}
+	<-g.open
+}
+
+var errTest = errors.New("fault of the test")
+
+func ambiguous() error { return fmt.Errorf("%w: %w", eventlog.ErrAmbiguous, errTest) }
+
+func unavailable() error { return fmt.Errorf("%w: %w", eventlog.ErrUnavailable, errTest) }

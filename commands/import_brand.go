@@ -1,0 +1,29 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+)
+
+// ImportBrand brings a record from a data set.
+type ImportBrand struct {
+	Request  Request
+	Domain   string
+	Source   string // name and version of the data set
+	Record   eventschemas.Record
+	Evidence []eventschemas.Evidence
+}
+
+// ImportBrand appends BrandImported. It is a no-op, and says so, when the stream has this source's import
+// already, when a crawl knows better, and when the brand was withdrawn.
+//
+// Errors: brand.ErrRecordTooLarge, and those of update.
+func (b *Brands) ImportBrand(ctx context.Context, in ImportBrand) (imported bool, err error) {
+	_, _, imported, err = b.update(ctx, in.Domain, in.Request, in.Source, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.Import(brand.Import{Source: in.Source, Record: in.Record, Evidence: in.Evidence})
+	})
+	return imported, err
+}

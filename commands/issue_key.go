@@ -1,0 +1,27 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/internal/apikey"
+)
+
+// IssueKey asks to make a key valid. The key's text is shown to its owner by whoever generated it; here only
+// what may be stored arrives.
+type IssueKey struct {
+	Request   Request
+	AccountID string
+	KeyID     string
+	Key       apikey.Key
+}
+
+// IssueKey makes a key valid. The same key under the same id is a repeat.
+// Errors: account.ErrKeyExists, account.ErrTooManyKeys, account.ErrClosed, account.ErrInvalid,
+// ErrInvalidRequest, and those of Desk.
+func (d *Desk) IssueKey(ctx context.Context, in IssueKey) (Done, error) {
+	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
+		return a.IssueKey(account.IssueKey{KeyID: in.KeyID, Hash: in.Key.HashHex(), Last4: in.Key.Last4, Kind: string(in.Key.Kind)})
+	})
+}

@@ -1,0 +1,521 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+func (d *Desk) liveAccounts() int {
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	return len(d.accounts.live)
+}
+
+func TestAFullQueueIsBusyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{MaxQueue: 3})
+	id := w.openedWith(d, 10)
+	g := newGate()
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			g.pass()
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for i := range 3 {
+		wg.Go(func() { w.charge(d, id) })
+		w.parked(d, id, i+1)
+	}
+	in := w.lookup(id)
+	in.Reservation = w.reserve(d, id)
+	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknownOutcome) {
+		t.Fatalf("charge: %v", err)
+	}
+	close(g.open)
+	wg.Wait()
+	if s := w.standing(d, id); s.Balance != 6 || s.Available != 6 {
+		t.Fatalf("standing %+v", s)
+	}
+}
+
+func TestALongQueueIsSplitIntoGroups(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 3000)
+	before := w.log.appends.Load()
+	const n = 2*maxGroup + 7
+	var mu sync.Mutex
+	sizes := 0
+	w.togetherAnd(d, id, n, func(f *faults) {
+		f.before = func(a sentAppend) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = max(sizes, len(a.events))
+			return nil
+		}
+	}, func(int) { w.charge(d, id) })
+	if got := w.log.appends.Load() - before; got != 4 || sizes != maxGroup {
+		t.Fatalf("%d appends for one and %d charges, the largest of %d", got, n, sizes)
+	}
+	if l := w.ledger(id); l.standingCharges() != n+1 {
+		t.Fatalf("%d charges", l.standingCharges())
+	}
+}
+
+// Many events of one command and large ones: the group closes before the append would pass the log's limits.
+func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 2000)
+	long := strings.Repeat("x", maxRequestText)
+	const n = 500
+	w.together(d, id, n, func(i int) {
+		in := GrantCredits{AccountID: id, Kind: "adjustment", Credits: 1, PaymentID: fmt.Sprint(strings.Repeat("p", 500), i), GrantID: strings.Repeat("g", account.MaxTextBytes), Reason: strings.Repeat("y", account.MaxTextBytes)}
+		in.Request = Request{ID: w.request().ID, Actor: long, CorrelationID: long, CausationID: long}
+		if _, err := d.GrantCredits(context.Background(), in); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range account.MaxReleases + 20 {
+		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: Request{ID: fmt.Sprint("h", i), Actor: "a"}, AccountID: id, Domain: "acme.com"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Closing releases as many holds as one decision may.
+	if _, err := d.Close(t.Context(), CloseAccount{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Reason: strings.Repeat("z", account.MaxTextBytes)}); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.ledger(id); l.released != account.MaxReleases || l.balance != 2050+n-1 {
+		t.Fatalf("%d released, balance %d", l.released, l.balance)
+	}
+}
+
+func TestDrainFinishesWhatIsQueued(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 10)
+	g := newGate()
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			g.pass()
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for i := range 5 {
+		wg.Go(func() { w.charge(d, id) })
+		w.parked(d, id, i+1)
+	}
+	drained := make(chan error)
+	go func() { drained <- d.Drain(context.Background()) }()
+	<-d.accounts.stopping
+	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
+		t.Errorf("new work while draining: %v", err)
+	}
+	if _, err := d.Reserve(t.Context(), id); !errors.Is(err, ErrBusy) {
+		t.Errorf("reserve while draining: %v", err)
+	}
+	close(g.open)
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if l := w.ledger(id); l.balance != 4 {
+		t.Fatalf("balance %d", l.balance)
+	}
+	if n := d.liveAccounts(); n != 0 {
+		t.Fatalf("%d accounts live on", n)
+	}
+}
+
+func TestIdleAccountsLeaveMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		kept := newMemorySnapshots()
+		d := w.desk(DeskConfig{IdleAfter: time.Minute}, kept)
+		busy, idle := w.openedWith(d, 5), w.openedWith(d, 5)
+		r := w.reserve(d, busy)
+		for range 5 {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if n := d.liveAccounts(); n != 1 {
+			t.Fatalf("%d accounts in memory, want the one with a reservation", n)
+		}
+		if s := w.standing(d, busy); s.Available != 4 {
+			t.Fatalf("standing %+v", s)
+		}
+		in := w.lookup(busy)
+		in.Reservation = r
+		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // used now and then: stays
+			time.Sleep(40 * time.Second)
+			w.reserve(d, busy).Drop()
+			synctest.Wait()
+		}
+		if n := d.liveAccounts(); n != 1 {
+			t.Fatalf("%d accounts in memory, want the one in use", n)
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if n := d.liveAccounts(); n != 0 {
+			t.Fatalf("%d accounts in memory after use", n)
+		}
+		w.charge(d, idle) // and comes back
+		w.charge(d, busy)
+	})
+}
+
+func TestLiveAccountsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{MaxLive: 3})
+	ids := w.manyOpened(d, 3, 10)
+	reserved := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
+	for range 20 { // each one makes room for the next; those with reservations stay
+		id := uuid.NewString()
+		err := ErrBusy
+		for errors.Is(err, ErrBusy) { // the one before it has answered, but may not have come to rest yet
+			runtime.Gosched()
+			err = d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.charge(d, id)
+		if n := d.liveAccounts(); n > 3 {
+			t.Fatalf("%d accounts in memory", n)
+		}
+	}
+	for i, r := range reserved {
+		in := w.lookup(ids[i])
+		in.Reservation = r
+		if s := w.standing(d, ids[i]); s.Available != 59 {
+			t.Fatalf("standing %+v", s)
+		}
+		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1]), w.reserve(d, ids[2])}
+	if _, err := d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10"); !errors.Is(err, ErrBusy) {
+		t.Fatalf("a fourth account while none can leave: %v", err)
+	}
+	for _, r := range full {
+		r.Drop()
+	}
+}
+
+func TestManyAccountsThroughALittleMemory(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{MaxLive: 4})
+	ids := w.manyOpened(w.desk(DeskConfig{}), 12, 1000)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for n := range 40 {
+				id := ids[(i+n)%len(ids)]
+				for {
+					_, err := d.ChargeLookup(context.Background(), w.lookup(id))
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, ErrBusy) {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, id := range ids {
+		total += w.ledger(id).standingCharges()
+	}
+	if total != 16*40 {
+		t.Fatalf("%d charges on the ledgers", total)
+	}
+}
+
+// snapshotWorld charges n times on a desk that saves a snapshot every 16 events, and ends it.
+func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{SnapshotEvery: 16}, kept)
+	id := w.opened(d, int64(n))
+	for range n {
+		w.charge(d, id)
+	}
+	w.drain(d)
+	return w, id
+}
+
+// readsOf counts the events that are read to bring an account into memory.
+func (w *world) readsOf(id string, snapshots Snapshots) (events int, balance int64) {
+	w.Helper()
+	counting := &countingLog{Log: w.log.Log}
+	d, err := NewDesk(DeskConfig{}, counting, snapshots)
+	if err != nil {
+		w.Fatal(err)
+	}
+	s := w.standing(d, id)
+	w.drain(d)
+	return counting.events, s.Balance
+}
+
+type countingLog struct {
+	eventlog.Log
+	events int
+}
+
+func (c *countingLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	events, err := c.Log.ReadStream(ctx, stream, from, direction, limit)
+	c.events += len(events)
+	return events, err
+}
+
+func TestAnAccountLoadsFromItsSnapshot(t *testing.T) {
+	kept := newMemorySnapshots()
+	w, id := snapshotWorld(t, kept, 1000)
+	events, balance := w.readsOf(id, kept)
+	if balance != 50 || events > 1+16 {
+		t.Fatalf("balance %d after reading %d events", balance, events)
+	}
+	whole, balance := w.readsOf(id, nil)
+	if balance != 50 || whole != 1+1003 {
+		t.Fatalf("balance %d after reading %d events without snapshots", balance, whole)
+	}
+}
+
+func TestUnusableSnapshotsAreIgnored(t *testing.T) {
+	kept := newMemorySnapshots()
+	w, id := snapshotWorld(t, kept, 100)
+	_, other := snapshotWorld(t, newMemorySnapshots(), 3)
+	stream := account.Stream(id)
+	good := kept.kept[stream]
+	// The state of another history of the same account: the chain does not lead to it.
+	forged := account.New(id)
+	for i := range good.revision + 1 {
+		forged.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Unix(int64(i), 0))
+	}
+	forgedState, err := forged.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]keptSnapshot{
+		"another version of the fold": {good.foldVersion + 1, good.revision, good.state},
+		"past the stream's end":       {good.foldVersion, 5000, good.state},
+		"of another revision":         {good.foldVersion, good.revision - 1, good.state},
+		"garbage":                     {good.foldVersion, good.revision, []byte("{")},
+		"empty":                       {good.foldVersion, good.revision, nil},
+		"of another history":          {good.foldVersion, good.revision, forgedState},
+		"of another account":          {good.foldVersion, good.revision, []byte(strings.ReplaceAll(string(good.state), id, other))},
+	} {
+		kept.kept[stream] = bad
+		if _, balance := w.readsOf(id, kept); balance != 50 {
+			t.Errorf("%s: balance %d", name, balance)
+		}
+	}
+	kept.kept[stream] = good
+	kept.err = errTest
+	if _, balance := w.readsOf(id, kept); balance != 50 {
+		t.Errorf("unreadable: balance %d", balance)
+	}
+}
+
+// A snapshot exactly at the stream's end has no tail that would show that it is of another history.
+func TestASnapshotAtTheEndOfAnotherHistory(t *testing.T) {
+	kept := newMemorySnapshots()
+	w, id := snapshotWorld(t, kept, 20)
+	recs, _ := w.events(id)
+	forged := account.New(id)
+	for range recs {
+		forged.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Unix(1, 0))
+	}
+	state, err := forged.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) - 1), state}
+	if _, balance := w.readsOf(id, kept); balance != 50 {
+		t.Fatalf("balance %d", balance)
+	}
+}
+
+func TestSnapshotsThatCannotBeSavedHurtNobody(t *testing.T) {
+	kept := newMemorySnapshots()
+	kept.err = errTest
+	w, id := snapshotWorld(t, kept, 40)
+	if l := w.ledger(id); l.balance != 50 {
+		t.Fatalf("balance %d", l.balance)
+	}
+}
+
+// An account whose stream was tampered with is refused, and the place is named.
+func TestATamperedStreamIsRefused(t *testing.T) {
+	good := newWorld(t)
+	d := good.desk(DeskConfig{})
+	id := good.opened(d, 0)
+	for range 3 {
+		good.charge(d, id)
+	}
+	recs, _ := good.events(id)
+	for name, tamper := range map[string]func(events []eventlog.Proposed){
+		"an amount":     func(e []eventlog.Proposed) { e[1].Data = []byte(strings.Replace(string(e[1].Data), "50", "99", 1)) },
+		"a request id":  func(e []eventlog.Proposed) { e[3].Metadata.RequestID = "another" },
+		"a time":        func(e []eventlog.Proposed) { e[3].OccurredAt = e[3].OccurredAt.Add(time.Microsecond) },
+		"a hash":        func(e []eventlog.Proposed) { e[4].Metadata.Hash = strings.Repeat("0", 64) },
+		"an event type": func(e []eventlog.Proposed) { e[0].Type = "AccountClosed" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Not openLog: what it would find is what this test looks for.
+			w := &world{TB: t, log: &faults{Log: &plainLog{}}}
+			events := make([]eventlog.Proposed, len(recs))
+			for i, rec := range recs {
+				events[i] = rec.Proposed
+			}
+			tamper(events)
+			w.log.Log = &plainLog{stream: account.Stream(id), events: events}
+			n, err := VerifyChain(t.Context(), w.log, account.Stream(id))
+			var broken *ChainError
+			if !errors.Is(err, ErrChainBroken) || !errors.Is(err, eventlog.ErrCorrupt) || !errors.As(err, &broken) || broken.Revision != uint64(n) {
+				t.Fatalf("verify: %d events, %v", n, err)
+			}
+			desk := w.desk(DeskConfig{})
+			if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, ErrChainBroken) {
+				t.Fatalf("reserve: %v", err)
+			}
+			if _, err := desk.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrCorrupt) {
+				t.Fatalf("charge: %v", err)
+			}
+		})
+	}
+}
+
+// plainLog is one stream that can only be read.
+type plainLog struct {
+	eventlog.Log
+	stream string
+	events []eventlog.Proposed
+}
+
+func (p *plainLog) ReadStream(_ context.Context, _ string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	if direction == eventlog.Backward {
+		from = uint64(len(p.events) - 1)
+	}
+	var out []eventlog.Recorded
+	for i := from; i < uint64(len(p.events)) && len(out) < limit; i++ {
+		out = append(out, eventlog.Recorded{Proposed: p.events[i], Stream: p.stream, Revision: i, Position: eventlog.Position(i + 1)})
+	}
+	return out, nil
+}
+
+func TestDeskMetrics(t *testing.T) {
+	w := newWorld(t)
+	registry := prometheus.NewRegistry()
+	d := w.desk(DeskConfig{Registerer: registry, SnapshotEvery: 4}, newMemorySnapshots())
+	id := w.openedWith(d, 45)
+	for name, want := range map[string]float64{
+		"letterhead_desk_events_total":         7,
+		"letterhead_desk_live_streams":         1,
+		"letterhead_desk_conflicts_total":      0,
+		"letterhead_desk_handed_back_total":    0,
+		"letterhead_desk_reads_total":          1,
+		"letterhead_desk_append_retries_total": 0,
+	} {
+		if got := metric(t, registry, name); got != want {
+			t.Errorf("%s = %v, want %v", name, got, want)
+		}
+	}
+	// The account was opened, then charged five times.
+	for name, want := range map[string]float64{"letterhead_desk_command_seconds": 5, "letterhead_desk_group_commands": 6} {
+		if got := metric(t, registry, name); got != want {
+			t.Errorf("%s has %v samples, want %v", name, got, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.log.set(func(f *faults) {
+		f.after = func(sentAppend, error) error {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	if got := metric(t, registry, "letterhead_desk_handed_back_total"); got != 1 {
+		t.Errorf("%v handed back", got)
+	}
+	if _, err := NewDesk(DeskConfig{Registerer: registry}, w.log, nil); err == nil {
+		t.Error("two account desks share their metrics")
+	}
+	if _, err := NewUsageDesk(UsageConfig{Registerer: registry}, w.log); err != nil {
+		t.Errorf("a usage desk beside it: %v", err)
+	}
+}
+
+// metric is the sum of a counter or gauge, or the samples of a histogram, over its labels.
+func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+		return sum
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func TestConfigurations(t *testing.T) {
+	err := DeskConfig{MaxQueue: -1, IdleAfter: -1, LoadWithin: -1}.Validate()
+	for _, field := range []string{"MaxQueue", "IdleAfter", "LoadWithin"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not in %v", field, err)
+		}
+	}
+	w := newWorld(t)
+	for name, make := range map[string]func() error{
+		"desk":              func() error { _, err := NewDesk(DeskConfig{MaxLive: -1}, w.log, nil); return err },
+		"desk, no log":      func() error { _, err := NewDesk(DeskConfig{}, nil, nil); return err },
+		"usage":             func() error { _, err := NewUsageDesk(UsageConfig{SnapshotEvery: -1}, w.log); return err },
+		"usage, no log":     func() error { _, err := NewUsageDesk(UsageConfig{}, nil); return err },
+		"recorder":          func() error { _, err := NewUsageRecorder(RecorderConfig{FlushEvery: -1}, w.log, "n"); return err },
+		"recorder, no node": func() error { _, err := NewUsageRecorder(RecorderConfig{}, w.log, ""); return err },
+	} {
+		if make() == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+	if err := (DeskConfig{}).Validate(); err != nil {
+		t.Errorf("the zero configuration: %v", err)
+	}
+}

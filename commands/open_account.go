@@ -1,0 +1,26 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+)
+
+// OpenAccount asks for a new account.
+type OpenAccount struct {
+	Request   Request
+	AccountID string // a fresh UUID, lower case
+	Holder    string // opaque id of the holder's personal data
+	Plan      plan.ID
+}
+
+// OpenAccount opens an account and grants plan.FreeCredits, in one append. Opening it again for the same
+// holder is a repeat. Errors: account.ErrExists, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
+func (d *Desk) OpenAccount(ctx context.Context, in OpenAccount) error {
+	_, err := d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
+		return a.Open(account.Open{Holder: in.Holder, Plan: in.Plan, Free: plan.FreeCredits})
+	})
+	return err
+}

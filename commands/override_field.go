@@ -1,0 +1,45 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+)
+
+// OverrideField fixes one field of a brand's record by hand.
+type OverrideField struct {
+	Request Request
+	Domain  string
+	Field   string // JSON name of the field; brand.Fields lists them
+	Value   json.RawMessage
+}
+
+// OverrideField appends FieldOverridden. Repeating it is a no-op.
+//
+// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update.
+func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.Override(in.Field, in.Value)
+	})
+	return err
+}
+
+// RemoveOverride lets crawls decide a field again.
+type RemoveOverride struct {
+	Request Request
+	Domain  string
+	Field   string
+}
+
+// RemoveOverride appends OverrideRemoved. Without an override it is a no-op.
+//
+// Errors: as OverrideField.
+func (b *Brands) RemoveOverride(ctx context.Context, in RemoveOverride) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.RemoveOverride(in.Field)
+	})
+	return err
+}

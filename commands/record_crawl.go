@@ -1,0 +1,63 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+)
+
+// SucceedCrawl ends a crawl with what it found.
+type SucceedCrawl struct {
+	Request            Request
+	Domain, CrawlID    string
+	Record             eventschemas.Record
+	Evidence           []eventschemas.Evidence
+	FinalURL           string
+	ETag, LastModified string
+}
+
+// SucceedCrawl appends CrawlSucceeded, or CrawlConfirmed when the record says nothing new. The outcome of
+// a crawl that has ended is a no-op, but a success after a time-out still counts.
+//
+// Errors: brand.ErrRecordTooLarge, and those of update.
+func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.SucceedCrawl(brand.SucceedCrawl{
+			CrawlID: in.CrawlID, Record: in.Record, Evidence: in.Evidence, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
+		})
+	})
+	return err
+}
+
+// FailCrawl ends a crawl without a record.
+type FailCrawl struct {
+	Request         Request
+	Domain, CrawlID string
+	Outcome         string // brand.Timeout …
+	Detail          string // one sentence for operators; never fetched content
+}
+
+// FailCrawl appends CrawlFailed, with how long the failure is remembered. That of a crawl that has ended
+// is a no-op.
+//
+// Errors: brand.ErrInvalidCrawl, and those of update.
+func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.FailCrawl(brand.FailCrawl{CrawlID: in.CrawlID, Outcome: in.Outcome, Detail: in.Detail})
+	})
+	return err
+}
+
+// ExpireCrawl ends a crawl that has not ended in the time it was given, as a timeout. Before its deadline,
+// and for a crawl that is not running, it is a no-op.
+//
+// Errors: those of update.
+func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {
+	request := Request{ID: crawlID, Actor: "system:crawl-deadline"}
+	_, _, _, err := b.update(ctx, domain, request, crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+		return state.ExpireCrawl(crawlID, now)
+	})
+	return err
+}

@@ -1,0 +1,32 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+)
+
+// RefundPayment asks to take the credits of a refunded payment away.
+type RefundPayment struct {
+	Request   Request
+	AccountID string
+	RefundID  string // the request id when empty
+	PaymentID string
+	Credits   int64 // 0 for all that is left of the payment
+	Money     *eventschemas.Money
+}
+
+// RefundPayment takes credits away, also below zero, never more than the payment granted. The same refund,
+// or refunding all when nothing is left, is a repeat.
+// Errors: account.ErrUnknownPayment, account.ErrRefundTooLarge, *account.PaymentMismatchError,
+// account.ErrCreditLimit, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
+func (d *Desk) RefundPayment(ctx context.Context, in RefundPayment) (Done, error) {
+	if in.RefundID == "" {
+		in.RefundID = in.Request.ID
+	}
+	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
+		return a.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money})
+	})
+}

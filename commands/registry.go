@@ -1,0 +1,227 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+// Limits of a registry.
+const (
+	// maxFindAttempts bounds how often a task looks for a living actor: each time one retired in between.
+	maxFindAttempts = 16
+	// evictSample is how many actors are looked at to find one to retire; the least used of a sample is
+	// nearly as good as the least used of all.
+	evictSample = 64
+)
+
+// actorConfig is what the desks' configurations have in common, defaults filled in.
+type actorConfig struct {
+	MaxQueue      int
+	MaxLive       int
+	IdleAfter     time.Duration
+	SettleWithin  time.Duration
+	KnowWithin    time.Duration
+	AppendWithin  time.Duration
+	LoadWithin    time.Duration
+	SnapshotEvery int
+	Now           func() time.Time
+	Logger        *slog.Logger
+}
+
+// kind is what the registry must know of the streams it serves.
+type kind[S streamState] struct {
+	foldVersion int
+	// open returns the stream of a key and its state before the first event; an error for a key that cannot
+	// have a stream.
+	open func(key string) (stream string, state S, err error)
+}
+
+// registry holds the actors that are in use, at most one per key.
+type registry[S streamState] struct {
+	cfg       actorConfig
+	kind      kind[S]
+	log       eventlog.Log
+	snapshots Snapshots // nil for none
+	saver     *saver
+	metrics   *deskMetrics
+
+	ctx      context.Context // ends when Drain runs out of time
+	cancel   context.CancelFunc
+	stopping chan struct{}
+	actors   sync.WaitGroup
+
+	mu      sync.Mutex // before an actor's mu
+	live    map[string]*actor[S]
+	closing bool
+}
+
+func newRegistry[S streamState](cfg actorConfig, k kind[S], log eventlog.Log, snapshots Snapshots, m *deskMetrics) *registry[S] {
+	r := &registry[S]{
+		cfg: cfg, kind: k, log: log, snapshots: snapshots, metrics: m,
+		stopping: make(chan struct{}), live: map[string]*actor[S]{},
+	}
+	// Not a request's context: actors outlive requests and end with Drain.
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if snapshots != nil {
+		r.saver = newSaver(snapshots, k.foldVersion, cfg.Logger, m)
+	}
+	return r
+}
+
+// actor returns the living actor of a key and starts one if there is none.
+func (r *registry[S]) actor(key string) (*actor[S], error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, ok := r.live[key]; ok && !r.closing {
+		return a, nil
+	}
+	if r.closing {
+		r.metrics.refused.WithLabelValues("shutdown").Inc()
+		return nil, fmt.Errorf("shutting down: %w", ErrBusy)
+	}
+	stream, state, err := r.kind.open(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.live) >= r.cfg.MaxLive && !r.evict() {
+		r.metrics.refused.WithLabelValues("too_many").Inc()
+		return nil, fmt.Errorf("%d streams are in use: %w", len(r.live), ErrBusy)
+	}
+	a := newActor(r, key, stream, state)
+	r.live[key] = a
+	r.metrics.live.Inc()
+	r.actors.Go(func() {
+		defer r.metrics.live.Dec()
+		a.run()
+	})
+	return a, nil
+}
+
+// evict retires the least used of some actors that have nothing to do. mu is held.
+func (r *registry[S]) evict() bool {
+	var victim *actor[S]
+	least, looked := uint64(0), 0
+	for _, a := range r.live { // in random order
+		a.mu.Lock()
+		if a.restsLocked() && (victim == nil || a.uses < least) {
+			victim, least = a, a.uses
+		}
+		a.mu.Unlock()
+		if looked++; looked == evictSample {
+			break
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	victim.mu.Lock()
+	defer victim.mu.Unlock()
+	if !victim.restsLocked() { // used in between
+		return false
+	}
+	victim.retired = true
+	delete(r.live, victim.key)
+	select {
+	case victim.wake <- struct{}{}:
+	default:
+	}
+	r.metrics.evicted.Inc()
+	return true
+}
+
+// restsLocked says that the actor has nothing to do and nothing to lose.
+func (a *actor[S]) restsLocked() bool {
+	return !a.working && !a.retired && len(a.queue) == 0 && a.state.Idle()
+}
+
+// with calls f with the lock of the key's living actor held.
+func (r *registry[S]) with(key string, f func(a *actor[S])) error {
+	for range maxFindAttempts {
+		a, err := r.actor(key)
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		if a.retired {
+			a.mu.Unlock()
+			continue
+		}
+		a.uses++
+		f(a)
+		a.mu.Unlock()
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, ErrBusy)
+}
+
+// do queues a job at the key's actor and waits for its final outcome.
+func (r *registry[S]) do(ctx context.Context, key string, t *task[S]) error {
+	if err := r.enqueue(ctx, key, t); err != nil {
+		return err
+	}
+	return t.wait()
+}
+
+// enqueue queues a job. Unless it returns an error, the job's finished will be called.
+func (r *registry[S]) enqueue(ctx context.Context, key string, t *task[S]) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.ctx, t.caller = ctx, make(chan error, 1)
+	for range maxFindAttempts {
+		a, err := r.actor(key)
+		if err != nil {
+			return err
+		}
+		if ok, err := a.push(t); ok {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrBusy)
+}
+
+// wait returns the final outcome. When the caller's context ends first it returns ctx.Err(), and the actor
+// skips the job or hands its effect back.
+func (t *task[S]) wait() error {
+	select {
+	case err := <-t.caller:
+		return err
+	case <-t.ctx.Done():
+		if t.state.move(callerLeft) {
+			return t.ctx.Err()
+		}
+		return <-t.caller // it was answered at the same moment
+	}
+}
+
+// drain refuses new work, finishes what is queued and ends all actors. When ctx ends first, what is under
+// way is cut off and ctx.Err() returned.
+func (r *registry[S]) drain(ctx context.Context) error {
+	r.mu.Lock()
+	first := !r.closing
+	r.closing = true
+	r.mu.Unlock()
+	if first {
+		close(r.stopping)
+	}
+	done := make(chan struct{})
+	go func() {
+		r.actors.Wait()
+		r.saver.close()
+		close(done)
+	}()
+	select {
+	case <-done:
+		r.cancel()
+		return nil
+	case <-ctx.Done():
+		r.cancel()
+		<-done // appends and saves end with their contexts
+		return fmt.Errorf("drain: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// RequestCrawl asks for a crawl of a brand's site.
+type RequestCrawl struct {
+	Request Request
+	Domain  string
+	Cause   string        // brand.CauseLookup …
+	Lane    string        // brand.LaneLive, brand.LaneRefresh
+	Allowed time.Duration // for the work
+	Force   bool          // a paid refresh: although the brand is known or a failure is remembered
+}
+
+// Crawl is the crawl that answers a request: a new one, or, Joined, one that was running.
+type Crawl struct {
+	ID          string
+	Joined      bool
+	RequestedAt time.Time
+	Allowed     time.Duration
+	Position    eventlog.Position // of the request on the log; 0 when joined
+}
+
+// RequestCrawl starts a crawl, or joins the one that is running: of several callers that race, one
+// appends and the others join.
+//
+// Errors: brand.ErrAlreadyKnown (the record is there; read it), *brand.RememberedError (a failure is
+// answered without a crawl), brand.ErrWithdrawn, brand.ErrInvalidCrawl, and those of update.
+func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, error) {
+	id := uuid.NewString()
+	var out Crawl
+	_, landed, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Lane: in.Lane, Allowed: in.Allowed, Force: in.Force, Now: now})
+		out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
+		if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
+			out = Crawl{ID: running, Joined: true, RequestedAt: requestedAt, Allowed: allowed}
+		}
+		return events, err
+	})
+	if err != nil {
+		return Crawl{}, err
+	}
+	if appended {
+		out.Position = landed.Position
+	}
+	return out, nil
+}

@@ -1,0 +1,265 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"letterhead/domain/account"
+)
+
+func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 3)
+	appends, reads := w.log.appends.Load(), w.log.reads.Load()
+	held := []*Reservation{w.reserve(d, id), w.reserve(d, id), w.reserve(d, id)}
+	if a, r := w.log.appends.Load()-appends, w.log.reads.Load()-reads; a+r != 0 {
+		t.Fatalf("three reservations took %d appends and %d reads", a, r)
+	}
+	_, err := d.Reserve(t.Context(), id)
+	var e *account.InsufficientCreditsError
+	if !errors.As(err, &e) || *e != (account.InsufficientCreditsError{Balance: 3, Available: 0, Required: 1}) {
+		t.Fatalf("the fourth: %v", err)
+	}
+	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
+		t.Fatalf("a charge without a reservation took a reserved credit: %v", err)
+	}
+	for range 3 {
+		held[0].Drop() // once is enough
+	}
+	if s := w.standing(d, id); s.Available != 1 || s.Balance != 3 {
+		t.Fatalf("standing %+v", s)
+	}
+	in := w.lookup(id)
+	in.Reservation = held[1]
+	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	held[1].Drop() // used up: nothing happens
+	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
+		t.Fatalf("standing %+v", s)
+	}
+	if err := d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.standing(d, id); s.Available != 2 {
+		t.Fatalf("standing %+v", s)
+	}
+}
+
+func TestASpentReservationIsNotTakenAgain(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id, other := w.openedWith(d, 5), w.openedWith(d, 5)
+	used, dropped, foreign := w.reserve(d, id), w.reserve(d, id), w.reserve(d, other)
+	in := w.lookup(id)
+	in.Reservation = used
+	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	dropped.Drop()
+	for name, r := range map[string]*Reservation{"used": used, "dropped": dropped, "another account's": foreign} {
+		in := w.lookup(id)
+		in.Reservation = r
+		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrReservationSpent) {
+			t.Errorf("charge with a reservation that is %s: %v", name, err)
+		}
+		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"}); !errors.Is(err, ErrReservationSpent) {
+			t.Errorf("hold with a reservation that is %s: %v", name, err)
+		}
+	}
+	foreign.Drop()
+	for _, account := range []string{id, other} {
+		if s := w.standing(d, account); s.Available != s.Balance {
+			t.Errorf("something is still reserved: %+v", s)
+		}
+	}
+	var none *Reservation
+	none.Drop()
+}
+
+func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	in := w.lookup(id)
+	in.HoldID, in.Reservation = "unknown", w.reserve(d, id)
+	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrUnknownHold) {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	in.Reservation = w.reserve(d, id)
+	if _, err := d.ChargeLookup(gone, in); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+	in.HoldID, in.Reservation = "", w.reserve(d, id)
+	if _, err := d.ChargeLookup(t.Context(), in); err == nil {
+		t.Fatal("charged without a log")
+	}
+	w.log.set(func(f *faults) { f.before = nil })
+	if s := w.standing(d, id); s.Available != 5 {
+		t.Fatalf("standing %+v", s)
+	}
+}
+
+// A reservation is kept through everything that happens on the account meanwhile: whoever has one is never
+// refused for want of credits as long as nobody spends elsewhere.
+func TestWhoHasReservedCanPay(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	const credits = 50
+	id := w.openedWith(d, credits)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	paid := 0
+	for range 40 {
+		wg.Go(func() {
+			for {
+				r, err := d.Reserve(context.Background(), id)
+				if errors.Is(err, account.ErrInsufficientCredits) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				in := w.lookup(id)
+				in.Reservation = r
+				if _, err := d.ChargeLookup(context.Background(), in); err != nil {
+					t.Errorf("refused with a reservation in hand: %v", err)
+					return
+				}
+				mu.Lock()
+				paid++
+				mu.Unlock()
+			}
+		})
+		wg.Go(func() { // spends without a reservation, and must not take what others reserved
+			_, err := d.ChargeLookup(context.Background(), w.lookup(id))
+			if err != nil && !errors.Is(err, account.ErrInsufficientCredits) {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				paid++
+			}
+		})
+	}
+	wg.Wait()
+	if l := w.ledger(id); paid != credits || l.balance != 0 || l.minimum < 0 {
+		t.Fatalf("%d paid, balance %d", paid, l.balance)
+	}
+}
+
+// A grant that is not durable yet cannot be reserved: if its append fails, whoever reserved it would have
+// been promised what never was.
+func TestATentativeGrantCannotBeReserved(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 1)
+	g := newGate()
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			g.pass()
+			return unavailable()
+		}
+	})
+	granted := make(chan error)
+	go func() {
+		_, err := d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: "topup", Credits: 5, PaymentID: "p"})
+		granted <- err
+	}()
+	<-g.reached
+	r := w.reserve(d, id) // the one that is durable
+	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
+		t.Errorf("what is shown while the grant is tentative: %+v", s)
+	}
+	refused := make(chan error)
+	go func() {
+		_, err := d.Reserve(context.Background(), id)
+		refused <- err
+	}()
+	w.parked(d, id, 1) // it does not take the fast path
+	w.log.set(func(f *faults) { f.before = nil })
+	close(g.open)
+	if err := <-granted; err == nil {
+		t.Error("granted without a log")
+	}
+	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+		t.Errorf("reserve: %v", err)
+	}
+	r.Drop()
+}
+
+// A charge that is not durable yet has taken its credit already.
+func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 1)
+	g := newGate()
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			g.pass()
+			return nil
+		}
+	})
+	charged := make(chan error)
+	go func() {
+		_, err := d.ChargeLookup(context.Background(), w.lookup(id))
+		charged <- err
+	}()
+	<-g.reached
+	refused := make(chan error)
+	go func() {
+		_, err := d.Reserve(context.Background(), id)
+		refused <- err
+	}()
+	w.parked(d, id, 1)
+	close(g.open)
+	if err := <-charged; err != nil {
+		t.Error(err)
+	}
+	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+		t.Errorf("reserve: %v", err)
+	}
+}
+
+func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 1)
+	fresh := w.desk(DeskConfig{}) // must load first
+	g := newGate()
+	w.log.set(func(f *faults) {
+		f.reading = func(string) error {
+			g.pass()
+			return nil
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := fresh.Reserve(ctx, id)
+		left <- err
+	}()
+	<-g.reached
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.reading = nil })
+	close(g.open)
+	w.reserve(fresh, id).Drop()
+	if s := w.standing(fresh, id); s.Available != 1 {
+		t.Fatalf("standing %+v", s)
+	}
+}

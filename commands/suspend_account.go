@@ -1,0 +1,36 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+)
+
+// SuspendAccount asks to stop an account's spending.
+type SuspendAccount struct {
+	Request   Request
+	AccountID string
+	Reason    string
+}
+
+// Suspend refuses all new spending of an account; holds whose work was accepted before may still be
+// captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
+func (d *Desk) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
+	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
+		return a.Suspend(in.Reason)
+	})
+}
+
+// ReinstateAccount asks to end a suspension.
+type ReinstateAccount struct {
+	Request   Request
+	AccountID string
+}
+
+// Reinstate ends a suspension. Errors: account.ErrClosed, ErrInvalidRequest, and those of Desk.
+func (d *Desk) Reinstate(ctx context.Context, in ReinstateAccount) (Done, error) {
+	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
+		return a.Reinstate()
+	})
+}

@@ -1,0 +1,309 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// Limits of the usage recorder.
+const (
+	// DefaultFlushEvery is how long counts stay in memory; a kill loses that much of them.
+	DefaultFlushEvery = time.Second
+	// flushWithin bounds one flush.
+	flushWithin = 10 * time.Second
+	// maxRecorded bounds the accounts and keys that are added up; past it counts are dropped and counted.
+	maxRecorded = 200_000
+	// maxTickEntries bounds the entries of one event and maxTickKeys their keys: with ids of 36 characters
+	// that is at most 56 KiB.
+	maxTickEntries = 200
+	maxTickKeys    = 400
+	// maxTicksPerAppend keeps one append below eventlog.MaxAppendBytes.
+	maxTicksPerAppend = 8
+	// maxRecorderRaces bounds how often an append is moved to the stream's new end.
+	maxRecorderRaces = 8
+	actorRecorder    = "system:usage-recorder"
+)
+
+// RecorderConfig configures a UsageRecorder.
+type RecorderConfig struct {
+	FlushEvery time.Duration // DefaultFlushEvery when zero
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Validate reports all that is wrong with the configuration at once.
+func (c RecorderConfig) Validate() error {
+	if c.FlushEvery < 0 {
+		return errors.New("usage recorder: FlushEvery is negative")
+	}
+	return nil
+}
+
+// UsageRecorder adds up usage that decides nothing, and appends it to the node's own stream about once a
+// second. What it holds in memory is lost by a kill. It is safe for concurrent use.
+type UsageRecorder struct {
+	cfg    RecorderConfig
+	log    eventlog.Log
+	stream string
+	run    string // of this process, in the ids of its events
+
+	mu      sync.Mutex
+	entries map[entryKey]*recorded
+	size    int // entries and keys
+
+	// Of Run alone.
+	ticks   uint64
+	known   bool // whether next and last are
+	next    uint64
+	last    time.Time
+	sending []eventlog.Proposed // taken from entries, not known to be appended
+
+	dropped prometheus.Counter
+	lagging prometheus.Counter
+}
+
+type entryKey struct {
+	accountID string
+	month     string
+}
+
+type recorded struct {
+	logos int64
+	keys  map[string]time.Time
+}
+
+// NewUsageRecorder returns a recorder that writes to the node's stream. Only one process may use a node name
+// at a time.
+func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*UsageRecorder, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if log == nil || node == "" {
+		return nil, errors.New("usage recorder: needs an event log and a node name")
+	}
+	if cfg.FlushEvery == 0 {
+		cfg.FlushEvery = DefaultFlushEvery
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &UsageRecorder{
+		cfg: cfg, log: log, stream: usage.NodeStream(node), run: uuid.NewString(), entries: map[entryKey]*recorded{},
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_usage_dropped_total", Help: "Counts dropped because too much waited to be recorded.",
+		}),
+		lagging: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_usage_flush_failures_total", Help: "Flushes of usage counts that have to be repeated.",
+		}),
+	}
+	if err := register(cfg.Registerer, r.dropped, r.lagging); err != nil {
+		return nil, fmt.Errorf("usage recorder: %w", err)
+	}
+	return r, nil
+}
+
+// KeyUsed notes when a key was last used.
+func (r *UsageRecorder) KeyUsed(accountID, keyID string, at time.Time) {
+	at = at.UTC().Truncate(time.Microsecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entry(accountID, at)
+	if e == nil {
+		return
+	}
+	old, known := e.keys[keyID]
+	switch {
+	case known && !at.After(old):
+		return
+	case !known && r.size >= maxRecorded:
+		r.dropped.Inc()
+		return
+	case !known:
+		r.size++
+	}
+	if e.keys == nil {
+		e.keys = map[string]time.Time{}
+	}
+	e.keys[keyID] = at
+}
+
+// Logo counts one logo request.
+func (r *UsageRecorder) Logo(accountID string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.entry(accountID, at); e != nil {
+		e.logos++
+	}
+}
+
+// entry returns what is added up for the account's month, nil when there is no room. mu is held.
+func (r *UsageRecorder) entry(accountID string, at time.Time) *recorded {
+	k := entryKey{accountID: accountID, month: usage.MonthOf(at).String()}
+	if e, ok := r.entries[k]; ok {
+		return e
+	}
+	if r.size >= maxRecorded {
+		r.dropped.Inc()
+		return nil
+	}
+	e := &recorded{}
+	r.entries[k] = e
+	r.size++
+	return e
+}
+
+// Run appends what was recorded until ctx ends, and then once more. It returns an error only when that last
+// flush failed and counts are lost.
+func (r *UsageRecorder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.cfg.FlushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
+				r.lagging.Inc()
+				r.cfg.Logger.Warn("usage counts could not be appended yet", "stream", r.stream, "error", err)
+			}
+		case <-ctx.Done():
+			// The work of requests that were answered: it must outlive ctx, within its own deadline.
+			if err := r.flush(context.WithoutCancel(ctx)); err != nil {
+				return fmt.Errorf("last flush of %s: %w", r.stream, err)
+			}
+			return nil
+		}
+	}
+}
+
+// flush appends what waits from before, then what was recorded since.
+func (r *UsageRecorder) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushWithin)
+	defer cancel()
+	if err := r.send(ctx); err != nil {
+		return err
+	}
+	if err := r.take(); err != nil {
+		return err
+	}
+	return r.send(ctx)
+}
+
+// take turns what was recorded into events.
+func (r *UsageRecorder) take() error {
+	r.mu.Lock()
+	entries := r.entries
+	r.entries, r.size = map[entryKey]*recorded{}, 0
+	r.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(entries), func(a, b entryKey) int {
+		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.month, b.month))
+	})
+	var tick eventschemas.UsageTicked
+	usedKeys := 0
+	for _, k := range keys {
+		e := entries[k]
+		if len(tick.Entries) > 0 && (len(tick.Entries) == maxTickEntries || usedKeys+len(e.keys) > maxTickKeys) {
+			if err := r.add(tick); err != nil {
+				return err
+			}
+			tick, usedKeys = eventschemas.UsageTicked{}, 0
+		}
+		tick.Entries = append(tick.Entries, e.entry(k))
+		usedKeys += len(e.keys)
+	}
+	if len(tick.Entries) == 0 {
+		return nil
+	}
+	return r.add(tick)
+}
+
+func (e *recorded) entry(k entryKey) eventschemas.UsageEntry {
+	out := eventschemas.UsageEntry{AccountID: k.accountID, Month: k.month, Logos: e.logos}
+	for _, id := range slices.Sorted(maps.Keys(e.keys)) {
+		out.KeysUsed = append(out.KeysUsed, eventschemas.KeyUsed{KeyID: id, At: e.keys[id]})
+	}
+	return out
+}
+
+// add puts an event behind those that are to be sent.
+func (r *UsageRecorder) add(tick eventschemas.UsageTicked) error {
+	enc, err := eventschemas.Encode(tick)
+	if err != nil {
+		return fmt.Errorf("encode usage of %d accounts: %w", len(tick.Entries), err)
+	}
+	r.ticks++
+	id := fmt.Sprintf("%s-%d", r.run, r.ticks)
+	r.last = monotonic(r.cfg.Now(), r.last)
+	r.sending = append(r.sending, eventlog.Proposed{
+		ID: eventschemas.EventID(r.stream, id, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
+		OccurredAt: r.last, Data: enc.Data, Metadata: eventlog.Metadata{RequestID: id, Actor: actorRecorder},
+	})
+	return nil
+}
+
+// send appends what is to be sent. An append of unknown outcome is repeated as it is, here or by the next
+// flush, so that nothing is counted twice.
+func (r *UsageRecorder) send(ctx context.Context) error {
+	races := 0
+	for len(r.sending) > 0 {
+		if err := r.find(ctx); err != nil {
+			return err
+		}
+		n := min(len(r.sending), maxTicksPerAppend)
+		_, err := r.log.Append(ctx, r.stream, eventlog.After(r.next), r.sending[:n])
+		switch {
+		case err == nil:
+			r.next += uint64(n)
+			r.sending = slices.Delete(r.sending, 0, n)
+		case errors.Is(err, eventlog.ErrWrongRevision) && races < maxRecorderRaces:
+			// Nothing of it is at that revision: somebody else writes to this stream.
+			races++
+			r.known = false
+			r.cfg.Logger.Warn("another process writes usage under this node's name", "stream", r.stream)
+		default:
+			return fmt.Errorf("append usage to %s at %s: %w", r.stream, eventlog.After(r.next), err)
+		}
+	}
+	return nil
+}
+
+// find reads where the stream ends.
+func (r *UsageRecorder) find(ctx context.Context) error {
+	if r.known {
+		return nil
+	}
+	last, err := r.log.ReadStream(ctx, r.stream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		return fmt.Errorf("read the end of %s: %w", r.stream, err)
+	}
+	r.known, r.next = true, 0
+	if len(last) == 1 {
+		r.next = last[0].Revision + 1
+		for i := range r.sending {
+			if r.sending[i].OccurredAt.Before(last[0].OccurredAt) {
+				r.sending[i].OccurredAt = last[0].OccurredAt
+			}
+		}
+		if r.last.Before(last[0].OccurredAt) {
+			r.last = last[0].OccurredAt
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+)
+
+// tally counts the searches of one account in one month. Searches that are decided together join one event,
+// which the group's finale appends.
+type tally struct {
+	accountID string
+	month     usage.Month
+	requests  func() Request // of the group's event; each has an id of its own
+	counter   *usage.Counter
+	lastAt    time.Time
+
+	joined int64 // searches of the round under way
+
+	before     usage.Counter // at Begin
+	beforeLast time.Time
+
+	shown shownTally // guarded by the actor's lock
+}
+
+type shownTally struct {
+	ready    bool
+	searches int64
+}
+
+func newTally(accountID string, month usage.Month, requests func() Request) *tally {
+	return &tally{accountID: accountID, month: month, requests: requests, counter: usage.New(accountID, month)}
+}
+
+func (t *tally) Apply(ev eventschemas.Event, at time.Time) {
+	t.counter.Apply(ev, t.counter.Events())
+	if at.After(t.lastAt) {
+		t.lastAt = at
+	}
+}
+
+func (t *tally) Revisions() uint64 { return t.counter.Events() }
+
+func (t *tally) LastAt() time.Time { return t.lastAt }
+
+func (t *tally) Begin() {
+	t.before, t.beforeLast = *t.counter, t.lastAt
+	t.joined = 0
+}
+
+func (t *tally) Commit() { t.joined = 0 }
+
+func (t *tally) Rollback() {
+	*t.counter, t.lastAt = t.before, t.beforeLast
+	t.joined = 0
+}
+
+func (t *tally) Remembered() int { return 1 }
+
+func (t *tally) Reset() {
+	t.counter, t.lastAt, t.joined = usage.New(t.accountID, t.month), time.Time{}, 0
+}
+
+// Prelude adds nothing.
+func (t *tally) Prelude(time.Time) []authored { return nil }
+
+// Finale is the one event of all searches that were counted together.
+func (t *tally) Finale() []authored {
+	if t.joined == 0 {
+		return nil
+	}
+	return []authored{{
+		event: eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
+			{AccountID: t.accountID, Month: t.month.String(), Searches: t.joined},
+		}},
+		request: t.requests(),
+	}}
+}
+
+func (t *tally) Publish(durable bool) {
+	if durable {
+		t.shown = shownTally{ready: true, searches: t.counter.Searches()}
+	}
+}
+
+func (t *tally) Withdraw() { t.shown = shownTally{} }
+
+func (t *tally) Idle() bool { return true }
+
+// savedTally is a tally's snapshot.
+type savedTally struct {
+	Counter *usage.Counter `json:"counter"`
+	LastAt  time.Time      `json:"last_at"`
+}
+
+func (t *tally) MarshalBinary() ([]byte, error) {
+	return json.Marshal(savedTally{Counter: t.counter, LastAt: t.lastAt})
+}
+
+func (t *tally) UnmarshalBinary(data []byte) error {
+	saved := savedTally{Counter: usage.New(t.accountID, t.month)}
+	if err := json.Unmarshal(data, &saved); err != nil {
+		return fmt.Errorf("snapshot of a usage stream: %w", err)
+	}
+	if saved.Counter == nil {
+		return fmt.Errorf("snapshot of a usage stream has no counter")
+	}
+	t.counter, t.lastAt = saved.Counter, saved.LastAt.UTC()
+	return nil
+}

@@ -1,0 +1,198 @@
+package account
+
+import (
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// Reasons of a reversal.
+const (
+	ReasonClientGone = "client_gone"
+	ReasonOperator   = "operator"
+)
+
+// Charge spends credits for one answer.
+type Charge struct {
+	RequestID      string
+	Credits        int64
+	BrandID        string
+	Domain         string
+	RecordRevision uint64
+	HoldID         string // captures what is left of this hold first
+	Item           string // tells several charges of one request, or captures of one hold, apart; the domain when empty
+
+	IdempotencyKeyHash string // hex SHA-256; with RequestHash or not at all
+	RequestHash        string // hex SHA-256
+}
+
+// ChargeFact is a charge that stands on the stream, or will.
+type ChargeFact struct {
+	ChargeID       string
+	Credits        int64
+	BrandID        string
+	Domain         string
+	RecordRevision uint64
+	Revision       uint64 // of the CreditsCharged event
+}
+
+// ChargeID is the id of the charge for an item of a request: the same request never charges twice for it.
+func (a *Account) ChargeID(in Charge) string {
+	item := in.Item
+	if item == "" {
+		item = in.Domain
+	}
+	return eventschemas.EventID(a.stream, in.RequestID, eventschemas.CreditsCharged{}.EventType(), item).String()
+}
+
+// Charge spends credits, while others have reserved credits in memory.
+//
+// With a hold it captures what is left of it first; what the hold does not cover is an ordinary charge, so
+// capturing a hold that has ended is one. A capture of an open hold is accepted while the account is
+// suspended. A repeat returns the fact that stands: the same charge while its hold is known, or the same
+// idempotency key with the same request within 24 h. A key whose charge was reversed
+// charges again, for the same request.
+//
+// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
+// ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
+func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, ChargeFact, error) {
+	now = a.later(now)
+	if err := firstError(in.validate(), a.notClosed()); err != nil {
+		return Outcome{}, ChargeFact{}, err
+	}
+	if first, ok := a.charged[in.IdempotencyKeyHash]; ok && now.Sub(first.at) < IdempotencyWindow {
+		if first.requestHash != in.RequestHash {
+			return Outcome{}, ChargeFact{}, ErrIdempotencyMismatch
+		}
+		if !first.reversed {
+			return repeated(), first.fact(), nil
+		}
+	}
+	chargeID := a.ChargeID(in)
+	covered := int64(0)
+	if in.HoldID != "" {
+		h, _, ok := a.knownHold(in.HoldID, now)
+		if !ok {
+			return Outcome{}, ChargeFact{}, ErrUnknownHold
+		}
+		if first, ok := h.captured(chargeID); ok {
+			return a.repeatCapture(in, first)
+		}
+		covered = min(in.Credits, h.left)
+	}
+	if err := a.affordsCharge(in.Credits, covered, reserved); err != nil {
+		return Outcome{}, ChargeFact{}, err
+	}
+	ev := in.event(chargeID)
+	return decided(ev), ChargeFact{
+		ChargeID: chargeID, Credits: in.Credits, BrandID: in.BrandID, Domain: in.Domain,
+		RecordRevision: in.RecordRevision, Revision: a.core.revisions,
+	}, nil
+}
+
+// affordsCharge checks the money: what a hold covers is set aside already, but no charge may take the
+// balance below zero, and a refund may have eaten it since the hold was placed.
+func (a *Account) affordsCharge(credits, covered, reserved int64) error {
+	if covered < credits {
+		if err := a.maySpend(); err != nil {
+			return err
+		}
+		if err := a.affords(credits-covered, reserved); err != nil {
+			return err
+		}
+	}
+	if credits > a.core.balance {
+		return &InsufficientCreditsError{Balance: a.core.balance, Available: a.Spendable(reserved), Required: credits}
+	}
+	return nil
+}
+
+func (a *Account) repeatCapture(in Charge, first capture) (Outcome, ChargeFact, error) {
+	if _, ok := a.reversed[first.chargeID]; ok {
+		return Outcome{}, ChargeFact{}, ErrChargeReversed
+	}
+	return repeated(), ChargeFact{
+		ChargeID: first.chargeID, Credits: first.credits, BrandID: in.BrandID, Domain: in.Domain,
+		RecordRevision: in.RecordRevision, Revision: first.revision,
+	}, nil
+}
+
+func (h hold) captured(chargeID string) (capture, bool) {
+	for _, c := range h.captures {
+		if c.chargeID == chargeID {
+			return c, true
+		}
+	}
+	return capture{}, false
+}
+
+func (k keyed) fact() ChargeFact {
+	return ChargeFact{
+		ChargeID: k.chargeID, Credits: k.credits, BrandID: k.brandID, Domain: k.domain,
+		RecordRevision: k.recordRevision, Revision: k.revision,
+	}
+}
+
+func (in Charge) validate() error {
+	err := firstError(
+		amount(in.Credits), text("request id", in.RequestID, true), text("brand id", in.BrandID, true),
+		text("domain", in.Domain, true), text("hold id", in.HoldID, false), text("item", in.Item, false),
+	)
+	if err != nil || in.IdempotencyKeyHash == "" && in.RequestHash == "" {
+		return err
+	}
+	return firstError(hexHash("idempotency key hash", in.IdempotencyKeyHash), hexHash("request hash", in.RequestHash))
+}
+
+func (in Charge) event(chargeID string) eventschemas.CreditsCharged {
+	ev := eventschemas.CreditsCharged{
+		ChargeID:           chargeID,
+		Credits:            in.Credits,
+		RequestID:          in.RequestID,
+		BrandID:            in.BrandID,
+		Domain:             in.Domain,
+		RecordRevision:     in.RecordRevision,
+		HoldID:             in.HoldID,
+		IdempotencyKeyHash: in.IdempotencyKeyHash,
+		RequestHash:        in.RequestHash,
+	}
+	if in.HoldID != "" {
+		ev.Item = in.Item // the item of a capture; without a hold it only tells charges of one request apart
+	}
+	return ev
+}
+
+// Reverse hands a charge back. The facts are those of the charge's event, which the account does not keep.
+type Reverse struct {
+	ChargeID  string
+	Credits   int64
+	ChargedAt time.Time
+	RequestID string // of the charge
+	Reason    string // client_gone, operator
+}
+
+// Reverse hands a charge back, whole and once, within ReversalWindow; also on an account that is suspended
+// or closed. Reversing it again is a repeat.
+// Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrCreditLimit.
+func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
+	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true), amount(in.Credits), a.exists())
+	if err != nil {
+		return Outcome{}, err
+	}
+	if in.Reason != ReasonClientGone && in.Reason != ReasonOperator {
+		return Outcome{}, &InvalidError{Field: "reason", Reason: "must be client_gone or operator"}
+	}
+	// Before the look at what was reversed: from here on that may be forgotten.
+	if a.later(now).Sub(in.ChargedAt) >= ReversalWindow {
+		return Outcome{}, ErrTooLate
+	}
+	if _, ok := a.reversed[in.ChargeID]; ok {
+		return repeated(), nil
+	}
+	if in.Credits > MaxCredits-a.core.balance {
+		return Outcome{}, ErrCreditLimit
+	}
+	return decided(eventschemas.ChargeReversed{
+		ChargeID: in.ChargeID, Credits: in.Credits, RequestID: in.RequestID, Reason: in.Reason,
+	}), nil
+}

@@ -1,0 +1,232 @@
+package account
+
+import (
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+// Apply folds one event of the stream. It never refuses: what was stored is a fact. An event of a type that
+// does not belong on an account stream only counts as a revision.
+func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
+	revision := a.core.revisions
+	a.core.revisions++
+	if at = at.UTC(); at.After(a.core.lastAt) {
+		a.core.lastAt = at
+	}
+	switch ev := ev.(type) {
+	case eventschemas.CreditsCharged:
+		a.applyCharged(ev, revision, at)
+	case eventschemas.CreditsHeld:
+		a.applyHeld(ev)
+	case eventschemas.HoldReleased:
+		a.applyReleased(ev, revision, at)
+	case eventschemas.ChargeReversed:
+		a.applyReversed(ev, revision, at)
+	case eventschemas.CreditsGranted:
+		a.applyGranted(ev)
+	case eventschemas.PaymentRefunded:
+		a.applyRefunded(ev)
+	case eventschemas.KeyIssued:
+		a.applyKeyIssued(ev)
+	case eventschemas.KeyRevoked:
+		a.applyKeyRevoked(ev)
+	default:
+		a.applyLife(ev)
+	}
+	if !a.tentative {
+		a.forget()
+	}
+}
+
+// Link moves the head of the hash chain to the event that was applied last.
+func (a *Account) Link(head eventschemas.Hash) { a.core.head = head }
+
+func (a *Account) applyLife(ev eventschemas.Event) {
+	switch ev := ev.(type) {
+	case eventschemas.AccountOpened:
+		a.core.status, a.core.holder, a.core.plan = Active, ev.Holder, plan.ID(ev.Plan)
+	case eventschemas.PlanChanged:
+		a.core.plan = plan.ID(ev.To)
+	case eventschemas.AccountSuspended:
+		a.core.status = Suspended
+	case eventschemas.AccountReinstated:
+		a.core.status = Active
+	case eventschemas.AccountClosed:
+		a.core.status = Closed
+	}
+}
+
+func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
+	a.core.balance -= ev.Credits
+	a.countLookup(1, at)
+	if ev.HoldID != "" {
+		a.applyCapture(ev, revision, at)
+	}
+	if ev.IdempotencyKeyHash != "" {
+		a.applyKeyed(ev, revision, at)
+	}
+}
+
+func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
+	mark := capture{chargeID: ev.ChargeID, credits: ev.Credits, revision: revision}
+	if h, ok := a.open[ev.HoldID]; ok {
+		covered := min(ev.Credits, h.left)
+		h.left -= covered
+		a.core.held -= covered
+		h.captures = append(h.captures, mark)
+		if h.left > 0 {
+			put(a, a.open, ev.HoldID, h)
+			return
+		}
+		a.endHold(ev.HoldID, h, revision, at)
+		return
+	}
+	if e, ok := a.ended[ev.HoldID]; ok {
+		e.captures = append(e.captures, mark)
+		put(a, a.ended, ev.HoldID, e)
+	}
+}
+
+func (a *Account) applyKeyed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
+	if old, ok := a.charged[ev.IdempotencyKeyHash]; ok {
+		remove(a, a.chargeKey, old.chargeID)
+	}
+	put(a, a.charged, ev.IdempotencyKeyHash, keyed{
+		requestHash:    ev.RequestHash,
+		chargeID:       ev.ChargeID,
+		credits:        ev.Credits,
+		brandID:        ev.BrandID,
+		domain:         ev.Domain,
+		recordRevision: ev.RecordRevision,
+		revision:       revision,
+		at:             at,
+	})
+	put(a, a.chargeKey, ev.ChargeID, ev.IdempotencyKeyHash)
+	a.chargedOrder = append(a.chargedOrder, remembered{id: ev.IdempotencyKeyHash, revision: revision, at: at})
+}
+
+func (a *Account) applyHeld(ev eventschemas.CreditsHeld) {
+	deadline := ev.Deadline.UTC()
+	a.core.held -= a.open[ev.HoldID].left // no decision places a hold twice, but the sum must stay true
+	put(a, a.open, ev.HoldID, hold{
+		credits:   ev.Credits,
+		left:      ev.Credits,
+		deadline:  deadline,
+		requestID: ev.RequestID,
+		domain:    ev.Domain,
+	})
+	a.core.held += ev.Credits
+	if a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {
+		a.core.earliest = deadline
+	}
+}
+
+func (a *Account) applyReleased(ev eventschemas.HoldReleased, revision uint64, at time.Time) {
+	h, ok := a.open[ev.HoldID]
+	if !ok {
+		return
+	}
+	a.core.held -= h.left // what is left is what is handed back; the event says the same
+	h.left = 0
+	a.endHold(ev.HoldID, h, revision, at)
+}
+
+func (a *Account) endHold(id string, h hold, revision uint64, at time.Time) {
+	remove(a, a.open, id)
+	put(a, a.ended, id, ending{hold: h, revision: revision, at: at})
+	a.endedOrder = append(a.endedOrder, remembered{id: id, revision: revision, at: at})
+	if len(a.open) == 0 {
+		a.core.earliest = time.Time{}
+	}
+}
+
+func (a *Account) applyReversed(ev eventschemas.ChargeReversed, revision uint64, at time.Time) {
+	a.core.balance += ev.Credits
+	a.countLookup(-1, at)
+	put(a, a.reversed, ev.ChargeID, struct{}{})
+	a.reversedOrder = append(a.reversedOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
+	if hash, ok := a.chargeKey[ev.ChargeID]; ok {
+		k := a.charged[hash]
+		k.reversed = true
+		put(a, a.charged, hash, k)
+	}
+}
+
+// countLookup counts in the month in which the event occurred, so that a month that is over never changes.
+func (a *Account) countLookup(n int64, at time.Time) {
+	if month := monthOf(at); month != a.core.month {
+		a.core.month, a.core.lookups = month, 0
+	}
+	a.core.lookups += n
+}
+
+func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
+	a.core.balance += ev.Credits
+	if ev.PaymentID == "" {
+		put(a, a.grants, ev.GrantID, ev.Credits)
+		return
+	}
+	p := a.payments[ev.PaymentID]
+	p.granted += ev.Credits
+	put(a, a.payments, ev.PaymentID, p)
+}
+
+func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
+	a.core.balance -= ev.Credits
+	p := a.payments[ev.PaymentID]
+	p.refunded += ev.Credits
+	put(a, a.payments, ev.PaymentID, p)
+	put(a, a.refunds, ev.RefundID, refund{paymentID: ev.PaymentID, credits: ev.Credits})
+}
+
+func (a *Account) applyKeyIssued(ev eventschemas.KeyIssued) {
+	put(a, a.keys, ev.KeyID, key{hash: ev.Hash, last4: ev.Last4, kind: ev.Kind})
+	a.core.validKeys++
+}
+
+func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
+	k, ok := a.keys[ev.KeyID]
+	if !ok || k.revoked {
+		return
+	}
+	k.revoked = true
+	put(a, a.keys, ev.KeyID, k)
+	a.core.validKeys--
+}
+
+// forget drops what no decision from lastAt on may see any more. Decisions look at the times themselves, so
+// when it runs changes nothing but memory.
+func (a *Account) forget() {
+	now := a.core.lastAt
+	a.endedOrder = forgetOldest(a.endedOrder, now.Add(-HoldMemory), func(r remembered) {
+		if e, ok := a.ended[r.id]; ok && e.revision == r.revision {
+			delete(a.ended, r.id)
+		}
+	})
+	a.reversedOrder = forgetOldest(a.reversedOrder, now.Add(-ReversalWindow), func(r remembered) {
+		delete(a.reversed, r.id)
+	})
+	dropKey := func(r remembered) {
+		if k, ok := a.charged[r.id]; ok && k.revision == r.revision {
+			delete(a.charged, r.id)
+			delete(a.chargeKey, k.chargeID)
+		}
+	}
+	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), dropKey)
+	for len(a.charged) > MaxIdempotencyKeys && len(a.chargedOrder) > 0 {
+		dropKey(a.chargedOrder[0])
+		a.chargedOrder = a.chargedOrder[1:]
+	}
+}
+
+// forgetOldest drops the entries that are at or before the limit.
+func forgetOldest(order []remembered, limit time.Time, drop func(remembered)) []remembered {
+	for len(order) > 0 && !order[0].at.After(limit) {
+		drop(order[0])
+		order[0] = remembered{}
+		order = order[1:]
+	}
+	return order
+}

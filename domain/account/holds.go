@@ -1,0 +1,152 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// Causes of a release.
+const (
+	causeHandedBack = "handed_back"
+	causeExpired    = "expired"
+)
+
+// Hold sets credits aside.
+type Hold struct {
+	HoldID    string
+	Credits   int64
+	Deadline  time.Time // from when on anybody may release it
+	RequestID string
+	Domain    string
+}
+
+// Hold sets credits aside for work whose outcome is not known yet, while others have reserved credits in
+// memory. The same hold is a repeat while it is known, also when it has ended.
+// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrHoldMismatch, ErrTooManyHolds,
+// ErrInsufficientCredits.
+func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) {
+	err := firstError(
+		text("hold id", in.HoldID, true), text("request id", in.RequestID, true), text("domain", in.Domain, true),
+		amount(in.Credits), a.notClosed(),
+	)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if known, _, ok := a.knownHold(in.HoldID, a.later(now)); ok {
+		if known.credits != in.Credits || known.requestID != in.RequestID || known.domain != in.Domain {
+			return Outcome{}, ErrHoldMismatch
+		}
+		return repeated(), nil
+	}
+	if err := a.CanSpend(in.Credits, reserved); err != nil {
+		return Outcome{}, err
+	}
+	if len(a.open) >= MaxOpenHolds {
+		return Outcome{}, ErrTooManyHolds
+	}
+	return decided(eventschemas.CreditsHeld{
+		HoldID:    in.HoldID,
+		Credits:   in.Credits,
+		Deadline:  in.Deadline.UTC().Truncate(time.Microsecond), // what the log keeps
+		RequestID: in.RequestID,
+		Domain:    in.Domain,
+	}), nil
+}
+
+// CanSpend says whether so many credits could be held or charged now, while others have reserved credits
+// in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
+func (a *Account) CanSpend(credits, reserved int64) error {
+	if err := a.maySpend(); err != nil {
+		return err
+	}
+	return a.affords(credits, reserved)
+}
+
+func (a *Account) affords(credits, reserved int64) error {
+	if credits > a.Unheld()-reserved {
+		return &InsufficientCreditsError{Balance: a.core.balance, Available: a.Spendable(reserved), Required: credits}
+	}
+	return nil
+}
+
+// Release hands back what is left of a hold, also on an account that is suspended or closed. A hold that
+// has ended is a repeat while it is known. Errors: ErrInvalid, ErrNotFound, ErrUnknownHold.
+func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
+	if err := firstError(text("hold id", holdID, true), a.exists()); err != nil {
+		return Outcome{}, err
+	}
+	known, isOpen, ok := a.knownHold(holdID, a.later(now))
+	if !ok {
+		return Outcome{}, ErrUnknownHold
+	}
+	if !isOpen {
+		return repeated(), nil
+	}
+	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.left, Cause: causeHandedBack}), nil
+}
+
+// ReleaseOverdue hands back the open holds whose deadline has passed, oldest deadline first, at most
+// MaxReleases of them. It is cheap when there are none.
+func (a *Account) ReleaseOverdue(now time.Time) Outcome {
+	if a.core.earliest.IsZero() || !now.After(a.core.earliest) {
+		return Outcome{}
+	}
+	ids := a.openByDeadline()
+	a.core.earliest = a.open[ids[0]].deadline // it was a bound only; exact, it spares the next look
+	var out Outcome
+	for _, id := range ids[:min(len(ids), MaxReleases)] {
+		h := a.open[id]
+		if !now.After(h.deadline) {
+			break
+		}
+		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: h.left, Cause: causeExpired})
+	}
+	return out
+}
+
+// openByDeadline returns the ids of the open holds, earliest deadline first.
+func (a *Account) openByDeadline() []string {
+	ids := make([]string, 0, len(a.open))
+	for id := range a.open {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y string) int {
+		if c := a.open[x].deadline.Compare(a.open[y].deadline); c != 0 {
+			return c
+		}
+		return cmp.Compare(x, y)
+	})
+	return ids
+}
+
+// knownHold returns a hold that is open, or that ended within HoldMemory.
+func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) {
+	if h, ok := a.open[id]; ok {
+		return h, true, true
+	}
+	if e, ok := a.ended[id]; ok && now.Sub(e.at) < HoldMemory {
+		return e.hold, false, true
+	}
+	return hold{}, false, false
+}
+
+// HoldRequest returns the request that placed a hold, for the metadata of its release; empty when the
+// hold is not open.
+func (a *Account) HoldRequest(holdID string) string { return a.open[holdID].requestID }
+
+// HoldDeadline returns the deadline of a hold that is open.
+func (a *Account) HoldDeadline(holdID string) (time.Time, bool) {
+	h, ok := a.open[holdID]
+	return h.deadline, ok
+}
+
+// later is the time of a decision: never before what the stream already holds.
+func (a *Account) later(now time.Time) time.Time {
+	if now.Before(a.core.lastAt) {
+		return a.core.lastAt
+	}
+	return now
+}

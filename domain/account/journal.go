@@ -1,0 +1,72 @@
+package account
+
+// journal is what Rollback needs: the scalars as they were, and one step back for every map entry that was
+// written. Nothing is forgotten while a group is tentative, so the orders only grew and are cut back.
+type journal struct {
+	core                     core
+	steps                    []func()
+	ended, charged, reversed int // lengths of the orders
+}
+
+// Begin starts a tentative group: what Apply folds from here on can be undone. Groups do not nest.
+func (a *Account) Begin() {
+	a.tentative = true
+	a.journal.core = a.core
+	a.journal.steps = a.journal.steps[:0]
+	a.journal.ended = len(a.endedOrder)
+	a.journal.charged = len(a.chargedOrder)
+	a.journal.reversed = len(a.reversedOrder)
+}
+
+// Commit keeps what was folded since Begin.
+func (a *Account) Commit() {
+	a.endGroup()
+	a.forget()
+}
+
+// Rollback restores the state at Begin, exactly.
+func (a *Account) Rollback() {
+	if !a.tentative {
+		return
+	}
+	for i := len(a.journal.steps) - 1; i >= 0; i-- {
+		a.journal.steps[i]()
+	}
+	a.core = a.journal.core
+	a.endedOrder = a.endedOrder[:a.journal.ended]
+	a.chargedOrder = a.chargedOrder[:a.journal.charged]
+	a.reversedOrder = a.reversedOrder[:a.journal.reversed]
+	a.endGroup()
+}
+
+func (a *Account) endGroup() {
+	a.tentative = false
+	clear(a.journal.steps) // let go of what the steps hold on to
+	a.journal.steps = a.journal.steps[:0]
+}
+
+// put writes a map entry of the account, with its step back.
+func put[V any](a *Account, m map[string]V, k string, v V) {
+	stepBack(a, m, k)
+	m[k] = v
+}
+
+// remove deletes a map entry of the account, with its step back.
+func remove[V any](a *Account, m map[string]V, k string) {
+	stepBack(a, m, k)
+	delete(m, k)
+}
+
+func stepBack[V any](a *Account, m map[string]V, k string) {
+	if !a.tentative {
+		return
+	}
+	old, had := m[k]
+	a.journal.steps = append(a.journal.steps, func() {
+		if had {
+			m[k] = old
+		} else {
+			delete(m, k)
+		}
+	})
+}

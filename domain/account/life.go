@@ -1,0 +1,173 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+// FreeGrantID names the grant that comes with opening an account.
+const FreeGrantID = "free"
+
+// Kinds of grants.
+const (
+	KindFree         = "free"
+	KindSubscription = "subscription"
+	KindTopup        = "topup"
+	KindAdjustment   = "adjustment"
+)
+
+// Open starts an account.
+type Open struct {
+	Holder string // opaque id of the holder's personal data
+	Plan   plan.ID
+	Free   int64 // credits that come with it; 0 for none
+}
+
+// Open starts the account, with its free credits. Opening it again for the same holder is a repeat.
+// Errors: ErrInvalid, ErrExists.
+func (a *Account) Open(in Open) (Outcome, error) {
+	if err := firstError(text("account id", a.id, true), text("holder", in.Holder, true), knownPlan(in.Plan)); err != nil {
+		return Outcome{}, err
+	}
+	if in.Free < 0 || in.Free > MaxCredits {
+		return Outcome{}, &InvalidError{Field: "free credits", Reason: "must be from 0 to the largest amount"}
+	}
+	if a.core.status != "" {
+		if a.core.holder != in.Holder {
+			return Outcome{}, ErrExists
+		}
+		return repeated(), nil
+	}
+	out := decided(eventschemas.AccountOpened{AccountID: a.id, Holder: in.Holder, Plan: string(in.Plan)})
+	if in.Free > 0 {
+		out.Events = append(out.Events, eventschemas.CreditsGranted{GrantID: FreeGrantID, Kind: KindFree, Credits: in.Free})
+	}
+	return out, nil
+}
+
+func knownPlan(id plan.ID) error {
+	if _, err := plan.Default().Get(id); err != nil {
+		return &InvalidError{Field: "plan", Reason: fmt.Sprintf("is unknown: %v", err)}
+	}
+	return nil
+}
+
+// ChangePlan moves the account to another plan, at once; credits stay.
+// Errors: ErrInvalid, ErrNotFound, ErrClosed.
+func (a *Account) ChangePlan(to plan.ID) (Outcome, error) {
+	if err := firstError(knownPlan(to), a.notClosed()); err != nil {
+		return Outcome{}, err
+	}
+	if a.core.plan == to {
+		return repeated(), nil
+	}
+	return decided(eventschemas.PlanChanged{From: string(a.core.plan), To: string(to)}), nil
+}
+
+// Suspend refuses all new spending until Reinstate. Open holds may still be captured or released.
+// Errors: ErrInvalid, ErrNotFound, ErrClosed.
+func (a *Account) Suspend(reason string) (Outcome, error) {
+	if err := firstError(text("reason", reason, false), a.notClosed()); err != nil {
+		return Outcome{}, err
+	}
+	if a.core.status == Suspended {
+		return repeated(), nil
+	}
+	return decided(eventschemas.AccountSuspended{Reason: reason}), nil
+}
+
+// Reinstate ends a suspension. Errors: ErrNotFound, ErrClosed.
+func (a *Account) Reinstate() (Outcome, error) {
+	if err := a.notClosed(); err != nil {
+		return Outcome{}, err
+	}
+	if a.core.status == Active {
+		return repeated(), nil
+	}
+	return decided(eventschemas.AccountReinstated{}), nil
+}
+
+// Close ends the account and its open holds. Past MaxReleases of them the rest ends as overdue, because
+// one append has a limit. The balance stays on the ledger. Errors: ErrInvalid, ErrNotFound.
+func (a *Account) Close(reason string) (Outcome, error) {
+	if err := firstError(text("reason", reason, false), a.exists()); err != nil {
+		return Outcome{}, err
+	}
+	if a.core.status == Closed {
+		return repeated(), nil
+	}
+	var out Outcome
+	ids := a.openByDeadline()
+	for _, id := range ids[:min(len(ids), MaxReleases)] {
+		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeHandedBack})
+	}
+	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
+	return out, nil
+}
+
+// IssueKey makes a key valid.
+type IssueKey struct {
+	KeyID string
+	Hash  string // hex SHA-256 of the whole key
+	Last4 string
+	Kind  string // secret, publishable
+}
+
+// keyKinds are those of the API.
+var keyKinds = []string{"secret", "publishable"}
+
+// IssueKey makes a key valid. The same key under the same id is a repeat, also after it was revoked.
+// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrKeyExists, ErrTooManyKeys.
+func (a *Account) IssueKey(in IssueKey) (Outcome, error) {
+	if err := firstError(text("key id", in.KeyID, true), hexHash("key hash", in.Hash), a.notClosed()); err != nil {
+		return Outcome{}, err
+	}
+	if len(in.Last4) != 4 {
+		return Outcome{}, &InvalidError{Field: "last4", Reason: "must be four characters"}
+	}
+	if !slices.Contains(keyKinds, in.Kind) {
+		return Outcome{}, &InvalidError{Field: "key kind", Reason: "must be secret or publishable"}
+	}
+	if known, ok := a.keys[in.KeyID]; ok {
+		if known.hash != in.Hash || known.kind != in.Kind {
+			return Outcome{}, ErrKeyExists
+		}
+		return repeated(), nil
+	}
+	if a.core.validKeys >= MaxKeys {
+		return Outcome{}, ErrTooManyKeys
+	}
+	return decided(eventschemas.KeyIssued{KeyID: in.KeyID, Hash: in.Hash, Last4: in.Last4, Kind: in.Kind}), nil
+}
+
+// RevokeKey ends a key, for ever; also on an account that is suspended or closed.
+// Errors: ErrInvalid, ErrNotFound, ErrUnknownKey.
+func (a *Account) RevokeKey(keyID string) (Outcome, error) {
+	if err := firstError(text("key id", keyID, true), a.exists()); err != nil {
+		return Outcome{}, err
+	}
+	known, ok := a.keys[keyID]
+	if !ok {
+		return Outcome{}, ErrUnknownKey
+	}
+	if known.revoked {
+		return repeated(), nil
+	}
+	return decided(eventschemas.KeyRevoked{KeyID: keyID}), nil
+}
+
+// hexHash checks a SHA-256 in lower-case hex.
+func hexHash(field, value string) error {
+	if len(value) != 64 {
+		return &InvalidError{Field: field, Reason: "must be 64 hex digits"}
+	}
+	for _, c := range []byte(value) {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return &InvalidError{Field: field, Reason: "must be 64 lower-case hex digits"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,503 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+func TestOpeningGrantsFreeCreditsOnce(t *testing.T) {
+	given(t).
+		when(open("holder-1")).
+		then(opened, eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50}).
+		balance(50, 0).
+		when(open("holder-1")).isRepeated().
+		when(open("holder-2")).refused(ErrExists)
+}
+
+func TestNothingWorksOnAnAccountThatWasNeverOpened(t *testing.T) {
+	for name, c := range map[string]command{
+		"charge": charge("r1"), "hold": hold1("h1"), "release": release("h1"), "grant": grant("p1", 5),
+		"refund": refundOf("f1", "p1", 1), "plan": changePlan(plan.Growth), "suspend": suspend, "reinstate": reinstate,
+		"close": closeAccount, "issue": issueKey("k1", keyA), "revoke": revokeKey("k1"), "reverse": reverse("r1", start),
+	} {
+		t.Run(name, func(t *testing.T) { given(t).when(c).refused(ErrNotFound) })
+	}
+}
+
+func TestAChargeSpendsOneCredit(t *testing.T) {
+	s := given(t, opened, granted(2)).
+		when(charge("r1")).then(charged("r1", "", "")).balance(1, 0)
+	want := ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2}
+	if s.fact != want {
+		t.Fatalf("fact = %+v, want %+v", s.fact, want)
+	}
+}
+
+func TestChargesOfOneRequestDifferByItem(t *testing.T) {
+	a := New(testID)
+	ids := map[string]bool{}
+	for _, in := range []Charge{
+		{RequestID: "r1", Domain: "acme.com"}, {RequestID: "r1", Domain: "acme.org"}, {RequestID: "r2", Domain: "acme.com"},
+		{RequestID: "r1", Domain: "acme.com", Item: "2"},
+	} {
+		ids[a.ChargeID(in)] = true
+	}
+	if len(ids) != 4 || !ids[a.ChargeID(Charge{RequestID: "r1", Domain: "other.com", Item: "acme.com"})] {
+		t.Fatalf("charge ids: %v", ids)
+	}
+}
+
+func TestHoldCountsAgainstWhatIsAvailable(t *testing.T) {
+	given(t, opened, granted(1), held("h1", 1)).
+		when(charge("r2")).refused(ErrInsufficientCredits).
+		when(hold1("h2")).refused(ErrInsufficientCredits)
+}
+
+func TestReservationsCountAgainstWhatIsAvailable(t *testing.T) {
+	given(t, opened, granted(2)).reserving(2).
+		when(charge("r1")).refused(ErrInsufficientCredits).
+		reserving(1).
+		when(charge("r1")).then(charged("r1", "", ""))
+}
+
+func TestARefusalSaysHowFarTheCreditsGo(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		events             []eventschemas.Event
+		reserved           int64
+		balance, available int64
+	}{
+		{"nothing left", []eventschemas.Event{opened}, 0, 0, 0},
+		{"all held", []eventschemas.Event{opened, granted(3), held("h", 3)}, 0, 3, 0},
+		{"all reserved", []eventschemas.Event{opened, granted(3)}, 3, 3, 0},
+		{"reserved more than there is", []eventschemas.Event{opened, granted(3)}, 5, 3, 0},
+		{"below zero", []eventschemas.Event{opened, paid("p", 1), charged("r", "", ""), eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 1}}, 0, -1, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := given(t, c.events...).reserving(c.reserved).when(charge("r9")).refused(ErrInsufficientCredits)
+			var e *InsufficientCreditsError
+			if !errors.As(s.err, &e) || *e != (InsufficientCreditsError{Balance: c.balance, Available: c.available, Required: 1}) {
+				t.Fatalf("error = %+v", s.err)
+			}
+		})
+	}
+}
+
+func TestACaptureSpendsTheHold(t *testing.T) {
+	given(t, opened, granted(1), held("h1", 1)).
+		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 0).
+		when(release("h1")).isRepeated()
+}
+
+func TestPartialCaptures(t *testing.T) {
+	given(t, opened, granted(3), held("h1", 3)).
+		when(capturing("r1", "h1", "a")).then(charged("r1", "h1", "a")).balance(2, 2).
+		when(capturing("r1", "h1", "b")).then(charged("r1", "h1", "b")).balance(1, 1).
+		when(capturing("r1", "h1", "a")).isRepeated().
+		when(release("h1")).then(released("h1", 1, "handed_back")).balance(1, 0)
+}
+
+func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
+	s := given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", "")).
+		when(capturing("r1", "h1", "")).isRepeated()
+	if s.fact.Revision != 3 || s.fact.Credits != 1 || s.fact.ChargeID != charged("r1", "h1", "").ChargeID {
+		t.Fatalf("fact = %+v", s.fact)
+	}
+	// After the hold is forgotten nobody knows the charge, and a charge must not happen twice by accident.
+	s.after(HoldMemory).when(capturing("r1", "h1", "")).refused(ErrUnknownHold)
+}
+
+func TestARepeatOfAReversedCaptureIsRefused(t *testing.T) {
+	given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", ""),
+		eventschemas.ChargeReversed{ChargeID: charged("r1", "h1", "").ChargeID, Credits: 1, RequestID: "r1", Reason: ReasonClientGone}).
+		when(capturing("r1", "h1", "")).refused(ErrChargeReversed)
+}
+
+func TestCapturingAReleasedHoldIsAnOrdinaryCharge(t *testing.T) {
+	given(t, opened, granted(1), held("h1", 1), released("h1", 1, "expired")).
+		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 0)
+	given(t, opened, granted(1), held("h1", 1), released("h1", 1, "expired"), held("h2", 1)).
+		when(capturing("r1", "h1", "")).refused(ErrInsufficientCredits)
+}
+
+func TestWhatAHoldDoesNotCoverMustBeAvailable(t *testing.T) {
+	three := charging(Charge{RequestID: "r1", Credits: 3, HoldID: "h1"})
+	given(t, opened, granted(3), held("h1", 2)).reserving(1).when(three).refused(ErrInsufficientCredits)
+	given(t, opened, granted(3), held("h1", 2)).when(three)
+	s := given(t, opened, granted(3), held("h1", 2)).when(three)
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	s.and(s.out.Events...).balance(0, 0)
+}
+
+func TestAnUnknownHoldCannotBeCapturedOrReleased(t *testing.T) {
+	given(t, opened, granted(5)).
+		when(capturing("r1", "h9", "")).refused(ErrUnknownHold).
+		when(release("h9")).refused(ErrUnknownHold)
+}
+
+func TestACaptureNeverTakesTheBalanceBelowZero(t *testing.T) {
+	// Both holds were paid by a payment that was refunded: one credit is left for two captures.
+	given(t, opened, granted(1), paid("p1", 1), held("h1", 1), held("h2", 1),
+		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 1}).
+		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 1).
+		when(capturing("r2", "h2", "")).refused(ErrInsufficientCredits).
+		when(release("h2")).then(released("h2", 1, "handed_back")).balance(0, 0)
+}
+
+func TestAHoldIsPlacedOnce(t *testing.T) {
+	given(t, opened, granted(5)).
+		when(hold1("h1")).then(held("h1", 1)).
+		when(hold1("h1")).isRepeated().
+		when(holding("h1", 2)).refused(ErrHoldMismatch).
+		when(release("h1")).then(released("h1", 1, "handed_back")).
+		when(hold1("h1")).isRepeated()
+}
+
+func TestOverdueHoldsAreReleasedByAnEventOnly(t *testing.T) {
+	s := given(t, opened, granted(3), held("b", 1), held("a", 1)).
+		after(time.Hour).
+		when(charge("r1"))
+	s.and(s.out.Events...).
+		when(charge("r2")).refused(ErrInsufficientCredits). // overdue, but nobody has said so on the stream
+		when(releaseOverdue).then(released("a", 1, "expired"), released("b", 1, "expired")).
+		when(charge("r2")).then(charged("r2", "", "")).
+		when(releaseOverdue)
+	if len(s.out.Events) != 0 {
+		t.Fatalf("released twice: %+v", s.out.Events)
+	}
+}
+
+func TestAHoldIsNotOverdueAtItsDeadline(t *testing.T) {
+	s := given(t, opened, granted(1), held("h1", 1))
+	s.now = start.Add(time.Minute)
+	if s.when(releaseOverdue); len(s.out.Events) != 0 {
+		t.Fatalf("released at its deadline: %+v", s.out.Events)
+	}
+	s.after(time.Microsecond).when(releaseOverdue).then(released("h1", 1, "expired"))
+}
+
+func TestReleasesOfOneDecisionAreBounded(t *testing.T) {
+	s := given(t, opened, granted(1000))
+	for i := range MaxReleases + 5 {
+		s.and(held(fmt.Sprintf("h%03d", i), 1))
+	}
+	s.after(time.Hour).when(releaseOverdue)
+	if len(s.out.Events) != MaxReleases {
+		t.Fatalf("%d releases in one decision", len(s.out.Events))
+	}
+	s.and(s.out.Events...).when(releaseOverdue)
+	if len(s.out.Events) != 5 {
+		t.Fatalf("%d releases in the second", len(s.out.Events))
+	}
+	s.and(s.out.Events...).balance(1000, 0)
+}
+
+func TestOpenHoldsAreBounded(t *testing.T) {
+	s := given(t, opened, granted(2*MaxOpenHolds))
+	for i := range MaxOpenHolds {
+		s.and(held(fmt.Sprint("h", i), 1))
+	}
+	s.when(hold1("one more")).refused(ErrTooManyHolds)
+}
+
+func TestAReversalHandsTheChargeBackOnce(t *testing.T) {
+	s := given(t, opened, granted(1), charged("r1", "", ""))
+	at := s.now
+	s.when(reverse("r1", at)).
+		then(eventschemas.ChargeReversed{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, RequestID: "r1", Reason: ReasonClientGone}).
+		balance(1, 0).
+		when(reverse("r1", at)).isRepeated()
+	s.now = at.Add(ReversalWindow - time.Microsecond)
+	s.when(reverse("r1", at)).isRepeated()
+	s.now = at.Add(ReversalWindow)
+	s.and(granted(1)).when(reverse("r1", at)).refused(ErrTooLate)
+}
+
+func TestAChargeCanBeReversedWithinTheWindowOnly(t *testing.T) {
+	s := given(t, opened, granted(1), charged("r1", "", ""))
+	at := s.now
+	s.after(ReversalWindow - time.Microsecond).when(reverse("r1", at))
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	s.after(time.Microsecond).when(reverse("r1", at)).refused(ErrTooLate)
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	first := keyedCharge("r1", keyA, requestA)
+	s := given(t, opened, granted(5)).
+		when(withKey("r1", keyA, requestA)).then(first).
+		when(withKey("r2", keyA, requestA)).isRepeated()
+	if s.fact.ChargeID != first.ChargeID || s.fact.RecordRevision != 7 || s.fact.Revision != 2 {
+		t.Fatalf("fact = %+v", s.fact)
+	}
+	at := s.now
+	s.when(withKey("r2", keyA, requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r2", keyB, requestB)).then(keyedCharge("r2", keyB, requestB))
+	s.now = at.Add(IdempotencyWindow - time.Microsecond)
+	s.when(withKey("r3", keyA, requestA)).isRepeated()
+	s.now = at.Add(IdempotencyWindow)
+	s.when(withKey("r3", keyA, requestB)).then(keyedCharge("r3", keyA, requestB)).balance(2, 0)
+}
+
+func TestAKeyWhoseChargeWasReversedChargesAgain(t *testing.T) {
+	s := given(t, opened, granted(5), keyedCharge("r1", keyA, requestA))
+	s.when(reverse("r1", s.now))
+	s.and(s.out.Events...).
+		when(withKey("r2", keyA, requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0).
+		when(withKey("r3", keyA, requestA)).isRepeated()
+	if want := keyedCharge("r2", keyA, requestA).ChargeID; s.fact.ChargeID != want {
+		t.Fatalf("repeat of %s, want the second charge %s", s.fact.ChargeID, want)
+	}
+	// Reversing the first charge again must not touch the second one's key.
+	s.when(reverse("r1", s.now)).isRepeated()
+}
+
+func TestAPaymentGrantsOnce(t *testing.T) {
+	s := given(t, opened).
+		when(grant("p1", 100)).then(paid("p1", 100)).
+		when(grant("p1", 100)).isRepeated().
+		when(grant("p1", 99)).refused(ErrPaymentMismatch)
+	var e *PaymentMismatchError
+	if !errors.As(s.err, &e) || *e != (PaymentMismatchError{ID: "p1", Recorded: 100, Asked: 99}) {
+		t.Fatalf("error = %+v", s.err)
+	}
+	s.after(10*365*24*time.Hour).when(grant("p1", 100)).isRepeated().balance(100, 0)
+}
+
+func TestAGrantWithoutPaymentIsRepeatedByItsID(t *testing.T) {
+	adjust := func(id string, credits int64) command {
+		return func(s *scene) {
+			s.out, s.err = s.account.Grant(Grant{GrantID: id, Kind: KindAdjustment, Credits: credits, Reason: "sorry"})
+		}
+	}
+	given(t, opened).
+		when(adjust("a1", 5)).then(eventschemas.CreditsGranted{GrantID: "a1", Kind: KindAdjustment, Credits: 5, Reason: "sorry"}).
+		when(adjust("a1", 5)).isRepeated().
+		when(adjust("a1", 6)).refused(ErrPaymentMismatch).
+		when(adjust("a2", 5), adjust("", 5)).refused(ErrInvalid)
+}
+
+func TestARefundMayTakeTheBalanceBelowZero(t *testing.T) {
+	given(t, opened, paid("p1", 2), charged("r1", "", ""), charged("r2", "", "")).
+		when(refundOf("f1", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2}).
+		balance(-2, 0).
+		when(refundOf("f1", "p1", 0)).isRepeated().
+		when(refundOf("f2", "p1", 0)).isRepeated().
+		when(refundOf("f2", "p1", 1)).refused(ErrRefundTooLarge).
+		when(charge("r3")).refused(ErrInsufficientCredits)
+}
+
+func TestPartialRefunds(t *testing.T) {
+	given(t, opened, paid("p1", 10)).
+		when(refundOf("f1", "p1", 4)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 4}).
+		when(refundOf("f1", "p1", 4)).isRepeated().
+		when(refundOf("f1", "p1", 3)).refused(ErrPaymentMismatch).
+		when(refundOf("f1", "p2", 4)).refused(ErrPaymentMismatch).
+		when(refundOf("f2", "p1", 7)).refused(ErrRefundTooLarge).
+		when(refundOf("f2", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f2", PaymentID: "p1", Credits: 6}).
+		when(refundOf("f3", "p9", 0)).refused(ErrUnknownPayment).
+		balance(0, 0)
+}
+
+func TestASuspendedAccountSettlesButDoesNotSpend(t *testing.T) {
+	base := func() *scene { return given(t, opened, paid("p1", 5), held("h1", 1), charged("r0", "", ""), suspended) }
+	base().when(charge("r1")).refused(ErrSuspended)
+	base().when(hold1("h2")).refused(ErrSuspended)
+	base().when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")) // its work was accepted before
+	base().when(release("h1")).then(released("h1", 1, "handed_back")).when(capturing("r1", "h1", "")).refused(ErrSuspended)
+	base().when(charging(Charge{RequestID: "r1", Credits: 2, HoldID: "h1"})).refused(ErrSuspended)
+	base().when(grant("p2", 1)).then(paid("p2", 1))
+	base().when(refundOf("f1", "p1", 1)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 1})
+	s := base()
+	s.when(reverse("r0", s.now))
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	base().when(suspend).isRepeated()
+	base().when(reinstate).then(eventschemas.AccountReinstated{}).when(charge("r1")).then(charged("r1", "", "")).when(reinstate).isRepeated()
+}
+
+func TestAClosedAccountOnlySettles(t *testing.T) {
+	base := func() *scene { return given(t, opened, paid("p1", 5), held("h1", 1), charged("r0", "", ""), closed) }
+	for name, c := range map[string]command{
+		"charge": charge("r1"), "capture": capturing("r1", "h1", ""), "hold": hold1("h2"), "grant": grant("p2", 1),
+		"plan": changePlan(plan.Growth), "suspend": suspend, "reinstate": reinstate, "issue": issueKey("k1", keyA),
+	} {
+		t.Run(name, func(t *testing.T) { base().when(c).refused(ErrClosed) })
+	}
+	base().when(release("h1")).then(released("h1", 1, "handed_back"))
+	base().after(time.Hour).when(releaseOverdue).then(released("h1", 1, "expired"))
+	base().when(refundOf("f1", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 5})
+	base().when(closeAccount).isRepeated()
+}
+
+func TestClosingEndsEveryHold(t *testing.T) {
+	given(t, opened, granted(3), held("h2", 1), held("h1", 2)).
+		when(closeAccount).
+		then(released("h1", 2, "handed_back"), released("h2", 1, "handed_back"), closed).
+		balance(3, 0)
+}
+
+func TestPlans(t *testing.T) {
+	s := given(t, opened, granted(3)).
+		when(changePlan(plan.Growth)).then(eventschemas.PlanChanged{From: "free", To: "growth"}).
+		balance(3, 0).
+		when(changePlan(plan.Growth)).isRepeated().
+		when(changePlan("gold")).refused(ErrInvalid)
+	if s.account.Plan() != plan.Growth {
+		t.Fatalf("plan = %s", s.account.Plan())
+	}
+}
+
+func TestKeys(t *testing.T) {
+	given(t, opened).
+		when(issueKey("k1", keyA)).then(eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "aB3d", Kind: "secret"}).
+		when(issueKey("k1", keyA)).isRepeated().
+		when(issueKey("k1", keyB)).refused(ErrKeyExists).
+		when(revokeKey("k2")).refused(ErrUnknownKey).
+		when(revokeKey("k1")).then(eventschemas.KeyRevoked{KeyID: "k1"}).
+		when(revokeKey("k1")).isRepeated().
+		when(issueKey("k1", keyA)).isRepeated()
+}
+
+func TestValidKeysAreBounded(t *testing.T) {
+	s := given(t, opened)
+	for i := range MaxKeys {
+		s.and(eventschemas.KeyIssued{KeyID: fmt.Sprint("k", i), Hash: keyA, Last4: "aB3d", Kind: "secret"})
+	}
+	s.when(issueKey("one more", keyB)).refused(ErrTooManyKeys).
+		and(eventschemas.KeyRevoked{KeyID: "k0"}).
+		when(issueKey("one more", keyB))
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+}
+
+func TestAmountsStayWithinTheirLimit(t *testing.T) {
+	given(t, opened, granted(MaxCredits)).when(grant("p1", 1)).refused(ErrCreditLimit)
+	given(t, opened).when(grant("p1", MaxCredits+1)).refused(ErrInvalid)
+	given(t, opened).when(grant("p1", 0)).refused(ErrInvalid)
+	given(t, opened).when(grant("p1", -1)).refused(ErrInvalid)
+	s := given(t, opened, granted(1), charged("r1", "", ""), paid("p1", MaxCredits))
+	s.when(reverse("r1", s.now)).refused(ErrCreditLimit)
+	// A balance at the lower bound takes no further refund.
+	given(t, opened, paid("p1", MaxCredits), paid("p2", 1), eventschemas.CreditsCharged{ChargeID: "c", Credits: MaxCredits + 1},
+		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: MaxCredits}).
+		when(refundOf("f2", "p2", 1)).refused(ErrCreditLimit)
+}
+
+func TestMalformedCommands(t *testing.T) {
+	long := strings.Repeat("x", MaxTextBytes+1)
+	for name, c := range map[string]command{
+		"no request":            charging(Charge{Credits: 1}),
+		"long request":          charge(long),
+		"NUL in item":           capturing("r", "", "a\x00"),
+		"negative charge":       charging(Charge{RequestID: "r", Credits: -1}),
+		"key without request":   withKey("r", keyA, ""),
+		"request without key":   withKey("r", "", requestA),
+		"short key hash":        withKey("r", "abc", requestA),
+		"upper case key hash":   withKey("r", strings.Repeat("A", 64), requestA),
+		"hold without id":       hold1(""),
+		"hold of nothing":       holding("h", 0),
+		"release without id":    release(""),
+		"grant without id":      grant("", 5),
+		"refund without id":     refundOf("", "p1", 1),
+		"refund of less than 0": refundOf("f", "p1", -1),
+		"key hash":              issueKey("k", "zz"),
+		"revoke without id":     revokeKey(""),
+		"reverse without id":    func(s *scene) { s.out, s.err = s.account.Reverse(Reverse{Credits: 1, Reason: ReasonOperator}, s.now) },
+		"reverse for fun": func(s *scene) {
+			s.out, s.err = s.account.Reverse(Reverse{ChargeID: "c", RequestID: "r", Credits: 1, Reason: "fun"}, s.now)
+		},
+		"kind of grant": func(s *scene) { s.out, s.err = s.account.Grant(Grant{GrantID: "g", Kind: "gift", Credits: 1}) },
+		"kind of key": func(s *scene) {
+			s.out, s.err = s.account.IssueKey(IssueKey{KeyID: "k", Hash: keyA, Last4: "abcd", Kind: "root"})
+		},
+		"last4": func(s *scene) {
+			s.out, s.err = s.account.IssueKey(IssueKey{KeyID: "k", Hash: keyA, Last4: "abc", Kind: "secret"})
+		},
+		"money": func(s *scene) {
+			s.out, s.err = s.account.Grant(Grant{GrantID: "g", Kind: KindTopup, Credits: 1, Money: &eventschemas.Money{Minor: 100, Currency: "eur"}})
+		},
+		"negative money": func(s *scene) {
+			s.out, s.err = s.account.Grant(Grant{GrantID: "g", Kind: KindTopup, Credits: 1, Money: &eventschemas.Money{Minor: -1, Currency: "EUR"}})
+		},
+		"free credits": func(s *scene) { s.out, s.err = New(testID).Open(Open{Holder: "h", Plan: plan.Free, Free: -1}) },
+		"holder":       func(s *scene) { s.out, s.err = New(testID).Open(Open{Plan: plan.Free}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := given(t, opened, paid("p1", 10)).when(c).refused(ErrInvalid)
+			var e *InvalidError
+			if !errors.As(s.err, &e) || e.Field == "" || e.Reason == "" {
+				t.Fatalf("error = %v", s.err)
+			}
+		})
+	}
+}
+
+func TestLookupsOfTheMonth(t *testing.T) {
+	s := given(t, opened, granted(10))
+	if n := s.account.Lookups(s.now); n != 0 {
+		t.Fatalf("%d lookups before the first", n)
+	}
+	s.and(charged("r1", "", ""), charged("r2", "", ""))
+	c := charged("r2", "", "")
+	s.and(eventschemas.ChargeReversed{ChargeID: c.ChargeID, Credits: 1, RequestID: "r2", Reason: ReasonOperator})
+	if n := s.account.Lookups(s.now); n != 1 {
+		t.Fatalf("%d lookups, want 1", n)
+	}
+	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	if n := s.account.Lookups(december); n != 0 {
+		t.Fatalf("%d lookups on the first of the next month", n)
+	}
+	if n := s.account.Lookups(december.In(time.FixedZone("east", -5*3600)).Add(-time.Microsecond)); n != 1 {
+		t.Fatalf("%d lookups just before the month ends in UTC", n)
+	}
+	s.now = december
+	s.and(charged("r3", "", ""))
+	if n := s.account.Lookups(s.now); n != 1 {
+		t.Fatalf("%d lookups in December, want 1", n)
+	}
+}
+
+func TestADecisionNeverGoesBackInTime(t *testing.T) {
+	// The decision's clock is an hour behind the stream: the key is still young by the stream's time.
+	s := given(t, opened, granted(5)).after(IdempotencyWindow).and(keyedCharge("r1", keyA, requestA))
+	s.now = s.now.Add(-2 * IdempotencyWindow)
+	s.when(withKey("r2", keyA, requestA)).isRepeated()
+}
+
+func TestForgettingChangesNoDecision(t *testing.T) {
+	// Two accounts with the same stream; one never forgets because its group stays tentative.
+	build := func() *scene {
+		return given(t, opened, granted(20), held("h1", 1), charged("r1", "h1", ""), keyedCharge("r2", keyA, requestA))
+	}
+	plain, tentative := build(), build()
+	tentative.account.Begin()
+	for _, s := range []*scene{plain, tentative} {
+		s.after(25 * time.Hour).and(keyedCharge("r3", keyB, requestB))
+	}
+	if len(plain.account.charged) != 1 || len(tentative.account.charged) != 2 {
+		t.Fatalf("the test needs one account that forgot: %d and %d", len(plain.account.charged), len(tentative.account.charged))
+	}
+	for i, c := range []command{
+		withKey("r4", keyA, requestB), withKey("r4", keyB, requestB), capturing("r1", "h1", ""), release("h1"), hold1("h1"),
+	} {
+		plain.when(c)
+		tentative.when(c)
+		if !errors.Is(plain.err, tentative.err) || plain.out.Repeated != tentative.out.Repeated || !slices.Equal(plain.out.Events, tentative.out.Events) {
+			t.Errorf("command %d: %+v %v against %+v %v", i, plain.out, plain.err, tentative.out, tentative.err)
+		}
+	}
+}

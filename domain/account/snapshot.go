@@ -1,0 +1,296 @@
+package account
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"letterhead/domain/plan"
+)
+
+// FoldVersion names what the fold keeps and how. A snapshot of another version is not read: raise it with
+// every change of Apply or of the snapshot's shape.
+const FoldVersion = 1
+
+// ErrSnapshot means that the bytes are not a snapshot of this account and this FoldVersion.
+var ErrSnapshot = errors.New("not a usable account snapshot")
+
+// The snapshot's shape. Everything is sorted or in the order of the stream, so that equal states give equal
+// bytes.
+type snapshot struct {
+	FoldVersion int               `json:"fold_version"`
+	ID          string            `json:"id"`
+	Status      Status            `json:"status"`
+	Holder      string            `json:"holder"`
+	Plan        plan.ID           `json:"plan"`
+	Balance     int64             `json:"balance"`
+	Month       int               `json:"month"`
+	Lookups     int64             `json:"lookups"`
+	Revisions   uint64            `json:"revisions"`
+	LastAt      time.Time         `json:"last_at"`
+	Head        string            `json:"head"` // hex
+	Open        []snapshotHold    `json:"open"`
+	Ended       []snapshotHold    `json:"ended"`
+	Payments    []snapshotPayment `json:"payments"`
+	Grants      []snapshotGrant   `json:"grants"`
+	Refunds     []snapshotRefund  `json:"refunds"`
+	Keys        []snapshotKey     `json:"keys"`
+	Charged     []snapshotCharge  `json:"charged"`
+	Reversed    []snapshotReverse `json:"reversed"`
+}
+
+type snapshotHold struct {
+	ID       string            `json:"id"`
+	Credits  int64             `json:"credits"`
+	Left     int64             `json:"left"`
+	Deadline time.Time         `json:"deadline"`
+	Request  string            `json:"request"`
+	Domain   string            `json:"domain"`
+	Captures []snapshotCapture `json:"captures,omitempty"`
+	EndedAt  time.Time         `json:"ended_at,omitzero"`
+	Revision uint64            `json:"revision,omitempty"` // of the event that ended it
+}
+
+type snapshotCapture struct {
+	Charge   string `json:"charge"`
+	Credits  int64  `json:"credits"`
+	Revision uint64 `json:"revision"`
+}
+
+type snapshotPayment struct {
+	ID       string `json:"id"`
+	Granted  int64  `json:"granted"`
+	Refunded int64  `json:"refunded"`
+}
+
+type snapshotGrant struct {
+	ID      string `json:"id"`
+	Credits int64  `json:"credits"`
+}
+
+type snapshotRefund struct {
+	ID      string `json:"id"`
+	Payment string `json:"payment"`
+	Credits int64  `json:"credits"`
+}
+
+type snapshotKey struct {
+	ID      string `json:"id"`
+	Hash    string `json:"hash"`
+	Last4   string `json:"last4"`
+	Kind    string `json:"kind"`
+	Revoked bool   `json:"revoked"`
+}
+
+type snapshotCharge struct {
+	Key            string    `json:"key"`
+	RequestHash    string    `json:"request_hash"`
+	Charge         string    `json:"charge"`
+	Credits        int64     `json:"credits"`
+	Brand          string    `json:"brand"`
+	Domain         string    `json:"domain"`
+	RecordRevision uint64    `json:"record_revision"`
+	Revision       uint64    `json:"revision"`
+	At             time.Time `json:"at"`
+	Reversed       bool      `json:"reversed"`
+}
+
+type snapshotReverse struct {
+	Charge   string    `json:"charge"`
+	Revision uint64    `json:"revision"`
+	At       time.Time `json:"at"`
+}
+
+// MarshalBinary writes the state as deterministic JSON. It returns an error while a group is tentative:
+// a snapshot holds facts only.
+func (a *Account) MarshalBinary() ([]byte, error) {
+	if a.tentative {
+		return nil, errors.New("snapshot of an account in the middle of a tentative group")
+	}
+	s := snapshot{
+		FoldVersion: FoldVersion,
+		ID:          a.id,
+		Status:      a.core.status,
+		Holder:      a.core.holder,
+		Plan:        a.core.plan,
+		Balance:     a.core.balance,
+		Month:       a.core.month,
+		Lookups:     a.core.lookups,
+		Revisions:   a.core.revisions,
+		LastAt:      a.core.lastAt,
+		Head:        hex.EncodeToString(a.core.head[:]),
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.open)) {
+		s.Open = append(s.Open, toSnapshotHold(id, ending{hold: a.open[id]}))
+	}
+	for _, r := range a.endedOrder {
+		if e, ok := a.ended[r.id]; ok && e.revision == r.revision {
+			s.Ended = append(s.Ended, toSnapshotHold(r.id, e))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.payments)) {
+		s.Payments = append(s.Payments, snapshotPayment{ID: id, Granted: a.payments[id].granted, Refunded: a.payments[id].refunded})
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.grants)) {
+		s.Grants = append(s.Grants, snapshotGrant{ID: id, Credits: a.grants[id]})
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.refunds)) {
+		s.Refunds = append(s.Refunds, snapshotRefund{ID: id, Payment: a.refunds[id].paymentID, Credits: a.refunds[id].credits})
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
+		k := a.keys[id]
+		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked})
+	}
+	s.Charged = a.snapshotCharges()
+	for _, r := range a.reversedOrder {
+		s.Reversed = append(s.Reversed, snapshotReverse{Charge: r.id, Revision: r.revision, At: r.at})
+	}
+	return json.Marshal(s)
+}
+
+func toSnapshotHold(id string, e ending) snapshotHold {
+	out := snapshotHold{
+		ID: id, Credits: e.credits, Left: e.left, Deadline: e.deadline, Request: e.requestID, Domain: e.domain,
+		EndedAt: e.at, Revision: e.revision,
+	}
+	for _, c := range e.captures {
+		out.Captures = append(out.Captures, snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision})
+	}
+	return out
+}
+
+func (a *Account) snapshotCharges() []snapshotCharge {
+	var out []snapshotCharge
+	for _, r := range a.chargedOrder {
+		k, ok := a.charged[r.id]
+		if !ok || k.revision != r.revision {
+			continue
+		}
+		out = append(out, snapshotCharge{
+			Key: r.id, RequestHash: k.requestHash, Charge: k.chargeID, Credits: k.credits, Brand: k.brandID,
+			Domain: k.domain, RecordRevision: k.recordRevision, Revision: k.revision, At: k.at, Reversed: k.reversed,
+		})
+	}
+	return out
+}
+
+// UnmarshalBinary replaces the state with that of a snapshot of the same account. On an error, which is
+// ErrSnapshot, the account is as it was.
+func (a *Account) UnmarshalBinary(data []byte) error {
+	var s snapshot
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	if dec.More() {
+		return fmt.Errorf("%w: something follows it", ErrSnapshot)
+	}
+	if s.FoldVersion != FoldVersion {
+		return fmt.Errorf("%w: fold version %d, not %d", ErrSnapshot, s.FoldVersion, FoldVersion)
+	}
+	if s.ID != a.id {
+		return fmt.Errorf("%w: it is of another account", ErrSnapshot)
+	}
+	restored := New(a.id)
+	if err := restored.restore(s); err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	*a = *restored
+	return nil
+}
+
+func (a *Account) restore(s snapshot) error {
+	head, err := hex.DecodeString(s.Head)
+	if err != nil || len(head) != len(a.core.head) {
+		return errors.New("damaged head of the hash chain")
+	}
+	if !slices.Contains([]Status{"", Active, Suspended, Closed}, s.Status) {
+		return fmt.Errorf("unknown status %q", s.Status)
+	}
+	if s.Balance < -MaxCredits || s.Balance > MaxCredits {
+		return errors.New("balance past the largest amount")
+	}
+	a.core.status, a.core.holder, a.core.plan = s.Status, s.Holder, s.Plan
+	a.core.balance, a.core.month, a.core.lookups = s.Balance, s.Month, s.Lookups
+	a.core.revisions, a.core.lastAt = s.Revisions, s.LastAt.UTC()
+	copy(a.core.head[:], head)
+	if err := a.restoreHolds(s); err != nil {
+		return err
+	}
+	a.restoreMoney(s)
+	a.restoreCharges(s)
+	return nil
+}
+
+func (a *Account) restoreHolds(s snapshot) error {
+	if len(s.Open) > MaxOpenHolds {
+		return errors.New("more open holds than there can be")
+	}
+	for _, h := range s.Open {
+		if _, twice := a.open[h.ID]; twice || h.Left < 1 || h.Left > h.Credits || h.Credits > MaxCredits {
+			return errors.New("damaged open hold")
+		}
+		if a.core.held += h.Left; a.core.held > MaxCredits {
+			return errors.New("open holds past the largest amount")
+		}
+		a.open[h.ID] = h.hold()
+		if deadline := h.Deadline.UTC(); a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {
+			a.core.earliest = deadline
+		}
+	}
+	for _, h := range s.Ended {
+		at := h.EndedAt.UTC()
+		a.ended[h.ID] = ending{hold: h.hold(), revision: h.Revision, at: at}
+		a.endedOrder = append(a.endedOrder, remembered{id: h.ID, revision: h.Revision, at: at})
+	}
+	return nil
+}
+
+func (h snapshotHold) hold() hold {
+	out := hold{credits: h.Credits, left: h.Left, deadline: h.Deadline.UTC(), requestID: h.Request, domain: h.Domain}
+	for _, c := range h.Captures {
+		out.captures = append(out.captures, capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision})
+	}
+	return out
+}
+
+func (a *Account) restoreMoney(s snapshot) {
+	for _, p := range s.Payments {
+		a.payments[p.ID] = payment{granted: p.Granted, refunded: p.Refunded}
+	}
+	for _, g := range s.Grants {
+		a.grants[g.ID] = g.Credits
+	}
+	for _, r := range s.Refunds {
+		a.refunds[r.ID] = refund{paymentID: r.Payment, credits: r.Credits}
+	}
+	for _, k := range s.Keys {
+		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked}
+	}
+	for _, k := range a.keys {
+		if !k.revoked {
+			a.core.validKeys++
+		}
+	}
+}
+
+func (a *Account) restoreCharges(s snapshot) {
+	for _, c := range s.Charged {
+		a.charged[c.Key] = keyed{
+			requestHash: c.RequestHash, chargeID: c.Charge, credits: c.Credits, brandID: c.Brand, domain: c.Domain,
+			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(), reversed: c.Reversed,
+		}
+		a.chargeKey[c.Charge] = c.Key
+		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At.UTC()})
+	}
+	for _, r := range s.Reversed {
+		a.reversed[r.Charge] = struct{}{}
+		a.reversedOrder = append(a.reversedOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})
+	}
+}

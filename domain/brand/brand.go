@@ -1,0 +1,276 @@
+package brand
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+)
+
+// FoldVersion names the shape and meaning of the JSON state. It grows whenever folding the same events
+// would give another state, so that stored states of an older fold are thrown away.
+const FoldVersion = 1
+
+// StreamPrefix comes before the registrable domain in a stream's name.
+const StreamPrefix = "brand-"
+
+// maxEnded bounds how many ended crawls a brand remembers, so that repeats and late outcomes are known.
+// Every crawl older than that has long passed its deadline.
+const maxEnded = 8
+
+// idNamespace is the UUIDv5 of "urn:letterhead:brand" in the URL namespace of RFC 9562.
+var idNamespace = uuid.MustParse("e47e08be-bc9e-5ca0-8646-c9f699b4b754")
+
+// ID returns the id of the brand at a registrable domain. It is the same for ever and on every node.
+func ID(domain string) uuid.UUID { return uuid.NewSHA1(idNamespace, []byte(domain)) }
+
+// Stream names the stream of the brand at a registrable domain.
+func Stream(domain string) string { return StreamPrefix + domain }
+
+// Brand is what the events of one brand's stream add up to. It is for one goroutine.
+type Brand struct{ s state }
+
+// state is all that a Brand remembers, in the order of its JSON.
+type state struct {
+	Domain     string                         `json:"domain"`
+	ID         string                         `json:"id"`
+	Events     uint64                         `json:"events"` // folded so far; the next revision
+	Revision   uint64                         `json:"revision"`
+	UpdatedAt  time.Time                      `json:"updated_at"`
+	Claimed    bool                           `json:"claimed,omitempty"`
+	Withdrawn  bool                           `json:"withdrawn,omitempty"`
+	Crawled    bool                           `json:"crawled,omitempty"` // the record is from a crawl or confirmed by one
+	Record     *eventschemas.Record           `json:"record,omitempty"`  // without overrides
+	Imported   *eventschemas.Record           `json:"imported,omitempty"`
+	Sources    []string                       `json:"sources,omitempty"`   // of imports, in their order
+	Overrides  []eventschemas.FieldOverridden `json:"overrides,omitempty"` // sorted by field
+	ETag       string                         `json:"etag,omitempty"`
+	Modified   string                         `json:"last_modified,omitempty"`
+	Running    *running                       `json:"running,omitempty"`
+	Ended      []Ended                        `json:"ended,omitempty"` // oldest first
+	LastFailed bool                           `json:"last_failed,omitempty"`
+	Failure    *failure                       `json:"failure,omitempty"`
+	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // fetch_failed outcomes without another in between
+}
+
+type running struct {
+	CrawlID     string    `json:"crawl_id"`
+	Lane        string    `json:"lane"`
+	RequestedAt time.Time `json:"requested_at"`
+	AllowedMS   int64     `json:"allowed_ms"`
+	Revision    uint64    `json:"revision"` // of the request
+}
+
+func (r *running) allowed() time.Duration { return time.Duration(r.AllowedMS) * time.Millisecond }
+
+func (r *running) deadline() time.Time { return r.RequestedAt.Add(r.allowed()) }
+
+// failure is a remembered outcome.
+type failure struct {
+	Outcome string    `json:"outcome"`
+	Until   time.Time `json:"until"`
+}
+
+// Ended says how a crawl ended.
+type Ended struct {
+	CrawlID string `json:"crawl_id"`
+	// Outcome is Succeeded, Confirmed, Superseded or one of the failures.
+	Outcome string `json:"outcome"`
+	// Until is how long a failure is answered without another crawl; zero for a success.
+	Until time.Time `json:"until,omitzero"`
+	// Requested is the revision of the crawl's request.
+	Requested uint64 `json:"requested"`
+}
+
+// Succeeded reports whether the crawl found the record, new or as it was.
+func (e Ended) Succeeded() bool { return e.Outcome == Succeeded || e.Outcome == Confirmed }
+
+// New returns the brand at a registrable domain before its first event.
+func New(domain string) *Brand {
+	return &Brand{state{Domain: domain, ID: ID(domain).String()}}
+}
+
+// Apply folds the next event of the stream. An event at a revision that is already folded changes
+// nothing, so that a reader may start again; a type that is not a brand's only moves the revision.
+func (b *Brand) Apply(ev eventschemas.Event, revision uint64, at time.Time) {
+	if revision < b.s.Events {
+		return
+	}
+	b.s.Events = revision + 1
+	if b.s.Withdrawn {
+		return // terminal
+	}
+	at = at.UTC() // as it comes back from JSON: no zone, no monotonic reading
+	switch ev := ev.(type) {
+	case eventschemas.BrandDiscovered:
+		b.s.ID = ev.BrandID
+	case eventschemas.BrandImported:
+		b.applyImported(ev, revision, at)
+	case eventschemas.CrawlRequested:
+		b.applyRequested(ev, revision, at)
+	case eventschemas.CrawlSucceeded:
+		record := ev.Record.Normalized()
+		b.s.Record = &record
+		b.applySuccess(ev.CrawlID, Succeeded, ev.ETag, ev.LastModified, revision, at)
+	case eventschemas.CrawlConfirmed:
+		b.applySuccess(ev.CrawlID, Confirmed, ev.ETag, ev.LastModified, revision, at)
+	case eventschemas.CrawlFailed:
+		b.applyFailed(ev, revision, at)
+	case eventschemas.FieldOverridden:
+		b.s.Overrides = withOverride(b.s.Overrides, ev)
+		b.changed(revision, at)
+	case eventschemas.OverrideRemoved:
+		b.s.Overrides = withoutOverride(b.s.Overrides, ev.Field)
+		b.changed(revision, at)
+	case eventschemas.BrandClaimed:
+		b.s.Claimed = true
+		b.changed(revision, at)
+	case eventschemas.BrandWithdrawn:
+		b.applyWithdrawn(revision, at)
+	}
+}
+
+// changed notes that the record is another, or known anew, since this event.
+func (b *Brand) changed(revision uint64, at time.Time) {
+	b.s.Revision, b.s.UpdatedAt = revision, at
+}
+
+func (b *Brand) applyImported(ev eventschemas.BrandImported, revision uint64, at time.Time) {
+	if b.s.Events == 1 {
+		b.s.ID = ev.BrandID // the first event fixes it
+	}
+	record := ev.Record.Normalized()
+	b.s.Imported = &record
+	if !slices.Contains(b.s.Sources, ev.Source) {
+		b.s.Sources = append(slices.Clone(b.s.Sources), ev.Source)
+	}
+	if !b.s.Crawled { // what a crawl has found is never overwritten
+		b.s.Record = &record
+		b.changed(revision, at)
+	}
+}
+
+func (b *Brand) applyRequested(ev eventschemas.CrawlRequested, revision uint64, at time.Time) {
+	if r := b.s.Running; r != nil {
+		b.end(Ended{CrawlID: r.CrawlID, Outcome: Superseded, Requested: r.Revision})
+	}
+	b.s.Running = &running{CrawlID: ev.CrawlID, Lane: ev.Lane, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
+}
+
+func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision uint64, at time.Time) {
+	b.end(Ended{CrawlID: crawlID, Outcome: outcome, Requested: b.requestedAt(crawlID, revision)})
+	b.s.Crawled = true
+	b.s.ETag, b.s.Modified = etag, modified
+	b.s.LastFailed, b.s.Failure, b.s.FailedRow = false, nil, 0
+	b.changed(revision, at)
+}
+
+func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
+	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
+	b.end(Ended{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Until: until, Requested: b.requestedAt(ev.CrawlID, revision)})
+	b.s.Failure = &failure{Outcome: ev.Outcome, Until: until}
+	if ev.Outcome == FetchFailed {
+		b.s.FailedRow++
+	} else {
+		b.s.FailedRow = 0
+	}
+	if b.s.Crawled && !b.s.LastFailed {
+		b.s.Revision = revision // the status that is shown is another; the record is as old as it was
+	}
+	b.s.LastFailed = true
+}
+
+func (b *Brand) applyWithdrawn(revision uint64, at time.Time) {
+	b.s = state{Domain: b.s.Domain, ID: b.s.ID, Events: b.s.Events, Withdrawn: true}
+	b.changed(revision, at)
+}
+
+// requestedAt returns the revision at which a crawl was requested, or that of its outcome if the request
+// is forgotten.
+func (b *Brand) requestedAt(crawlID string, outcome uint64) uint64 {
+	if b.s.Running != nil && b.s.Running.CrawlID == crawlID {
+		return b.s.Running.Revision
+	}
+	if e, ok := b.LastOutcome(crawlID); ok {
+		return e.Requested
+	}
+	return outcome
+}
+
+// end moves a crawl to the ended ones, in the place of what it may have been there before (a timeout).
+func (b *Brand) end(e Ended) {
+	if b.s.Running != nil && b.s.Running.CrawlID == e.CrawlID {
+		b.s.Running = nil
+	}
+	ended := make([]Ended, 0, maxEnded+1)
+	for _, old := range b.s.Ended {
+		if old.CrawlID != e.CrawlID {
+			ended = append(ended, old)
+		}
+	}
+	ended = append(ended, e)
+	b.s.Ended = ended[max(0, len(ended)-maxEnded):]
+}
+
+// Domain returns the registrable domain.
+func (b *Brand) Domain() string { return b.s.Domain }
+
+// ID returns the brand's id, a lower-case UUID.
+func (b *Brand) ID() string { return b.s.ID }
+
+// Events returns how many events are folded: the stream is at revision Events()-1.
+func (b *Brand) Events() uint64 { return b.s.Events }
+
+// Known reports whether there is a record that can be answered.
+func (b *Brand) Known() bool { return b.s.Record != nil }
+
+// Crawled reports whether the record is from a crawl or confirmed by one.
+func (b *Brand) Crawled() bool { return b.s.Crawled }
+
+// Withdrawn reports whether the owner had the brand taken out.
+func (b *Brand) Withdrawn() bool { return b.s.Withdrawn }
+
+// Running returns the crawl that has not ended: its id, when it was requested, how long it may take.
+func (b *Brand) Running() (crawlID string, requestedAt time.Time, allowed time.Duration, ok bool) {
+	r := b.s.Running
+	if r == nil {
+		return "", time.Time{}, 0, false
+	}
+	return r.CrawlID, r.RequestedAt, r.allowed(), true
+}
+
+// Remembered returns the failure that is answered at this moment in the place of a crawl.
+func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok bool) {
+	f := b.s.Failure
+	if f == nil || !now.Before(f.Until) {
+		return "", time.Time{}, false
+	}
+	return f.Outcome, f.Until, true
+}
+
+// LastOutcome returns how a crawl ended, as far as it is remembered: the last eight.
+func (b *Brand) LastOutcome(crawlID string) (Ended, bool) {
+	for _, e := range b.s.Ended {
+		if e.CrawlID == crawlID {
+			return e, true
+		}
+	}
+	return Ended{}, false
+}
+
+// Held returns the record as the last crawl or import left it, without overrides; nil when there is
+// none. It must not be changed.
+func (b *Brand) Held() *eventschemas.Record { return b.s.Record }
+
+// Imported returns the record of the last import, whose logos stay candidates for crawls; nil when there
+// was none. It must not be changed.
+func (b *Brand) Imported() *eventschemas.Record { return b.s.Imported }
+
+// ETag and LastModified return what the home page had at the last successful crawl, for a conditional
+// request.
+func (b *Brand) ETag() string { return b.s.ETag }
+
+// LastModified is documented at ETag.
+func (b *Brand) LastModified() string { return b.s.Modified }

@@ -1,0 +1,200 @@
+package brand
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+)
+
+// Limits of names, from RFC 1035 section 2.3.4.
+const (
+	maxHostBytes  = 253 // the wire's 255 octets less the length bytes at both ends
+	maxLabelBytes = 63
+	// maxHostInput bounds what is handed to IDNA. Every rune of a name that fits takes at most 4 bytes and
+	// gives at least one, but mapped-away runes take room too.
+	maxHostInput = 1024
+	// maxQuoted bounds how much of the input an error repeats, in runes.
+	maxQuoted = 80
+)
+
+// ErrInvalidDomain is every refusal of RegistrableDomain and ParseIdentifier; the error is an
+// *InvalidDomainError.
+var ErrInvalidDomain = errors.New("the domain is not valid")
+
+// InvalidDomainError says in a sentence what a developer has to change.
+type InvalidDomainError struct{ Sentence string }
+
+func (e *InvalidDomainError) Error() string { return e.Sentence }
+
+// Is makes errors.Is(err, ErrInvalidDomain) true.
+func (e *InvalidDomainError) Is(target error) bool { return target == ErrInvalidDomain }
+
+func invalid(format string, args ...any) error {
+	return &InvalidDomainError{Sentence: fmt.Sprintf(format, args...)}
+}
+
+// specialUse are the top-level names that are not delegated in the public DNS and never will be (IANA's
+// special-use registry: RFC 2606, 6761, 6762, 7686, 8375, 9476; ICANN's reservations of internal, corp,
+// home and mail), and those that private networks and overlays use all the same. A crawl of one would ask
+// the machine's own network.
+var specialUse = map[string]bool{
+	"alt": true, "arpa": true, "corp": true, "example": true, "exit": true, "gnu": true, "home": true,
+	"i2p": true, "internal": true, "intranet": true, "invalid": true, "lan": true, "local": true,
+	"localdomain": true, "localhost": true, "mail": true, "onion": true, "private": true, "test": true,
+	"zkey": true,
+}
+
+// RegistrableDomain returns the domain that somebody registered, which a brand is stored under: one label
+// more than the public suffix, lower-case ASCII without a trailing dot. The public suffix list is taken
+// with its private section, so alice.github.io is a domain of its own; a private suffix itself
+// (github.io) is what the list's ICANN section makes of it.
+//
+// Names in other scripts become punycode by the IDNA lookup profile. A homograph that IDNA allows is just
+// another domain: which one its owner meant is not for us to guess. What passes is not looked up: a suffix
+// that nobody has delegated yet is the DNS's to refuse.
+//
+// The host has no scheme, port, path or userinfo; ParseIdentifier takes those off. Errors:
+// ErrInvalidDomain.
+func RegistrableDomain(host string) (string, error) {
+	if err := checkCharacters(host, maxHostInput); err != nil {
+		return "", err
+	}
+	if i := strings.IndexAny(host, `:/?#@\[]%`); i >= 0 {
+		return "", unexpectedInHost(host, host[i])
+	}
+	ascii, err := toASCII(host)
+	if err != nil {
+		return "", err
+	}
+	if err := checkPublic(ascii); err != nil {
+		return "", err
+	}
+	return registrable(ascii)
+}
+
+// checkCharacters refuses what no form of identifier holds.
+func checkCharacters(s string, most int) error {
+	switch {
+	case s == "":
+		return invalid("The identifier is empty; send a domain such as acme.com.")
+	case len(s) > most:
+		return invalid("The identifier has %d bytes; at most %d are read.", len(s), most)
+	case !utf8.ValidString(s):
+		return invalid("The identifier %s is not valid UTF-8.", quoted(s))
+	}
+	for _, r := range s {
+		switch {
+		case r == 0:
+			return invalid("The identifier %s holds a NUL character.", quoted(s))
+		case unicode.IsControl(r):
+			return invalid("The identifier %s holds the control character %U.", quoted(s), r)
+		case unicode.IsSpace(r):
+			return invalid("The identifier %s holds a space; send one identifier without spaces.", quoted(s))
+		}
+	}
+	return nil
+}
+
+func unexpectedInHost(host string, c byte) error {
+	switch c {
+	case '%':
+		return invalid("The host %s holds a percent sign; percent-encode an identifier exactly once.", quoted(host))
+	case '[', ']':
+		return invalid("%s is an IP address; send the domain of the company.", quoted(host))
+	case ':':
+		if strings.Count(host, ":") > 1 {
+			return invalid("%s looks like an IP address; send the domain of the company.", quoted(host))
+		}
+	}
+	return invalid("The host %s holds %q; send only a domain such as acme.com.", quoted(host), c)
+}
+
+// toASCII maps a host to its lower-case ASCII form and checks its lengths.
+func toASCII(host string) (string, error) {
+	ascii, err := idna.Lookup.ToASCII(host)
+	if err != nil {
+		return "", invalid("The host %s is not a valid domain name (IDNA): %s.", quoted(host), strings.TrimPrefix(err.Error(), "idna: "))
+	}
+	ascii = strings.TrimSuffix(ascii, ".") // the root, which every full name ends in
+	if len(ascii) > maxHostBytes {
+		return "", invalid("The host %s has %d characters; a domain name has at most %d.", quoted(host), len(ascii), maxHostBytes)
+	}
+	for label := range strings.SplitSeq(ascii, ".") {
+		switch {
+		case label == "":
+			return "", invalid("The host %s has an empty label; remove the extra dot.", quoted(host))
+		case len(label) > maxLabelBytes:
+			return "", invalid("The host %s has a label of %d characters; a label has at most %d.", quoted(host), len(label), maxLabelBytes)
+		}
+	}
+	return ascii, nil
+}
+
+// checkPublic refuses names that are no names in the public DNS.
+func checkPublic(ascii string) error {
+	last := ascii[strings.LastIndexByte(ascii, '.')+1:]
+	switch {
+	case numeric(last):
+		// Every spelling that some resolver reads as an IPv4 address ends so: 127.0.0.1, 127.1, 0177.0.0.1,
+		// 0x7f.1, 2130706433. No top-level domain does (RFC 3696 section 2).
+		return invalid("%s is an IP address; send the domain of the company.", quoted(ascii))
+	case specialUse[last]:
+		return invalid("%s is a name for private or special use (.%s); send a public domain.", quoted(ascii), last)
+	case last != ascii:
+		return nil
+	}
+	if _, icann := publicsuffix.PublicSuffix(ascii); icann {
+		return nil // a top-level domain, which registrable refuses with its own sentence
+	}
+	return invalid("%s is a single label; send a whole domain such as %s.com.", quoted(ascii), ascii)
+}
+
+// numeric reports whether a label is a number as inet_aton reads it: digits, or 0x and hex digits.
+func numeric(label string) bool {
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// registrable finds the registrable domain of a checked name.
+func registrable(ascii string) (string, error) {
+	suffix, icann := publicsuffix.PublicSuffix(ascii)
+	if suffix != ascii {
+		return lastLabels(ascii, suffix), nil
+	}
+	if icann {
+		return "", invalid("%s is a public suffix, under which companies register their domains; send one such as acme.%s.", quoted(ascii), ascii)
+	}
+	// A private suffix: its owner registered it under the longest suffix of the ICANN section above it.
+	for rest := parent(ascii); rest != ""; rest = parent(rest) {
+		if suffix, icann := publicsuffix.PublicSuffix(rest); icann && suffix == rest {
+			return lastLabels(ascii, rest), nil
+		}
+	}
+	return "", invalid("%s is a public suffix; send a domain under it.", quoted(ascii))
+}
+
+// lastLabels returns the suffix of the name with one label more.
+func lastLabels(name, suffix string) string {
+	before := name[:len(name)-len(suffix)-1]
+	return name[strings.LastIndexByte(before, '.')+1:]
+}
+
+func parent(name string) string {
+	_, rest, _ := strings.Cut(name, ".")
+	return rest
+}
+
+// quoted repeats input in a sentence: escaped, and no more of it than helps.
+func quoted(s string) string {
+	if utf8.RuneCountInString(s) > maxQuoted {
+		s = string([]rune(s)[:maxQuoted]) + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,166 @@
+package brand
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// maxIdentifier bounds an identifier in bytes: the URLs that browsers and proxies pass on.
+	maxIdentifier = 4096
+	// maxLocalPart bounds what stands before the @ of an e-mail address (RFC 5321 section 4.5.3.1.1).
+	maxLocalPart = 64
+	maxPort      = 65535
+)
+
+// Kind says what an Identifier names a brand by.
+type Kind int
+
+// Kinds.
+const (
+	Domain  Kind = iota + 1 // Identifier.Domain is set
+	BrandID                 // Identifier.BrandID is set
+)
+
+// Identifier is what a caller named a brand by.
+type Identifier struct {
+	Kind    Kind
+	Domain  string // registrable
+	BrandID uuid.UUID
+}
+
+// ParseIdentifier reads a domain, a URL (its host counts; scheme http, https or none), an e-mail address
+// (its domain counts), a brand id or a brand's urn. The identifier has been percent-decoded once, as part
+// of the request; spaces around it are dropped. Errors: ErrInvalidDomain.
+func ParseIdentifier(s string) (Identifier, error) {
+	s = strings.Trim(s, " ")
+	if err := checkCharacters(s, maxIdentifier); err != nil {
+		return Identifier{}, err
+	}
+	id, isID, err := parseBrandID(s)
+	if err != nil {
+		return Identifier{}, err
+	}
+	if isID {
+		return Identifier{Kind: BrandID, BrandID: id}, nil
+	}
+	host, err := hostOf(s)
+	if err != nil {
+		return Identifier{}, err
+	}
+	domain, err := RegistrableDomain(host)
+	if err != nil {
+		return Identifier{}, err
+	}
+	return Identifier{Kind: Domain, Domain: domain}, nil
+}
+
+// parseBrandID reads a uuid in its canonical form of 36 characters, bare or in a brand's urn. Scheme and
+// namespace of a urn have no case (RFC 8141 section 3.1).
+func parseBrandID(s string) (uuid.UUID, bool, error) {
+	text, isURN := s, false
+	if len(s) >= len(URNPrefix) && strings.EqualFold(s[:len(URNPrefix)], URNPrefix) {
+		text, isURN = s[len(URNPrefix):], true
+	}
+	const canonical = 36 // the parser reads other lengths too, which would make a brand's id ambiguous
+	if len(text) == canonical {
+		if id, err := uuid.Parse(text); err == nil {
+			return id, true, nil
+		}
+	}
+	if isURN {
+		return uuid.Nil, false, invalid("%s is not the urn of a brand; it ends in the brand's id, a uuid.", quoted(s))
+	}
+	return uuid.Nil, false, nil
+}
+
+// hostOf takes the host out of a domain, URL or e-mail address.
+func hostOf(s string) (string, error) {
+	if _, err := netip.ParseAddr(s); err == nil { // an IPv6 address would read as a scheme or a port
+		return "", invalid("%s is an IP address; send the domain of the company.", quoted(s))
+	}
+	rest, isURL, err := withoutScheme(s)
+	if err != nil {
+		return "", err
+	}
+	authority, hasPath := rest, false
+	if i := strings.IndexAny(rest, `/?#\`); i >= 0 {
+		if rest[i] == '\\' { // browsers read it as a slash, other software as part of the host
+			return "", invalid("%s holds a backslash; send a domain or a URL with slashes.", quoted(s))
+		}
+		authority, hasPath = rest[:i], true
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		if isURL || hasPath {
+			return "", invalid("%s holds a user name or password; send the URL without it.", quoted(s))
+		}
+		return emailDomain(s, authority[:i], authority[i+1:])
+	}
+	return withoutPort(s, authority)
+}
+
+func emailDomain(s, local, domain string) (string, error) {
+	switch {
+	case strings.Contains(local, "@"):
+		return "", invalid("%s has more than one @; send one e-mail address.", quoted(s))
+	case local == "" || domain == "":
+		return "", invalid("%s is not an e-mail address; it needs a name before the @ and a domain after it.", quoted(s))
+	case len(local) > maxLocalPart:
+		return "", invalid("%s is not an e-mail address; at most %d characters stand before the @.", quoted(s), maxLocalPart)
+	case strings.Contains(local, ":"):
+		return "", invalid("%s holds a user name or password; send the domain without it.", quoted(s))
+	}
+	return domain, nil
+}
+
+// withoutScheme takes off http:// or https://, and refuses every other scheme.
+func withoutScheme(s string) (rest string, isURL bool, err error) {
+	scheme, after, found := strings.Cut(s, ":")
+	if !found || !isScheme(scheme) {
+		return s, false, nil
+	}
+	web := strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+	switch {
+	case web && strings.HasPrefix(after, "//"):
+		return after[2:], true, nil
+	case web && strings.HasPrefix(after, "/"):
+		return "", false, invalid("%s has lost a slash after its scheme; percent-encode a URL that is part of a path.", quoted(s))
+	case strings.HasPrefix(after, "//"):
+		return "", false, invalid("%s is a URL with the scheme %s; send one with http or https.", quoted(s), quoted(scheme))
+	case startsLikePort(after):
+		return s, false, nil // a host with a port
+	default:
+		return "", false, invalid("%s is not a web address; send a domain such as acme.com.", quoted(s))
+	}
+}
+
+// isScheme follows RFC 3986 section 3.1. A host name without a port may look the same.
+func isScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func startsLikePort(after string) bool {
+	return after != "" && '0' <= after[0] && after[0] <= '9'
+}
+
+// withoutPort takes the port off a host. A bracketed or bare IPv6 address is left for RegistrableDomain to
+// refuse.
+func withoutPort(s, authority string) (string, error) {
+	host, port, found := strings.Cut(authority, ":")
+	if !found || strings.HasPrefix(authority, "[") || strings.Contains(port, ":") {
+		return authority, nil
+	}
+	if n, err := strconv.ParseUint(port, 10, 32); err != nil || n > maxPort {
+		return "", invalid("%s has the port %s, which is not a number up to %d.", quoted(s), quoted(port), maxPort)
+	}
+	return host, nil
+}

@@ -1,0 +1,178 @@
+package brand
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"letterhead/eventschemas"
+)
+
+// fields are what an override may fix, by their JSON names in the record, and how one is carried over.
+var fields = []struct {
+	name string
+	copy func(to, from *eventschemas.Record)
+}{
+	{"name", func(to, from *eventschemas.Record) { to.Name = from.Name }},
+	{"description", func(to, from *eventschemas.Record) { to.Description = from.Description }},
+	{"long_description", func(to, from *eventschemas.Record) { to.LongDescription = from.LongDescription }},
+	{"links", func(to, from *eventschemas.Record) { to.Links = from.Links }},
+	{"logos", func(to, from *eventschemas.Record) { to.Logos = from.Logos }},
+	{"colors", func(to, from *eventschemas.Record) { to.Colors = from.Colors }},
+	{"fonts", func(to, from *eventschemas.Record) { to.Fonts = from.Fonts }},
+	{"images", func(to, from *eventschemas.Record) { to.Images = from.Images }},
+	{"og_image", func(to, from *eventschemas.Record) { to.OGImage = from.OGImage }},
+	{"company", func(to, from *eventschemas.Record) { to.Company = from.Company }},
+	{"quality_score", func(to, from *eventschemas.Record) { to.QualityScore = from.QualityScore }},
+	{"nsfw", func(to, from *eventschemas.Record) { to.NSFW = from.NSFW }},
+	{"restriction", func(to, from *eventschemas.Record) { to.Restriction = from.Restriction }},
+	{"complete", func(to, from *eventschemas.Record) { to.Complete = from.Complete }},
+}
+
+// Fields returns the names of the fields that may be overridden.
+func Fields() []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = f.name
+	}
+	return out
+}
+
+// Override fixes one field of the record, over whatever crawls find. Repeating an override is a no-op.
+//
+// Refusals: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with what is wrong.
+func (b *Brand) Override(field string, value json.RawMessage) ([]eventschemas.Event, error) {
+	if err := b.exists(); err != nil {
+		return nil, err
+	}
+	value, err := checkedValue(field, value)
+	if err != nil {
+		return nil, err
+	}
+	ev := eventschemas.FieldOverridden{Field: field, Value: value}
+	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) {
+		return nil, nil
+	}
+	return []eventschemas.Event{ev}, nil
+}
+
+// RemoveOverride lets crawls decide the field again. Without an override it is a no-op.
+//
+// Refusals: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField.
+func (b *Brand) RemoveOverride(field string) ([]eventschemas.Event, error) {
+	if err := b.exists(); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(Fields(), field) {
+		return nil, unknownField(field)
+	}
+	if _, ok := findOverride(b.s.Overrides, field); !ok {
+		return nil, nil
+	}
+	return []eventschemas.Event{eventschemas.OverrideRemoved{Field: field}}, nil
+}
+
+// Overridden returns the names of the fields that are fixed by hand, sorted.
+func (b *Brand) Overridden() []string {
+	out := make([]string, len(b.s.Overrides))
+	for i, o := range b.s.Overrides {
+		out[i] = o.Field
+	}
+	return out
+}
+
+// checkedValue returns the value without white space, if it is what the field may be: it decodes into the
+// record's field, and the event that would carry it follows its schema (enums, patterns, ranges).
+func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) {
+	if !slices.Contains(Fields(), field) {
+		return nil, unknownField(field)
+	}
+	if _, err := decodeField(field, value); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, value); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
+	}
+	encoded, err := eventschemas.Encode(eventschemas.FieldOverridden{Field: field, Value: compact.Bytes()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
+	}
+	if len(encoded.Data) > MaxRecordEventBytes {
+		return nil, fmt.Errorf("%w: %s: %d bytes, at most %d", ErrInvalidField, field, len(encoded.Data), MaxRecordEventBytes)
+	}
+	if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
+	}
+	return compact.Bytes(), nil
+}
+
+func unknownField(field string) error {
+	return fmt.Errorf("%w: there is no field %q; fields are %s", ErrInvalidField, field, strings.Join(Fields(), ", "))
+}
+
+// decodeField decodes a value as a field of a record that has nothing else.
+func decodeField(field string, value json.RawMessage) (*eventschemas.Record, error) {
+	wrapped, err := json.Marshal(map[string]json.RawMessage{field: value})
+	if err != nil {
+		return nil, err
+	}
+	var r eventschemas.Record
+	if err := json.Unmarshal(wrapped, &r); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// overridden returns the record with all overrides in place. One that this release cannot read (a field
+// of a newer release) is left out rather than losing the brand.
+func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden) eventschemas.Record {
+	for _, o := range overrides {
+		from, err := decodeField(o.Field, o.Value)
+		if err != nil {
+			continue
+		}
+		for _, f := range fields {
+			if f.name == o.Field {
+				f.copy(&r, from)
+			}
+		}
+	}
+	return whole(r)
+}
+
+// sameValue compares meaning, not bytes: "<" and "\u003c" are one string, and a stored state may have
+// either.
+func sameValue(field string, a, b json.RawMessage) bool {
+	x, errX := decodeField(field, a)
+	y, errY := decodeField(field, b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+func findOverride(in []eventschemas.FieldOverridden, field string) (eventschemas.FieldOverridden, bool) {
+	for _, o := range in {
+		if o.Field == field {
+			return o, true
+		}
+	}
+	return eventschemas.FieldOverridden{}, false
+}
+
+func withoutOverride(in []eventschemas.FieldOverridden, field string) []eventschemas.FieldOverridden {
+	var out []eventschemas.FieldOverridden
+	for _, o := range in {
+		if o.Field != field {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func withOverride(in []eventschemas.FieldOverridden, add eventschemas.FieldOverridden) []eventschemas.FieldOverridden {
+	out := append(withoutOverride(in, add.Field), add)
+	slices.SortFunc(out, func(a, b eventschemas.FieldOverridden) int { return strings.Compare(a.Field, b.Field) })
+	return out
+}

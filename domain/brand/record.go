@@ -1,0 +1,92 @@
+package brand
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"letterhead/eventschemas"
+)
+
+// whole returns the record as events carry it: no nil slices, and a company unless it is restricted.
+func whole(r eventschemas.Record) eventschemas.Record {
+	if r.Company == nil && r.Restriction == nil {
+		r.Company = eventschemas.EmptyCompany()
+	}
+	return r.Normalized()
+}
+
+// SameRecord reports whether b says nothing that a does not: the query and fragment of the share image
+// are ignored, because sites sign that URL anew on every visit.
+func SameRecord(a, b eventschemas.Record) bool {
+	x, errX := json.Marshal(unsigned(whole(a)))
+	y, errY := json.Marshal(unsigned(whole(b)))
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+func unsigned(r eventschemas.Record) eventschemas.Record {
+	if r.OGImage != nil {
+		bare, _, _ := strings.Cut(*r.OGImage, "#")
+		bare, _, _ = strings.Cut(bare, "?")
+		r.OGImage = &bare
+	}
+	return r
+}
+
+// fitting returns the evidence sorted, and as much of it as the event that build makes of it may hold.
+// What is cut first is the least confident, so that what is left explains the most. The input is left as
+// it is.
+func fitting(evidence []eventschemas.Evidence, build func([]eventschemas.Evidence) eventschemas.Event) ([]eventschemas.Evidence, error) {
+	byConfidence := slices.SortedStableFunc(slices.Values(evidence), func(a, b eventschemas.Evidence) int {
+		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), compareEvidence(a, b))
+	})
+	sizeOf := func(n int) (int, error) {
+		encoded, err := eventschemas.Encode(build(sortedEvidence(byConfidence[:n])))
+		return len(encoded.Data), err
+	}
+	size, err := sizeOf(len(byConfidence))
+	if err != nil {
+		return nil, err
+	}
+	if size <= MaxRecordEventBytes {
+		return sortedEvidence(byConfidence), nil
+	}
+	// Every entry less is some bytes less, so the most that fits is found by halving.
+	low, high := 0, len(byConfidence) // low is tried last; high does not fit
+	for high-low > 1 {
+		middle := (low + high) / 2
+		if size, err = sizeOf(middle); err != nil {
+			return nil, err
+		}
+		if size <= MaxRecordEventBytes {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	if size, err = sizeOf(low); err != nil {
+		return nil, err
+	}
+	if size > MaxRecordEventBytes {
+		return nil, fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size, MaxRecordEventBytes)
+	}
+	return sortedEvidence(byConfidence[:low]), nil
+}
+
+func sortedEvidence(in []eventschemas.Evidence) []eventschemas.Evidence {
+	out := append([]eventschemas.Evidence{}, in...)
+	slices.SortStableFunc(out, compareEvidence)
+	return out
+}
+
+func compareEvidence(a, b eventschemas.Evidence) int {
+	return cmp.Or(
+		cmp.Compare(a.Field, b.Field),
+		cmp.Compare(a.Source, b.Source),
+		cmp.Compare(a.Method, b.Method),
+		cmp.Compare(b.Confidence, a.Confidence),
+	)
+}

@@ -1,0 +1,48 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrInvalidMonth means that a text is not a month of the form YYYY-MM.
+var ErrInvalidMonth = errors.New("not a month of the form YYYY-MM")
+
+const monthLayout = "2006-01"
+
+// Month is a calendar month, UTC. The zero Month is no month.
+type Month struct {
+	year  int
+	month time.Month
+}
+
+// MonthOf returns the month of a moment.
+func MonthOf(t time.Time) Month {
+	t = t.UTC()
+	return Month{t.Year(), t.Month()}
+}
+
+// ParseMonth reads YYYY-MM, the form of events and answers. Errors: ErrInvalidMonth.
+func ParseMonth(s string) (Month, error) {
+	t, err := time.Parse(monthLayout, s)
+	if err != nil {
+		return Month{}, fmt.Errorf("%q: %w", s, ErrInvalidMonth)
+	}
+	return MonthOf(t), nil
+}
+
+// String returns YYYY-MM.
+func (m Month) String() string { return m.Start().Format(monthLayout) }
+
+// Start returns the month's first moment.
+func (m Month) Start() time.Time { return time.Date(m.year, m.month, 1, 0, 0, 0, 0, time.UTC) }
+
+// End returns the first moment after the month, when counts start again.
+func (m Month) End() time.Time { return m.Next().Start() }
+
+// Next returns the month after.
+func (m Month) Next() Month { return MonthOf(m.Start().AddDate(0, 1, 0)) }
+
+// Contains reports whether a moment lies in the month.
+func (m Month) Contains(t time.Time) bool { return MonthOf(t) == m }

@@ -1,0 +1,122 @@
+package usage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+// FoldVersion names the shape and meaning of the JSON state; see brand.FoldVersion.
+const FoldVersion = 1
+
+// Prefixes of the streams.
+const (
+	StreamPrefix     = "usage-"
+	NodeStreamPrefix = "usage-node-"
+)
+
+// Stream names the stream that decides an account's searches of a month.
+func Stream(accountID string, m Month) string {
+	return StreamPrefix + accountID + "-" + m.Start().Format("200601")
+}
+
+// NodeStream names the stream on which one node records what it aggregated. An account id is a uuid, so it
+// never meets an account's stream.
+func NodeStream(node string) string { return NodeStreamPrefix + node }
+
+// ErrQuotaExceeded is the refusal of Count; the error is a *QuotaExceededError.
+var ErrQuotaExceeded = errors.New("the monthly allowance is used up")
+
+// QuotaExceededError says which allowance is used up.
+type QuotaExceededError struct {
+	Month       Month
+	Used, Limit int64
+}
+
+func (e *QuotaExceededError) Error() string {
+	return fmt.Sprintf("%d of %d searches of %s are used: %s", e.Used, e.Limit, e.Month, ErrQuotaExceeded)
+}
+
+// Is makes errors.Is(err, ErrQuotaExceeded) true.
+func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
+
+// Counter is what the events of one usage stream add up to. It is for one goroutine.
+type Counter struct {
+	account string
+	month   Month
+	s       state
+}
+
+type state struct {
+	Events   uint64 `json:"events"` // folded so far; the next revision
+	Searches int64  `json:"searches"`
+}
+
+// New returns the counter of an account's month before its first event.
+func New(accountID string, m Month) *Counter { return &Counter{account: accountID, month: m} }
+
+// Apply folds the next event of the stream. An event at a revision that is already folded changes nothing.
+func (c *Counter) Apply(ev eventschemas.Event, revision uint64) {
+	if revision < c.s.Events {
+		return
+	}
+	c.s.Events = revision + 1
+	tick, ok := ev.(eventschemas.UsageTicked)
+	if !ok {
+		return
+	}
+	for _, e := range tick.Entries {
+		if e.AccountID == c.account && e.Month == c.month.String() {
+			c.s.Searches += e.Searches
+		}
+	}
+}
+
+// Count decides how many of n searches, answered together, the month's limit still allows, first come
+// first served; plan.Unlimited allows all. One event carries those that are counted.
+//
+// When none is allowed it refuses with ErrQuotaExceeded. n below one counts nothing.
+func (c *Counter) Count(n, limit int64) (counted int64, events []eventschemas.Event, err error) {
+	if n < 1 {
+		return 0, nil, nil
+	}
+	counted = n
+	if limit != plan.Unlimited {
+		counted = min(n, limit-c.s.Searches)
+	}
+	if counted < 1 {
+		return 0, nil, &QuotaExceededError{Month: c.month, Used: c.s.Searches, Limit: limit}
+	}
+	return counted, []eventschemas.Event{eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
+		{AccountID: c.account, Month: c.month.String(), Searches: counted},
+	}}}, nil
+}
+
+// Searches returns how many searches are counted.
+func (c *Counter) Searches() int64 { return c.s.Searches }
+
+// Month returns the month that is counted.
+func (c *Counter) Month() Month { return c.month }
+
+// Events returns how many events are folded: the stream is at revision Events()-1.
+func (c *Counter) Events() uint64 { return c.s.Events }
+
+// MarshalJSON writes the counts; the account and month are the stream's name.
+func (c *Counter) MarshalJSON() ([]byte, error) { return json.Marshal(c.s) }
+
+// UnmarshalJSON reads what MarshalJSON wrote into a counter of the same stream. After an error the
+// counter is as it was.
+func (c *Counter) UnmarshalJSON(data []byte) error {
+	var s *state
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("state of a usage counter: %w", err)
+	}
+	if s == nil || s.Searches < 0 {
+		return fmt.Errorf("state of a usage counter: no counts in %.80q", data)
+	}
+	c.s = *s
+	return nil
+}

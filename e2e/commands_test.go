@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The shapes that scripts rely on, on a folder that a server holds and on one that nobody holds: the
+// commands must not know the difference.
+func TestCommandsWithAndWithoutAServer(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		name := "alone"
+		if served {
+			name = "beside a server"
+		}
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			n := start(t, data, "LETTERHEAD_STARTER=off")
+			if !served {
+				n.stop()
+			}
+			acc, _ := account(t, data, "growth")
+			id := acc.Account.ID
+			if acc.Account.Name != "Acme" || acc.Account.Plan != "growth" || acc.Account.Status != "active" || acc.Credits.Balance != 50 || len(acc.Keys) != 2 {
+				t.Fatalf("account create gave %+v", acc)
+			}
+
+			var key struct{ ID, Kind, Key, Last4 string }
+			decode(t, ok(t, data, "key", "issue", "--account", id, "--kind", "secret", "--name", "ci", "--json"), &key)
+			if key.Kind != "secret" || !strings.HasSuffix(key.Key, key.Last4) || !strings.HasPrefix(key.Key, "lh_sk_") {
+				t.Fatalf("key issue gave %+v", key)
+			}
+			if list := ok(t, data, "key", "list", "--account", id); !strings.Contains(list, "ci") || strings.Contains(list, key.Key) {
+				t.Fatalf("key list gave %s", list)
+			}
+
+			var granted struct {
+				Balance  int64
+				Repeated bool
+			}
+			grant := []string{"credits", "grant", "--account", id, "--amount", "1000", "--kind", "topup", "--payment-id", "p1", "--money", "4900", "--currency", "EUR", "--json"}
+			decode(t, ok(t, data, grant...), &granted)
+			if granted.Balance != 1050 || granted.Repeated {
+				t.Fatalf("the grant gave %+v", granted)
+			}
+			decode(t, ok(t, data, grant...), &granted)
+			if granted.Balance != 1050 || !granted.Repeated {
+				t.Fatalf("the same payment again gave %+v", granted)
+			}
+			decode(t, ok(t, data, "credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "400", "--json"), &granted)
+			if granted.Balance != 650 {
+				t.Fatalf("the refund gave %+v", granted)
+			}
+
+			lines := ledgerOf(t, data, id)
+			if last := lines[len(lines)-1]; last.Type != "PaymentRefunded" || last.Amount != -400 || last.Balance != 650 {
+				t.Fatalf("the ledger ends with %+v", last)
+			}
+			if one := ledgerOf(t, data, id, "--last", "1"); len(one) != 1 || one[0] != lines[len(lines)-1] {
+				t.Fatalf("--last 1 gave %+v", one)
+			}
+			ok(t, data, "ledger", "verify", "--account", id)
+			ok(t, data, "account", "plan", id, "custom")
+			if show := ok(t, data, "account", "show", id, "--json"); !strings.Contains(show, `"plan":"custom"`) || !strings.Contains(show, `"name":"Acme"`) {
+				t.Fatalf("account show gave %s", show)
+			}
+			ok(t, data, "projections", "list")
+			ok(t, data, "projections", "rebuild", "--all")
+			ok(t, data, "projections", "verify")
+			ok(t, data, "doctor")
+
+			for _, bad := range [][]string{
+				{"account", "show", "nobody"}, {"key", "revoke", "nothing"}, {"account", "plan", id, "gold"},
+				{"credits", "grant", "--account", id, "--amount", "-5"}, {"credits", "grant", "--account", id, "--amount", "5", "--kind", "topup"},
+				{"ledger", "show"}, {"frobnicate"}, {"projections", "rebuild", "nope"}, {"account", "create"},
+				{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "99999", "--refund-id", "r9"},
+			} {
+				out, errs, code := letterhead(t, data, bad...)
+				if code == 0 || !strings.HasPrefix(errs, "letterhead: ") || strings.Count(errs, "letterhead: ") != 1 {
+					t.Errorf("letterhead %s ended with %d: %q %q", strings.Join(bad, " "), code, out, errs)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatAnOperatorDecidesHoldsOnTheNextRequest(t *testing.T) {
+	data := t.TempDir()
+	n := start(t, data)
+	acc, key := account(t, data, "free")
+	n.want(http.StatusOK, "/v1/me", key)
+
+	ok(t, data, "account", "suspend", acc.Account.ID)
+	n.want(http.StatusForbidden, "/v1/me", key)
+	n.want(http.StatusForbidden, "/v1/brands/github.com", key)
+	ok(t, data, "account", "reinstate", acc.Account.ID)
+	n.want(http.StatusOK, "/v1/brands/github.com", key)
+
+	ok(t, data, "account", "plan", acc.Account.ID, "growth")
+	if got := n.want(http.StatusOK, "/v1/me", key).header.Get("X-RateLimit-Limit"); got != "600" {
+		t.Errorf("after the change of plan the minute's limit is %s", got)
+	}
+	for _, k := range acc.Keys {
+		if k.Kind == "secret" {
+			ok(t, data, "key", "revoke", k.ID)
+		}
+	}
+	n.want(http.StatusUnauthorized, "/v1/me", key)
+}
+
+// A data folder may lie deeper than a unix socket's path can reach.
+func TestALongFolderStillHasItsSocket(t *testing.T) {
+	data := filepath.Join(t.TempDir(), strings.Repeat("deep/", 20), "data")
+	if err := os.MkdirAll(filepath.Dir(data), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, data, "LETTERHEAD_STARTER=off")
+	raw, err := os.ReadFile(filepath.Join(data, "admin.sock.path"))
+	if err != nil {
+		t.Fatalf("no file names the socket: %v", err)
+	}
+	ok(t, data, "account", "list")
+	n.stop()
+	if _, err := os.Stat(strings.TrimSpace(string(raw))); err == nil {
+		t.Error("the socket is still there after the server ended")
+	}
+}

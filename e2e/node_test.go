@@ -1,0 +1,325 @@
+// Package e2e runs the built binary as a user would: over HTTP, over its command line, and with kill -9.
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Bounds of waiting for a child process. They end a hanging test; nothing is measured by them.
+const (
+	readyTimeout = 60 * time.Second
+	exitTimeout  = 30 * time.Second
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "letterhead-e2e-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "letterhead")
+	build := exec.Command("go", "build", "-o", binary, "letterhead/cmd/letterhead")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build the binary under test:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// node is one running `letterhead serve`.
+type node struct {
+	t    *testing.T
+	data string
+	url  string
+	cmd  *exec.Cmd
+	out  *output
+	done chan struct{}
+}
+
+// output collects what a process prints and lets tests wait for a line.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	grown chan struct{}
+}
+
+func newOutput() *output { return &output{grown: make(chan struct{})} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	close(o.grown)
+	o.grown = make(chan struct{})
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// waitFor returns the submatches of the first match.
+func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	limit := time.After(readyTimeout)
+	for {
+		o.mu.Lock()
+		text, grown := o.text.String(), o.grown
+		o.mu.Unlock()
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m
+		}
+		select {
+		case <-grown:
+		case <-ended:
+			if m := re.FindStringSubmatch(o.String()); m != nil {
+				return m
+			}
+			t.Fatalf("the process ended without printing %q; it printed:\n%s", pattern, o)
+		case <-limit:
+			t.Fatalf("nothing like %q was printed; there is:\n%s", pattern, o)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// environ is the environment of a child: none of the developer's own settings.
+func environ(extra ...string) []string {
+	var out []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "LETTERHEAD_") {
+			out = append(out, kv)
+		}
+	}
+	return append(out, extra...)
+}
+
+// launch starts a server without waiting until it is ready.
+func launch(t *testing.T, data string, env ...string) *node {
+	t.Helper()
+	port := freePort(t)
+	n := &node{t: t, data: data, url: fmt.Sprintf("http://127.0.0.1:%d", port), out: newOutput(), done: make(chan struct{})}
+	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", fmt.Sprintf("127.0.0.1:%d", port))
+	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
+	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(n.done)
+		n.cmd.Wait()
+	}()
+	t.Cleanup(n.kill)
+	return n
+}
+
+// start starts a server and waits until /readyz says 200.
+func start(t *testing.T, data string, env ...string) *node {
+	t.Helper()
+	n := launch(t, data, env...)
+	n.ready()
+	return n
+}
+
+func (n *node) ready() {
+	n.t.Helper()
+	deadline := time.After(readyTimeout)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		resp, err := http.Get(n.url + "/readyz")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-n.done:
+			n.t.Fatalf("the server ended before it was ready:\n%s", n.out)
+		case <-deadline:
+			n.t.Fatalf("the server did not get ready:\n%s", n.out)
+		}
+	}
+}
+
+// kill is kill -9.
+func (n *node) kill() {
+	select {
+	case <-n.done:
+		return
+	default:
+	}
+	n.cmd.Process.Kill()
+	<-n.done
+}
+
+// stop is SIGTERM, and wants exit status 0.
+func (n *node) stop() {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		n.t.Fatal(err)
+	}
+	select {
+	case <-n.done:
+	case <-time.After(exitTimeout):
+		n.t.Fatalf("SIGTERM did not end the server:\n%s", n.out)
+	}
+	if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+		n.t.Fatalf("the server ended with %d after SIGTERM:\n%s", code, n.out)
+	}
+}
+
+// answer is an HTTP answer with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) json(t *testing.T) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		t.Fatalf("the answer %d is not a JSON object: %v\n%s", a.status, err, a.body)
+	}
+	return v
+}
+
+// get asks the server with a key ("" for none).
+func (n *node) get(path, key string) (answer, error) {
+	req, err := http.NewRequest(http.MethodGet, n.url+path, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, body}, err
+}
+
+// want asks and insists on a status.
+func (n *node) want(status int, path, key string) answer {
+	n.t.Helper()
+	a, err := n.get(path, key)
+	if err != nil {
+		n.t.Fatalf("GET %s: %v", path, err)
+	}
+	if a.status != status {
+		n.t.Fatalf("GET %s answered %d, not %d: %s", path, a.status, status, a.body)
+	}
+	return a
+}
+
+// letterhead runs a command line on a data folder and returns what it printed and its exit code.
+func letterhead(t *testing.T, data string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"--data", data}, args...)...)
+	cmd.Env = environ()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if _, isExit := err.(*exec.ExitError); err != nil && !isExit {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// ok runs a command that must work.
+func ok(t *testing.T, data string, args ...string) string {
+	t.Helper()
+	out, errs, code := letterhead(t, data, args...)
+	if code != 0 {
+		t.Fatalf("letterhead %s ended with %d: %s%s", strings.Join(args, " "), code, out, errs)
+	}
+	return out
+}
+
+type created struct {
+	Account struct{ ID, Name, Plan, Status string }
+	Credits struct{ Balance int64 }
+	Keys    []struct{ ID, Kind, Key, Last4 string }
+}
+
+// account creates an account and returns it with its secret key.
+func account(t *testing.T, data, plan string) (created, string) {
+	t.Helper()
+	var c created
+	decode(t, ok(t, data, "account", "create", "--name", "Acme", "--plan", plan, "--json"), &c)
+	for _, k := range c.Keys {
+		if k.Kind == "secret" {
+			return c, k.Key
+		}
+	}
+	t.Fatal("account create gave no secret key")
+	return c, ""
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, text)
+	}
+}
+
+type ledgerLine struct {
+	Position  uint64
+	Revision  uint64
+	Type      string
+	At        time.Time
+	Amount    int64
+	Balance   int64
+	RequestID string `json:"request_id"`
+	Domain    string
+}
+
+func ledgerOf(t *testing.T, data, accountID string, flags ...string) []ledgerLine {
+	t.Helper()
+	text := ok(t, data, append([]string{"ledger", "show", "--account", accountID, "--json"}, flags...)...)
+	var lines []ledgerLine
+	scan := bufio.NewScanner(strings.NewReader(text))
+	for scan.Scan() {
+		var l ledgerLine
+		decode(t, scan.Text(), &l)
+		lines = append(lines, l)
+	}
+	return lines
+}

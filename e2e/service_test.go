@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The words of the first start are a newcomer's first minute: each of its four commands must work as it
+// stands, offline, and a look-up must cost exactly one credit.
+func TestFirstMinute(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	n := launch(t, data)
+	accountID := n.out.waitFor(t, `account\s+([0-9a-f-]{36})`, n.done)[1]
+	secret := n.out.waitFor(t, `(lh_sk_[0-9A-Za-z]{38})`, n.done)[1]
+	n.out.waitFor(t, `(lh_pk_[0-9A-Za-z]{38})`, n.done)
+	n.out.waitFor(t, `50 credits`, n.done)
+	n.out.waitFor(t, `ledger show`, n.done)
+	if !strings.Contains(n.out.String(), n.url) {
+		t.Fatalf("the greeting does not name %s:\n%s", n.url, n.out)
+	}
+
+	var commands []string
+	for _, line := range strings.Split(n.out.String(), "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "curl ") || strings.Contains(line, "ledger show") {
+			commands = append(commands, line)
+		}
+	}
+	if len(commands) != 4 {
+		t.Fatalf("the greeting shows %d commands, not four: %q", len(commands), commands)
+	}
+	answers := make([]string, 4)
+	for i, command := range commands {
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Env = environ()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		answers[i] = string(out)
+	}
+	for i, want := range []string{`"domain":"github.com"`, `"name":"GitHub"`, `"balance":49`, "CreditsCharged"} {
+		if !strings.Contains(answers[i], want) {
+			t.Errorf("%s printed nothing like %s:\n%s", commands[i], want, answers[i])
+		}
+	}
+
+	n.stop()
+	again := start(t, data)
+	again.out.waitFor(t, accountID, again.done)
+	again.out.waitFor(t, `key issue --account`, again.done)
+	if strings.Contains(again.out.String(), "lh_sk_") {
+		t.Error("the second start printed a secret key again")
+	}
+	me := again.want(http.StatusOK, "/v1/me", secret).json(t)
+	if got := me["credits"].(map[string]any)["balance"]; got != 49.0 {
+		t.Errorf("after a restart the balance is %v, not 49", got)
+	}
+}
+
+func TestTheStarterIndexIsSearchableWhenReady(t *testing.T) {
+	data := t.TempDir()
+	n := start(t, data)
+	_, key := account(t, data, "growth")
+	for query, domain := range map[string]string{"github": "github.com", "spotfy": "spotify.com", "stripe.com": "stripe.com"} {
+		var found struct {
+			Results []struct {
+				Domain, Icon string
+				BrandID      *string
+			}
+		}
+		decode(t, string(n.want(http.StatusOK, "/v1/search?q="+query, key).body), &found)
+		if len(found.Results) == 0 || found.Results[0].Domain != domain || found.Results[0].BrandID == nil {
+			t.Errorf("search %q found %+v, not %s first", query, found.Results, domain)
+			continue
+		}
+		if !strings.HasPrefix(found.Results[0].Icon, n.url+"/logo/"+domain) {
+			t.Errorf("icon %q is not the logo endpoint's URL", found.Results[0].Icon)
+		}
+	}
+	brand := n.want(http.StatusOK, "/v1/brands/github.com", key).json(t)
+	src := brand["logos"].([]any)[0].(map[string]any)["formats"].([]any)[0].(map[string]any)["src"].(string)
+	file := n.want(http.StatusOK, strings.TrimPrefix(src, n.url), "")
+	if ct := file.header.Get("Content-Type"); ct != "image/svg+xml" || !strings.Contains(string(file.body), "<svg") {
+		t.Errorf("the logo is %s: %.80s", ct, file.body)
+	}
+	if list := strings.Count(ok(t, data, "brand", "list", "--json"), "\n"); list < 2500 {
+		t.Errorf("the starter index has %d brands, fewer than 2,500", list)
+	}
+}
+
+// A server that is killed while it imports goes on at the next start, and nothing is imported twice.
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	n := launch(t, data)
+	n.out.waitFor(t, `import`, n.done)
+	n.kill()
+	start(t, data)
+	imported := map[string]int{}
+	for _, line := range strings.Split(strings.TrimSpace(ok(t, data, "events", "tail", "--from", "0", "--no-follow", "--type", "BrandImported", "--json")), "\n") {
+		var ev struct{ Stream string }
+		decode(t, line, &ev)
+		imported[ev.Stream]++
+	}
+	if len(imported) < 2500 {
+		t.Errorf("%d brands were imported, fewer than 2,500", len(imported))
+	}
+	for stream, times := range imported {
+		if times != 1 {
+			t.Errorf("%s was imported %d times", stream, times)
+		}
+	}
+}
+
+// Every look-up that was answered is in the ledger, whatever moment the server is killed at, and every
+// chain, count and read model agrees afterwards.
+func TestKillLosesNothingThatWasAnswered(t *testing.T) {
+	data := t.TempDir()
+	n := start(t, data)
+	acc, key := account(t, data, "custom")
+	answered := map[string]bool{}
+	for round := range 5 {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		enough := make(chan struct{})
+		var once sync.Once
+		for range 16 {
+			wg.Go(func() {
+				for {
+					a, err := n.get("/v1/brands/github.com", key)
+					if err != nil {
+						return
+					}
+					if a.status != http.StatusOK {
+						once.Do(func() { close(enough) }) // out of credits or over the minute: as far as this goes
+						return
+					}
+					mu.Lock()
+					answered[a.header.Get("X-Request-Id")] = true
+					if len(answered) >= (round+1)*8 {
+						once.Do(func() { close(enough) })
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		<-enough
+		n.kill()
+		wg.Wait()
+		n = start(t, data)
+	}
+	charged := map[string]int{}
+	var last ledgerLine
+	for _, l := range ledgerOf(t, data, acc.Account.ID) {
+		last = l
+		if l.Type == "CreditsCharged" {
+			charged[l.RequestID]++
+		}
+	}
+	for id := range answered {
+		if charged[id] != 1 {
+			t.Errorf("request %s was answered and is charged %d times", id, charged[id])
+		}
+	}
+	if want := int64(50 - len(charged)); last.Balance != want {
+		t.Errorf("the balance is %d after %d charges", last.Balance, len(charged))
+	}
+	ok(t, data, "ledger", "verify")
+	ok(t, data, "projections", "verify")
+	n.stop()
+	ok(t, data, "projections", "verify") // and by itself, without a server
+}
+
+func TestASecondServerOnTheFolderIsRefused(t *testing.T) {
+	data := t.TempDir()
+	start(t, data, "LETTERHEAD_STARTER=off")
+	second := launch(t, data, "LETTERHEAD_STARTER=off")
+	<-second.done
+	if second.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(second.out.String(), "in use") {
+		t.Fatalf("a second server ended with %d and said: %s", second.cmd.ProcessState.ExitCode(), second.out)
+	}
+}
+
+func TestADamagedLogIsNamedAndNotTouched(t *testing.T) {
+	data := t.TempDir()
+	n := start(t, data)
+	n.stop()
+	path := filepath.Join(data, "events.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := whole[:len(whole)/2]
+	if err := os.WriteFile(path, cut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := launch(t, data)
+	<-broken.done
+	said := broken.out.String()
+	if broken.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(said, "events.db") || !strings.Contains(said, "backup") {
+		t.Fatalf("a truncated log ended the server with %d and said: %s", broken.cmd.ProcessState.ExitCode(), said)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, data) // the original still works: nothing else was harmed
+}
+
+func TestAFolderOfANewerReleaseIsRefused(t *testing.T) {
+	data := t.TempDir()
+	newer, err := json.Marshal(map[string]any{"format": 99, "written_by": "v9.9.9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "format.json"), newer, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := launch(t, data)
+	<-n.done
+	if n.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(n.out.String(), "v9.9.9") {
+		t.Fatalf("ended with %d and said: %s", n.cmd.ProcessState.ExitCode(), n.out)
+	}
+}

@@ -1,0 +1,142 @@
+package eventschemas
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"time"
+)
+
+// Check proves, before the first event is read, that the table is whole, and reports everything that is
+// wrong at once: names are unique and not empty, no upcaster is missing, every version has a schema file
+// whose title is the type, and the current struct comes back from its JSON as it was.
+func (r *Registry) Check() error {
+	var errs []error
+	seen := make(map[string]bool, len(r.definitions))
+	for i := range r.definitions {
+		d := &r.definitions[i]
+		if d.name == "" {
+			errs = append(errs, fmt.Errorf("%s has no wire name", d.goType))
+		}
+		if seen[d.name] {
+			errs = append(errs, fmt.Errorf("%s is defined twice", d.name))
+		}
+		seen[d.name] = true
+		errs = append(errs, r.checkVersions(d)...)
+		if err := r.checkRoundTrip(d); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", d.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Registry) checkVersions(d *Definition) []error {
+	var errs []error
+	for v := 1; v <= d.version(); v++ {
+		if v < d.version() && d.upcasters[v-1] == nil {
+			errs = append(errs, fmt.Errorf("%s has no upcaster from version %d to %d", d.name, v, v+1))
+		}
+		if err := r.checkSchemaFile(d.name, v); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// checkSchemaFile reads the head of the file only; compiling is left to the first validation.
+func (r *Registry) checkSchemaFile(eventType string, version int) error {
+	file := schemaFile(eventType, version)
+	data, err := fs.ReadFile(r.files, file)
+	if err != nil {
+		return fmt.Errorf("%s version %d has no schema: %w", eventType, version, err)
+	}
+	var head struct {
+		ID    string `json:"$id"`
+		Title string `json:"title"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return fmt.Errorf("schema %s: %w", file, err)
+	}
+	if head.Title != eventType || head.ID != schemaBase+file {
+		return fmt.Errorf("schema %s is that of %q with $id %q", file, head.Title, head.ID)
+	}
+	return nil
+}
+
+// checkRoundTrip writes the event with every field filled and reads it back, so that a field without a
+// name, a private field or a type that JSON cannot carry is found before it loses data.
+func (r *Registry) checkRoundTrip(d *Definition) error {
+	full := reflect.New(d.goType).Elem()
+	if err := fill(full, d.goType.String()); err != nil {
+		return err
+	}
+	ev := full.Interface().(Event)
+	data, err := marshal(normalized(ev))
+	if err != nil {
+		return err
+	}
+	back, err := d.decode(data)
+	if err != nil {
+		return fmt.Errorf("its own JSON does not decode: %w", err)
+	}
+	if !reflect.DeepEqual(back, normalized(ev)) {
+		return fmt.Errorf("its JSON %s decodes to something else", data)
+	}
+	return nil
+}
+
+var (
+	timeType = reflect.TypeFor[time.Time]()
+	rawType  = reflect.TypeFor[JSONText]()
+)
+
+// fill sets every field below v to a value that is not its zero value. It refuses what events may not
+// hold: maps (their order would be lost), interfaces, private fields.
+func fill(v reflect.Value, path string) error {
+	switch v.Type() {
+	case timeType:
+		v.Set(reflect.ValueOf(time.Date(2026, 11, 21, 8, 44, 1, 234567000, time.UTC)))
+		return nil
+	case rawType:
+		v.Set(reflect.ValueOf(JSONText(`{"a":[1,null]}`)))
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("a <b> & \"c\" \u2028 ü")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1<<53 + 1) // a detour through a float would lose the last bit
+	case reflect.Uint64:
+		v.SetUint(1<<64 - 1)
+	case reflect.Float64:
+		v.SetFloat(0.1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return fill(v.Elem(), path)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		return fill(v.Index(0), path+"[]")
+	case reflect.Struct:
+		return fillFields(v, path)
+	default:
+		return fmt.Errorf("%s is a %s, which an event may not hold", path, v.Kind())
+	}
+	return nil
+}
+
+func fillFields(v reflect.Value, path string) error {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() || field.Tag.Get("json") == "" {
+			return fmt.Errorf("%s.%s has no JSON name", path, field.Name)
+		}
+		if err := fill(v.Field(i), path+"."+field.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package eventschemas
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// JSONText is a JSON value kept as it was written.
+type JSONText = json.RawMessage
+
+// Encoded is an event as a log stores it.
+type Encoded struct {
+	Type          string
+	SchemaVersion int
+	Data          []byte
+}
+
+// Errors of Encode, Decode and ValidateJSON. They come wrapped with the type and version; use errors.Is.
+var (
+	// ErrUnknownType means that this binary does not know the event type: the log was written by a newer release.
+	ErrUnknownType = errors.New("unknown event type")
+	// ErrUnknownVersion means that this binary does not know this version of the event type.
+	ErrUnknownVersion = errors.New("unknown schema version")
+	// ErrDamaged means that the stored bytes are not a body of the event type.
+	ErrDamaged = errors.New("damaged event body")
+	// ErrNotEncodable means that the value cannot be written as JSON: a NaN, or a raw value that is not JSON.
+	ErrNotEncodable = errors.New("event cannot be encoded")
+	// ErrSchemaViolation means that a body is JSON but not what its JSON Schema describes.
+	ErrSchemaViolation = errors.New("event body violates its schema")
+)
+
+// Encode writes an event as its current version. The same value always gives the same bytes: nil slices
+// become [], times become UTC with whole microseconds, and nothing is escaped for HTML.
+//
+// It returns ErrUnknownType for a type that is not in the table (a pointer to an event is not an event)
+// and ErrNotEncodable.
+func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
+
+// Decode reads a stored event of any version ever written and returns the struct of the current version
+// by value, for example a CreditsCharged. Fields that the version does not have are ignored, so that the
+// bytes of a sibling release still fold; what must be there is the business of the schema (ValidateJSON),
+// which is too slow for a replay.
+//
+// It returns ErrUnknownType, ErrUnknownVersion or ErrDamaged.
+func Decode(eventType string, version int, data []byte) (Event, error) {
+	return current.Decode(eventType, version, data)
+}
+
+// ValidateJSON checks a body against the JSON Schema of its type and version. Schemas are compiled at the
+// first call.
+//
+// It returns ErrUnknownType, ErrUnknownVersion, ErrDamaged (not JSON) or ErrSchemaViolation.
+func ValidateJSON(eventType string, version int, data []byte) error {
+	return current.ValidateJSON(eventType, version, data)
+}
+
+// Types returns the wire names of all event types, sorted.
+func Types() []string { return current.Types() }
+
+// Check proves at start that the table is whole; see Registry.Check.
+func Check() error { return current.Check() }
+
+// eventNamespace is the UUIDv5 of "urn:letterhead:event" in the URL namespace of RFC 9562. It never
+// changes: a retry after an upgrade must still be the same event.
+var eventNamespace = uuid.MustParse("14696afb-7c17-5da0-859c-ea352143f620")
+
+// EventID returns the id of the event that a decision leads to, so that a retry of the decision is the
+// same event and two outcomes never share one. The parts are length-prefixed, so no two different
+// quadruples meet.
+func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
+	name := make([]byte, 0, 4*8+len(stream)+len(decisionKey)+len(eventType)+len(subject))
+	for _, part := range [...]string{stream, decisionKey, eventType, subject} {
+		name = binary.BigEndian.AppendUint64(name, uint64(len(part)))
+		name = append(name, part...)
+	}
+	return uuid.NewSHA1(eventNamespace, name)
+}
+
+// marshal is encoding/json without the escaping of <, > and &, which would swell every URL.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotEncodable, err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

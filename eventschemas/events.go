@@ -1,0 +1,216 @@
+package eventschemas
+
+import "time"
+
+// Event is one fact as a Go value. The string is the stable wire name, never the Go type's name.
+type Event interface {
+	EventType() string
+}
+
+// Money is an amount that was paid, in the currency's minor unit (cents for EUR, yen for JPY).
+type Money struct {
+	Minor    int64  `json:"minor"`
+	Currency string `json:"currency"` // ISO 4217, upper case
+}
+
+// Account events, on stream account-<id>. Every one carries the hash chain in its metadata.
+type (
+	// AccountOpened starts an account. Holder is an opaque id into the holders side table.
+	AccountOpened struct {
+		AccountID string `json:"account_id"`
+		Holder    string `json:"holder"`
+		Plan      string `json:"plan"`
+	}
+	// PlanChanged moves the account to another plan, at once.
+	PlanChanged struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	// AccountSuspended refuses every request of the account until it is reinstated.
+	AccountSuspended struct {
+		Reason string `json:"reason"`
+	}
+	// AccountReinstated ends a suspension.
+	AccountReinstated struct{}
+	// AccountClosed ends the account; its holder's personal data may be erased.
+	AccountClosed struct {
+		Reason string `json:"reason"`
+	}
+	// CreditsGranted adds credits. PaymentID makes it repeatable: one payment grants once, for ever.
+	CreditsGranted struct {
+		GrantID   string `json:"grant_id"`
+		Kind      string `json:"kind"` // free, subscription, topup, adjustment
+		Credits   int64  `json:"credits"`
+		PaymentID string `json:"payment_id,omitempty"`
+		Money     *Money `json:"money,omitempty"` // where money was paid
+		Reason    string `json:"reason,omitempty"`
+	}
+	// CreditsHeld sets credits aside for work whose outcome is not known yet. The hold ends by an
+	// event only: captured by CreditsCharged or ended by HoldReleased. Deadline is when any desk may
+	// release it as overdue.
+	CreditsHeld struct {
+		HoldID    string    `json:"hold_id"`
+		Credits   int64     `json:"credits"`
+		Deadline  time.Time `json:"deadline"`
+		RequestID string    `json:"request_id"`
+		Domain    string    `json:"domain"`
+	}
+	// CreditsCharged spends credits. With HoldID it captures that much of the hold; captures may be
+	// partial, and Item tells several captures of one hold apart.
+	CreditsCharged struct {
+		ChargeID           string `json:"charge_id"`
+		Credits            int64  `json:"credits"`
+		RequestID          string `json:"request_id"`
+		BrandID            string `json:"brand_id"`
+		Domain             string `json:"domain"`
+		RecordRevision     uint64 `json:"record_revision"` // revision of the brand stream that was answered
+		HoldID             string `json:"hold_id,omitempty"`
+		Item               string `json:"item,omitempty"`
+		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // hex SHA-256
+		RequestHash        string `json:"request_hash,omitempty"`         // hex SHA-256
+	}
+	// HoldReleased hands what is left of a hold back.
+	HoldReleased struct {
+		HoldID  string `json:"hold_id"`
+		Credits int64  `json:"credits"`
+		Cause   string `json:"cause"` // handed_back, expired
+	}
+	// ChargeReversed gives a charge back.
+	ChargeReversed struct {
+		ChargeID  string `json:"charge_id"`
+		Credits   int64  `json:"credits"`
+		RequestID string `json:"request_id"` // of the charge that is reversed
+		Reason    string `json:"reason"`     // client_gone, operator
+	}
+	// PaymentRefunded takes the credits of a refunded payment away; the only event that may take
+	// the balance below zero.
+	PaymentRefunded struct {
+		RefundID  string `json:"refund_id"`
+		PaymentID string `json:"payment_id"`
+		Credits   int64  `json:"credits"`
+		Money     *Money `json:"money,omitempty"`
+	}
+	// KeyIssued makes an API key valid. Only its hash is ever stored.
+	KeyIssued struct {
+		KeyID string `json:"key_id"`
+		Hash  string `json:"hash"` // hex SHA-256 of the whole key
+		Last4 string `json:"last4"`
+		Kind  string `json:"kind"` // secret, publishable
+	}
+	// KeyRevoked ends a key, for ever.
+	KeyRevoked struct {
+		KeyID string `json:"key_id"`
+	}
+)
+
+// UsageTicked counts usage that costs no credit. On usage-<account>-<YYYYMM> it holds one entry with
+// searches, durable before the answers it counts leave. On usage-node-<node> it aggregates at most one
+// second of many accounts. Entries are sorted by account, then month.
+type UsageTicked struct {
+	Entries []UsageEntry `json:"entries"`
+}
+
+// UsageEntry is what one account used in one month (UTC).
+type UsageEntry struct {
+	AccountID string    `json:"account_id"`
+	Month     string    `json:"month"` // YYYY-MM
+	Searches  int64     `json:"searches,omitempty"`
+	Logos     int64     `json:"logos,omitempty"`
+	KeysUsed  []KeyUsed `json:"keys_used,omitempty"` // sorted by key id
+}
+
+// KeyUsed says when a key was last used.
+type KeyUsed struct {
+	KeyID string    `json:"key_id"`
+	At    time.Time `json:"at"`
+}
+
+// Brand events, on stream brand-<registrable domain>.
+type (
+	// BrandDiscovered is the first event of a brand that was asked for before anything was known.
+	BrandDiscovered struct {
+		BrandID string `json:"brand_id"`
+		Domain  string `json:"domain"`
+	}
+	// CrawlRequested starts a crawl. AllowedMS is how long the work may take from now, as a duration,
+	// because clocks of nodes differ.
+	CrawlRequested struct {
+		CrawlID   string `json:"crawl_id"`
+		Domain    string `json:"domain"`
+		Cause     string `json:"cause"` // lookup, refresh, schedule, logo, operator
+		Lane      string `json:"lane"`  // live, refresh
+		AllowedMS int64  `json:"allowed_ms"`
+	}
+	// CrawlSucceeded carries the whole record that a crawl found, and why.
+	CrawlSucceeded struct {
+		CrawlID      string     `json:"crawl_id"`
+		Record       Record     `json:"record"`
+		Evidence     []Evidence `json:"evidence"` // sorted by field; cut first when the event grows past its limit
+		FinalURL     string     `json:"final_url"`
+		ETag         string     `json:"etag,omitempty"`
+		LastModified string     `json:"last_modified,omitempty"`
+	}
+	// CrawlConfirmed says that a crawl found what was already known.
+	CrawlConfirmed struct {
+		CrawlID      string `json:"crawl_id"`
+		ETag         string `json:"etag,omitempty"`
+		LastModified string `json:"last_modified,omitempty"`
+	}
+	// CrawlFailed ends a crawl without a record. While it is remembered nothing is crawled but by a
+	// paid refresh.
+	CrawlFailed struct {
+		CrawlID         string `json:"crawl_id"`
+		Outcome         string `json:"outcome"` // timeout, blocked, fetch_failed, dns, no_data
+		RememberSeconds int64  `json:"remember_seconds"`
+		Detail          string `json:"detail"` // one sentence for operators; never fetched content
+	}
+	// BrandImported brings a record from a data set, to be confirmed by a crawl later.
+	BrandImported struct {
+		BrandID  string     `json:"brand_id"`
+		Domain   string     `json:"domain"`
+		Source   string     `json:"source"` // name and version of the data set
+		Record   Record     `json:"record"`
+		Evidence []Evidence `json:"evidence"`
+	}
+	// FieldOverridden fixes one field of the record by hand, over whatever crawls find.
+	FieldOverridden struct {
+		Field string   `json:"field"` // JSON name of the field in Record
+		Value JSONText `json:"value"`
+	}
+	// OverrideRemoved lets crawls decide the field again.
+	OverrideRemoved struct {
+		Field string `json:"field"`
+	}
+	// BrandClaimed marks the brand as claimed by its owner.
+	BrandClaimed struct{}
+	// BrandWithdrawn takes the brand out on its owner's demand; it is never crawled or answered again.
+	BrandWithdrawn struct {
+		Reason string `json:"reason"`
+	}
+)
+
+// The wire names. They are part of the stored data and never change.
+func (AccountOpened) EventType() string     { return "AccountOpened" }
+func (PlanChanged) EventType() string       { return "PlanChanged" }
+func (AccountSuspended) EventType() string  { return "AccountSuspended" }
+func (AccountReinstated) EventType() string { return "AccountReinstated" }
+func (AccountClosed) EventType() string     { return "AccountClosed" }
+func (CreditsGranted) EventType() string    { return "CreditsGranted" }
+func (CreditsHeld) EventType() string       { return "CreditsHeld" }
+func (CreditsCharged) EventType() string    { return "CreditsCharged" }
+func (HoldReleased) EventType() string      { return "HoldReleased" }
+func (ChargeReversed) EventType() string    { return "ChargeReversed" }
+func (PaymentRefunded) EventType() string   { return "PaymentRefunded" }
+func (KeyIssued) EventType() string         { return "KeyIssued" }
+func (KeyRevoked) EventType() string        { return "KeyRevoked" }
+func (UsageTicked) EventType() string       { return "UsageTicked" }
+func (BrandDiscovered) EventType() string   { return "BrandDiscovered" }
+func (CrawlRequested) EventType() string    { return "CrawlRequested" }
+func (CrawlSucceeded) EventType() string    { return "CrawlSucceeded" }
+func (CrawlConfirmed) EventType() string    { return "CrawlConfirmed" }
+func (CrawlFailed) EventType() string       { return "CrawlFailed" }
+func (BrandImported) EventType() string     { return "BrandImported" }
+func (FieldOverridden) EventType() string   { return "FieldOverridden" }
+func (OverrideRemoved) EventType() string   { return "OverrideRemoved" }
+func (BrandClaimed) EventType() string      { return "BrandClaimed" }
+func (BrandWithdrawn) EventType() string    { return "BrandWithdrawn" }

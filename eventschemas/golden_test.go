@@ -1,0 +1,213 @@
+package eventschemas_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// A golden file is never changed: it stands for what logs out there hold. The flag writes files that are
+// missing, for a new type or version, and leaves the others alone.
+var writeMissing = flag.Bool("write-missing-golden", false, "write golden files that do not exist yet")
+
+func ptr[T any](v T) *T { return &v }
+
+const (
+	accountID = "0a1b2c3d-4e5f-4061-8273-8495a6b7c8d9"
+	requestID = "req_01JD0000000000000000000001"
+	acmeID    = "12864c63-ac45-5d92-8400-971f92fe7d18"
+	hashA     = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	hashB     = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
+)
+
+var moment = time.Date(2026, 11, 21, 8, 44, 1, 234567000, time.UTC)
+
+// golden says what every golden file means to this release. Files of version 1 keep their line when a
+// version 2 comes: the value is then what the upcasters make of them.
+var golden = map[string]eventschemas.Event{
+	"AccountOpened.v1":     eventschemas.AccountOpened{AccountID: accountID, Holder: "hld_7", Plan: "free"},
+	"PlanChanged.v1":       eventschemas.PlanChanged{From: "free", To: "growth"},
+	"AccountSuspended.v1":  eventschemas.AccountSuspended{Reason: "chargeback"},
+	"AccountReinstated.v1": eventschemas.AccountReinstated{},
+	"AccountClosed.v1":     eventschemas.AccountClosed{Reason: "asked by its holder"},
+	"CreditsGranted.v1": eventschemas.CreditsGranted{
+		GrantID: "grant-1", Kind: "topup", Credits: 10_000, PaymentID: "pay_123", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Reason: "pack M",
+	},
+	"CreditsGranted.v1.least": eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50},
+	"CreditsHeld.v1": eventschemas.CreditsHeld{
+		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com",
+	},
+	"CreditsCharged.v1": eventschemas.CreditsCharged{
+		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "acme.com", RecordRevision: 1<<53 + 1,
+		HoldID: "hold-1", Item: "3", IdempotencyKeyHash: hashA, RequestHash: hashB,
+	},
+	"CreditsCharged.v1.least": eventschemas.CreditsCharged{
+		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "xn--bcher-kva.de",
+	},
+	"HoldReleased.v1":    eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
+	"ChargeReversed.v1":  eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone"},
+	"PaymentRefunded.v1": eventschemas.PaymentRefunded{RefundID: "refund-1", PaymentID: "pay_123", Credits: 10_000, Money: &eventschemas.Money{Minor: 500, Currency: "JPY"}},
+	"PaymentRefunded.v1.least": eventschemas.PaymentRefunded{
+		RefundID: "refund-1", PaymentID: "pay_123", Credits: 1,
+	},
+	"KeyIssued.v1":  eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
+	"KeyRevoked.v1": eventschemas.KeyRevoked{KeyID: "key-1"},
+	"UsageTicked.v1": eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
+		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
+		{AccountID: accountID, Month: "2026-12", Searches: 1},
+	}},
+	"BrandDiscovered.v1": eventschemas.BrandDiscovered{BrandID: acmeID, Domain: "acme.com"},
+	"CrawlRequested.v1":  eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500},
+	"CrawlSucceeded.v1": eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`, LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
+		Evidence: []eventschemas.Evidence{
+			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
+			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
+		},
+	},
+	"CrawlSucceeded.v1.restricted": eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
+		Record: func() eventschemas.Record {
+			r := eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
+			return r.Normalized()
+		}(),
+	},
+	"CrawlConfirmed.v1":       eventschemas.CrawlConfirmed{CrawlID: "crawl-2", ETag: `"def"`, LastModified: "Sun, 22 Nov 2026 08:00:00 GMT"},
+	"CrawlConfirmed.v1.least": eventschemas.CrawlConfirmed{CrawlID: "crawl-2"},
+	"CrawlFailed.v1":          eventschemas.CrawlFailed{CrawlID: "crawl-3", Outcome: "fetch_failed", RememberSeconds: 3600, Detail: "The connection was refused."},
+	"BrandImported.v1": eventschemas.BrandImported{
+		BrandID: acmeID, Domain: "acme.com", Source: "simple-icons 16.37.0", Record: emptyRecord("Acme <&> Söhne"), Evidence: []eventschemas.Evidence{
+			{Field: "name", Source: "simple-icons 16.37.0", Method: "title", Confidence: 0.9},
+		},
+	},
+	"FieldOverridden.v1": eventschemas.FieldOverridden{Field: "colors", Value: eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`)},
+	"OverrideRemoved.v1": eventschemas.OverrideRemoved{Field: "colors"},
+	"BrandClaimed.v1":    eventschemas.BrandClaimed{},
+	"BrandWithdrawn.v1":  eventschemas.BrandWithdrawn{Reason: "demanded by its owner"},
+}
+
+func emptyRecord(name string) eventschemas.Record {
+	r := eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.4}
+	return r.Normalized()
+}
+
+// fullRecord has a value in every field of every kind.
+func fullRecord() eventschemas.Record {
+	asset := eventschemas.Asset{ID: hashA, Format: "png", Background: ptr("transparent"), Width: ptr(512), Height: ptr(256), Size: 20481}
+	vector := eventschemas.Asset{ID: hashB, Format: "svg", Size: 734}
+	return eventschemas.Record{
+		Name:            ptr("Acme"),
+		Description:     ptr("Makes everything \u2028 & <more>."),
+		LongDescription: ptr("Acme makes everything. 🧨"),
+		Links:           []eventschemas.Link{{Name: "github", URL: "https://github.com/acme"}},
+		Logos: []eventschemas.Logo{
+			{Type: "logo", Theme: ptr("dark"), Formats: []eventschemas.Asset{vector, asset}, Tags: []string{"wordmark"}},
+			{Type: "icon", Formats: []eventschemas.Asset{}, Tags: []string{}},
+		},
+		Colors:  []eventschemas.Color{{Hex: "#ff0000", Type: "accent", Brightness: 54}},
+		Fonts:   []eventschemas.Font{{Name: "Open Sans", Type: "body", Origin: "google", OriginID: ptr("Open+Sans"), Weights: []int{400, 700}}},
+		Images:  []eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{{ID: hashB, Format: "jpeg", Width: ptr(1200), Height: ptr(630), Size: 90001}}, Tags: []string{}}},
+		OGImage: ptr("https://acme.com/share.jpg?sig=a&b"),
+		Company: &eventschemas.Company{
+			Employees: ptr(51), FoundedYear: ptr(1949), Kind: ptr("PUBLIC_COMPANY"),
+			Location: &eventschemas.Location{City: ptr("Köln"), Country: ptr("Germany"), CountryCode: ptr("DE"), Region: ptr("Europe")},
+			Industries: []eventschemas.Industry{{
+				ID: "17", Name: "Explosives", Slug: "explosives", Emoji: "🧨", Score: 0.875,
+				Parent: &eventschemas.IndustryParent{ID: "1", Name: "Industry", Slug: "industry", Emoji: "🏭"},
+			}},
+			Ticker: ptr("XETRA:ACM"), Tickers: []string{"ACM"},
+		},
+		QualityScore: 0.9375, Complete: true,
+	}
+}
+
+func goldenFile(name string) string { return filepath.Join("testdata", "golden", name+".json") }
+
+// typeAndVersion reads "CreditsGranted.v1.least".
+func typeAndVersion(t testing.TB, name string) (string, int) {
+	t.Helper()
+	parts := strings.Split(name, ".")
+	if len(parts) < 2 || len(parts[1]) != 2 || parts[1][0] != 'v' {
+		t.Fatalf("golden file %s is not named <Type>.v<version>[.<case>]", name)
+	}
+	return parts[0], int(parts[1][1] - '0')
+}
+
+func readGolden(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(goldenFile(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.TrimSuffix(data, []byte("\n"))
+}
+
+func TestGoldenFiles(t *testing.T) {
+	for name, want := range golden {
+		t.Run(name, func(t *testing.T) {
+			if *writeMissing {
+				writeGolden(t, name, want)
+			}
+			eventType, version := typeAndVersion(t, name)
+			data := readGolden(t, name)
+			if err := eventschemas.ValidateJSON(eventType, version, data); err != nil {
+				t.Error(err)
+			}
+			got, err := eventschemas.Decode(eventType, version, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("decodes to\n%+v, want\n%+v", got, want)
+			}
+			if version != eventschemas.Current().Version(eventType) {
+				return // an old version encodes to the new one
+			}
+			encoded, err := eventschemas.Encode(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if encoded.Type != eventType || encoded.SchemaVersion != version || !bytes.Equal(encoded.Data, data) {
+				t.Fatalf("encodes to %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
+			}
+		})
+	}
+}
+
+func writeGolden(t *testing.T, name string, ev eventschemas.Event) {
+	t.Helper()
+	if _, err := os.Stat(goldenFile(name)); err == nil {
+		return
+	}
+	encoded, err := eventschemas.Encode(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goldenFile(name), append(encoded.Data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryVersionHasAGoldenFile(t *testing.T) {
+	for _, eventType := range eventschemas.Types() {
+		for v := 1; v <= eventschemas.Current().Version(eventType); v++ {
+			if _, ok := golden[eventType+".v"+string(rune('0'+v))]; !ok {
+				t.Errorf("%s version %d has none", eventType, v)
+			}
+		}
+	}
+	files, err := filepath.Glob(goldenFile("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(golden) {
+		t.Errorf("%d files for %d values: a golden file is never dropped", len(files), len(golden))
+	}
+}

@@ -1,0 +1,85 @@
+package eventschemas
+
+import (
+	"slices"
+	"time"
+)
+
+// normalized returns the event as it is stored: slices that are not optional are never nil, times are UTC
+// and whole microseconds. The caller's slices are left as they are, because the same record may be in use
+// elsewhere.
+func normalized(ev Event) Event {
+	switch ev := ev.(type) {
+	case CreditsHeld:
+		ev.Deadline = wholeMicroseconds(ev.Deadline)
+		return ev
+	case UsageTicked:
+		ev.Entries = mapped(ev.Entries, normalizedUsage)
+		return ev
+	case CrawlSucceeded:
+		ev.Record = ev.Record.Normalized()
+		ev.Evidence = notNil(ev.Evidence)
+		return ev
+	case BrandImported:
+		ev.Record = ev.Record.Normalized()
+		ev.Evidence = notNil(ev.Evidence)
+		return ev
+	default:
+		return ev
+	}
+}
+
+func normalizedUsage(e UsageEntry) UsageEntry {
+	if len(e.KeysUsed) == 0 { // optional, so absent
+		e.KeysUsed = nil
+		return e
+	}
+	e.KeysUsed = mapped(e.KeysUsed, func(k KeyUsed) KeyUsed {
+		k.At = wholeMicroseconds(k.At)
+		return k
+	})
+	return e
+}
+
+// Normalized returns the record with [] for every nil slice; what r points to is not changed.
+func (r Record) Normalized() Record {
+	r.Links = notNil(r.Links)
+	r.Colors = notNil(r.Colors)
+	r.Logos = mapped(r.Logos, func(l Logo) Logo {
+		l.Formats, l.Tags = notNil(l.Formats), notNil(l.Tags)
+		return l
+	})
+	r.Images = mapped(r.Images, func(i Image) Image {
+		i.Formats, i.Tags = notNil(i.Formats), notNil(i.Tags)
+		return i
+	})
+	r.Fonts = mapped(r.Fonts, func(f Font) Font {
+		f.Weights = notNil(f.Weights)
+		return f
+	})
+	if r.Company != nil {
+		c := *r.Company
+		c.Industries, c.Tickers = notNil(c.Industries), notNil(c.Tickers)
+		r.Company = &c
+	}
+	return r
+}
+
+func notNil[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}
+
+// mapped is a new slice, never nil, of the changed members.
+func mapped[T any](in []T, change func(T) T) []T {
+	out := slices.Clone(notNil(in))
+	for i := range out {
+		out[i] = change(out[i])
+	}
+	return out
+}
+
+// wholeMicroseconds is the precision of every time in the log: EventStoreDB and SQL keep no more.
+func wholeMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

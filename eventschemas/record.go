@@ -1,0 +1,136 @@
+package eventschemas
+
+// Record is a brand's data as events carry it. It is the Brand of the API less what other facts decide
+// (id, domain, urn, status, claimed, updatedAt), and with asset ids in the place of URLs, so that a
+// change of the base URL needs no rebuild. Slices are never nil in an encoded record.
+type Record struct {
+	Name            *string      `json:"name"`
+	Description     *string      `json:"description"`
+	LongDescription *string      `json:"long_description"`
+	Links           []Link       `json:"links"`
+	Logos           []Logo       `json:"logos"`
+	Colors          []Color      `json:"colors"`
+	Fonts           []Font       `json:"fonts"`
+	Images          []Image      `json:"images"`
+	OGImage         *string      `json:"og_image"` // absolute URL on the site itself
+	Company         *Company     `json:"company"`  // null only with a restriction
+	QualityScore    float64      `json:"quality_score"`
+	NSFW            bool         `json:"nsfw"`
+	Restriction     *Restriction `json:"restriction"`
+	Complete        bool         `json:"complete"` // ready when true, else partial
+}
+
+// Link is a profile of the brand on a known network.
+type Link struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// Logo is one logo in every format that is stored.
+type Logo struct {
+	Type    string   `json:"type"`  // icon, symbol, logo, other
+	Theme   *string  `json:"theme"` // the ink: light, dark
+	Formats []Asset  `json:"formats"`
+	Tags    []string `json:"tags"`
+}
+
+// Asset is one stored file. ID is the lower-case hex SHA-256 of its bytes.
+type Asset struct {
+	ID         string  `json:"id"`
+	Format     string  `json:"format"`     // svg, png, webp, jpeg
+	Background *string `json:"background"` // transparent or null
+	Width      *int    `json:"width"`      // pixels
+	Height     *int    `json:"height"`     // pixels
+	Size       int64   `json:"size"`       // bytes
+}
+
+// Color is one brand color. Brightness is round(0.2126 R + 0.7152 G + 0.0722 B) of the sRGB bytes.
+type Color struct {
+	Hex        string `json:"hex"`
+	Type       string `json:"type"` // accent, dark, light, brand
+	Brightness int    `json:"brightness"`
+}
+
+// Font is one typeface of the site.
+type Font struct {
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`   // title, body
+	Origin   string  `json:"origin"` // google, adobe, custom, system
+	OriginID *string `json:"origin_id"`
+	Weights  []int   `json:"weights"`
+}
+
+// Image is a picture from the site, stored as JPEG.
+type Image struct {
+	Type    string   `json:"type"` // banner, other
+	Formats []Asset  `json:"formats"`
+	Tags    []string `json:"tags"`
+}
+
+// Company holds the facts about the company behind the brand.
+type Company struct {
+	Employees   *int       `json:"employees"` // floor of a headcount bucket
+	FoundedYear *int       `json:"founded_year"`
+	Kind        *string    `json:"kind"`
+	Location    *Location  `json:"location"`
+	Industries  []Industry `json:"industries"`
+	Ticker      *string    `json:"ticker"` // exchange:symbol
+	Tickers     []string   `json:"tickers"`
+}
+
+// Location is where the company sits.
+type Location struct {
+	City        *string `json:"city"`
+	State       *string `json:"state"`
+	Country     *string `json:"country"`
+	CountryCode *string `json:"country_code"` // ISO 3166-1 alpha-2
+	Region      *string `json:"region"`
+	Subregion   *string `json:"subregion"`
+}
+
+// Industry is one class of a two-level taxonomy, with the classifier's confidence.
+type Industry struct {
+	ID     string          `json:"id"`
+	Name   string          `json:"name"`
+	Slug   string          `json:"slug"`
+	Emoji  string          `json:"emoji"`
+	Score  float64         `json:"score"`
+	Parent *IndustryParent `json:"parent"`
+}
+
+// IndustryParent is the upper level of the taxonomy.
+type IndustryParent struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Slug  string `json:"slug"`
+	Emoji string `json:"emoji"`
+}
+
+// Restriction says why a record carries no data on purpose.
+type Restriction struct {
+	Code    string `json:"code"` // nsfw
+	Message string `json:"message"`
+}
+
+// Evidence says where one field of a record came from.
+type Evidence struct {
+	Field      string  `json:"field"`
+	Source     string  `json:"source"` // URL or data set
+	Method     string  `json:"method"` // name of the rule, such as og:site_name
+	Confidence float64 `json:"confidence"`
+}
+
+// EmptyCompany is the company of a record about which nothing is known.
+func EmptyCompany() *Company {
+	return &Company{Industries: []Industry{}, Tickers: []string{}}
+}
+
+// HasLogo says whether the record carries at least one logo file, which is what costs a credit.
+func (r *Record) HasLogo() bool {
+	for _, l := range r.Logos {
+		if len(l.Formats) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package eventschemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"sync"
+
+	gojson "github.com/goccy/go-json"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Registry knows every event type with all its versions. It is a value: the package's functions use the
+// table of table.go, tests may build another. It is safe for concurrent use.
+type Registry struct {
+	definitions []Definition
+	byName      map[string]*Definition // the first definition of each name; Check refuses a second
+	byGoType    map[reflect.Type]*Definition
+	names       []string
+	files       fs.FS
+
+	compile func() (map[string]*jsonschema.Schema, error) // by file name; runs once
+}
+
+// Upcaster rewrites a body of one version as a body of the next.
+type Upcaster func(data []byte) ([]byte, error)
+
+// Definition is one line of the table: an event type, its current struct and the way to it.
+type Definition struct {
+	name      string
+	upcasters []Upcaster // [0] leads from version 1 to version 2
+	goType    reflect.Type
+	decode    func([]byte) (Event, error)
+	zero      Event
+}
+
+// Define describes an event type whose current struct is T. The first upcaster leads from version 1 to
+// version 2, and so on; the current version is one more than their number.
+func Define[T Event](upcasters ...Upcaster) Definition {
+	var zero T
+	return Definition{
+		name:      zero.EventType(),
+		upcasters: upcasters,
+		zero:      zero,
+		goType:    reflect.TypeFor[T](),
+		decode: func(data []byte) (Event, error) {
+			var v T
+			if err := gojson.Unmarshal(data, &v); err != nil {
+				return nil, err
+			}
+			return v, nil
+		},
+	}
+}
+
+// version is the current one.
+func (d *Definition) version() int { return len(d.upcasters) + 1 }
+
+// NewRegistry builds a registry of definitions whose schemas are files named <Type>.v<version>.json.
+// Whether it is whole, Check says.
+func NewRegistry(schemaFiles fs.FS, definitions ...Definition) *Registry {
+	r := &Registry{
+		definitions: definitions,
+		byName:      make(map[string]*Definition, len(definitions)),
+		byGoType:    make(map[reflect.Type]*Definition, len(definitions)),
+		files:       schemaFiles,
+	}
+	for i := range definitions {
+		d := &definitions[i]
+		r.byGoType[d.goType] = d
+		if _, twice := r.byName[d.name]; !twice {
+			r.byName[d.name] = d
+			r.names = append(r.names, d.name)
+		}
+	}
+	slices.Sort(r.names)
+	r.compile = sync.OnceValues(r.compileSchemas)
+	return r
+}
+
+// Types returns the wire names, sorted.
+func (r *Registry) Types() []string { return slices.Clone(r.names) }
+
+// Version returns the current schema version of a type, 0 for one that is not known.
+func (r *Registry) Version(eventType string) int {
+	d, ok := r.byName[eventType]
+	if !ok {
+		return 0
+	}
+	return d.version()
+}
+
+// Encode is the function Encode on this registry.
+func (r *Registry) Encode(ev Event) (Encoded, error) {
+	// By Go type, not by name: a pointer to an event has the method too, and a nil one would panic.
+	d, ok := r.byGoType[reflect.TypeOf(ev)]
+	if !ok {
+		return Encoded{}, fmt.Errorf("encode %T: %w", ev, ErrUnknownType)
+	}
+	data, err := marshal(normalized(ev))
+	if err != nil {
+		return Encoded{}, fmt.Errorf("encode %s: %w", d.name, err)
+	}
+	return Encoded{Type: d.name, SchemaVersion: d.version(), Data: data}, nil
+}
+
+// Decode is the function Decode on this registry.
+func (r *Registry) Decode(eventType string, version int, data []byte) (Event, error) {
+	d, err := r.definition(eventType, version)
+	if err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	for v := version; v < d.version(); v++ {
+		if data, err = d.upcasters[v-1](data); err != nil {
+			return nil, fmt.Errorf("upcast %s from version %d: %w: %w", eventType, v, ErrDamaged, err)
+		}
+	}
+	// null would decode to the zero event without an error.
+	if body := bytes.TrimLeft(data, " \t\r\n"); len(body) == 0 || body[0] != '{' {
+		return nil, fmt.Errorf("decode %s version %d: %w: not a JSON object", eventType, version, ErrDamaged)
+	}
+	ev, err := d.decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s version %d: %w: %w", eventType, version, ErrDamaged, err)
+	}
+	return ev, nil
+}
+
+func (r *Registry) definition(eventType string, version int) (*Definition, error) {
+	d, ok := r.byName[eventType]
+	if !ok {
+		return nil, fmt.Errorf("%q: %w", eventType, ErrUnknownType)
+	}
+	if version < 1 || version > d.version() {
+		return nil, fmt.Errorf("%s version %d (versions 1 to %d are known): %w", eventType, version, d.version(), ErrUnknownVersion)
+	}
+	return d, nil
+}
+
+// ValidateJSON is the function ValidateJSON on this registry.
+func (r *Registry) ValidateJSON(eventType string, version int, data []byte) error {
+	if _, err := r.definition(eventType, version); err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	schemas, err := r.compile()
+	if err != nil {
+		return fmt.Errorf("validate %s version %d: %w", eventType, version, err)
+	}
+	schema, ok := schemas[schemaFile(eventType, version)]
+	if !ok {
+		return fmt.Errorf("validate %s: no schema file for version %d: %w", eventType, version, ErrUnknownVersion)
+	}
+	if !json.Valid(data) {
+		return fmt.Errorf("validate %s version %d: %w: not JSON", eventType, version, ErrDamaged)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("validate %s version %d: %w: %w", eventType, version, ErrDamaged, err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		return fmt.Errorf("validate %s version %d: %w: %w", eventType, version, ErrSchemaViolation, err)
+	}
+	return nil
+}

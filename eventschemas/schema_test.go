@@ -1,0 +1,272 @@
+package eventschemas_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// schema is as much of a JSON Schema as the comparison with a struct needs.
+type schema struct {
+	Ref        string            `json:"$ref"`
+	Schema     string            `json:"$schema"`
+	Type       any               `json:"type"`
+	Additional *bool             `json:"additionalProperties"`
+	Required   []string          `json:"required"`
+	Properties map[string]schema `json:"properties"`
+	Items      *schema           `json:"items"`
+	AnyOf      []schema          `json:"anyOf"`
+	Defs       map[string]schema `json:"$defs"`
+}
+
+func readSchema(t *testing.T, file string) schema {
+	t.Helper()
+	data, err := fs.ReadFile(eventschemas.Schemas(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schema
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return s
+}
+
+// comparison walks a struct and its schema side by side.
+type comparison struct {
+	t    *testing.T
+	file string
+	root schema
+}
+
+// resolve follows a reference, and the first alternative of a nullable one.
+func (c comparison) resolve(s schema) (comparison, schema) {
+	if len(s.AnyOf) > 0 {
+		s = s.AnyOf[0]
+	}
+	if name, ok := strings.CutPrefix(s.Ref, "#/$defs/"); ok {
+		return c, c.root.Defs[name]
+	}
+	if s.Ref != "" {
+		root := readSchema(c.t, path.Join(path.Dir(c.file), s.Ref))
+		return comparison{c.t, s.Ref, root}, root
+	}
+	return c, s
+}
+
+func (c comparison) same(where string, goType reflect.Type, s schema) {
+	c.t.Helper()
+	c, s = c.resolve(s)
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	switch {
+	case goType == reflect.TypeFor[time.Time](), goType == reflect.TypeFor[eventschemas.JSONText]():
+		return
+	case goType.Kind() == reflect.Slice:
+		if s.Items == nil {
+			c.t.Errorf("%s is a list in Go only", where)
+			return
+		}
+		c.same(where+"[]", goType.Elem(), *s.Items)
+		return
+	case goType.Kind() != reflect.Struct:
+		return
+	}
+	if s.Additional == nil || *s.Additional {
+		c.t.Errorf("%s: additional properties are not refused", where)
+	}
+	var names, required []string
+	for i := range goType.NumField() {
+		name, options, _ := strings.Cut(goType.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+		if options != "omitempty" {
+			required = append(required, name)
+		}
+		property, ok := s.Properties[name]
+		if !ok {
+			c.t.Errorf("%s.%s is missing in the schema", where, name)
+			continue
+		}
+		c.same(where+"."+name, goType.Field(i).Type, property)
+	}
+	for name := range s.Properties {
+		if !slices.Contains(names, name) {
+			c.t.Errorf("%s.%s is missing in Go", where, name)
+		}
+	}
+	slices.Sort(required)
+	if got := slices.Sorted(slices.Values(s.Required)); !slices.Equal(got, required) {
+		c.t.Errorf("%s requires %v, the struct always writes %v", where, got, required)
+	}
+}
+
+func TestSchemasDescribeTheStructs(t *testing.T) {
+	for name, ev := range golden {
+		eventType, version := typeAndVersion(t, name)
+		if version != eventschemas.Current().Version(eventType) {
+			continue
+		}
+		file := eventType + ".v" + string(rune('0'+version)) + ".json"
+		root := readSchema(t, file)
+		if root.Schema != "https://json-schema.org/draft/2020-12/schema" {
+			t.Errorf("%s is of draft %q", file, root.Schema)
+		}
+		comparison{t, file, root}.same(eventType, reflect.TypeOf(ev), root)
+	}
+}
+
+func TestEverySchemaFileIsUsed(t *testing.T) {
+	files, err := fs.Glob(eventschemas.Schemas(), "*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		eventType, version := typeAndVersion(t, strings.TrimSuffix(file, ".json"))
+		if version > eventschemas.Current().Version(eventType) {
+			t.Errorf("%s is the schema of nothing", file)
+		}
+	}
+}
+
+// objects calls do with every object in a document; do leaves it as it was.
+func objects(node any, do func(map[string]any)) {
+	switch node := node.(type) {
+	case map[string]any:
+		do(node)
+		for _, child := range node {
+			objects(child, do)
+		}
+	case []any:
+		for _, child := range node {
+			objects(child, do)
+		}
+	}
+}
+
+// optional names what may be absent on purpose.
+var optional = []string{
+	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash",
+	"searches", "logos", "keys_used", "etag", "last_modified",
+}
+
+func TestSchemasRefuseMissingAndUnknownFields(t *testing.T) {
+	for name := range golden {
+		eventType, version := typeAndVersion(t, name)
+		var doc any
+		if err := json.Unmarshal(readGolden(t, name), &doc); err != nil {
+			t.Fatal(err)
+		}
+		valid := func() error {
+			data, err := json.Marshal(doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return eventschemas.ValidateJSON(eventType, version, data)
+		}
+		if err := valid(); err != nil {
+			t.Fatal(err)
+		}
+		objects(doc, func(object map[string]any) {
+			object["unknown"] = 1
+			if err := valid(); !errors.Is(err, eventschemas.ErrSchemaViolation) {
+				t.Errorf("%s with an unknown field: %v", name, err)
+			}
+			delete(object, "unknown")
+			for field, value := range object {
+				_, isRecord := object["nsfw"] // whose logos are not optional
+				delete(object, field)
+				err := valid()
+				if may := slices.Contains(optional, field) && !isRecord && !requiredHere(object, field); may != (err == nil) {
+					t.Errorf("%s without %s: %v", name, field, err)
+				}
+				object[field] = value
+			}
+		})
+	}
+}
+
+// requiredHere tells where a field that is optional elsewhere must be there.
+func requiredHere(object map[string]any, field string) bool {
+	has := func(name string) bool { _, ok := object[name]; return ok }
+	switch field {
+	case "payment_id":
+		return has("refund_id")
+	case "reason":
+		return !has("grant_id")
+	case "hold_id":
+		return !has("charge_id") || has("item")
+	case "idempotency_key_hash":
+		return has("request_hash")
+	case "request_hash":
+		return has("idempotency_key_hash")
+	}
+	return false
+}
+
+func TestSchemasRefuseWrongValues(t *testing.T) {
+	for _, c := range []struct{ golden, field, value string }{
+		{"AccountOpened.v1", "plan", `"platinum"`}, {"AccountOpened.v1", "account_id", `"1"`}, {"AccountOpened.v1", "holder", `""`},
+		{"CreditsGranted.v1", "kind", `"gift"`}, {"CreditsGranted.v1", "credits", `0`}, {"CreditsGranted.v1", "credits", `1.5`}, {"CreditsGranted.v1", "credits", `"1"`},
+		{"CreditsGranted.v1", "money", `{"minor":1,"currency":"eur"}`}, {"CreditsGranted.v1", "money", `{"minor":-1,"currency":"EUR"}`}, {"CreditsGranted.v1", "money", `null`},
+		{"CreditsHeld.v1", "deadline", `"2026-11-21"`}, {"CreditsHeld.v1", "deadline", `"2026-11-21T08:44:01+02:00"`}, {"CreditsHeld.v1", "deadline", `"2026-13-21T08:44:01Z"`},
+		{"CreditsHeld.v1", "domain", `"Acme.com"`}, {"CreditsHeld.v1", "domain", `"acme"`},
+		{"CreditsCharged.v1", "record_revision", `-1`}, {"CreditsCharged.v1", "request_hash", `"abc"`}, {"CreditsCharged.v1", "brand_id", `"12864C63-AC45-5D92-8400-971F92FE7D18"`},
+		{"HoldReleased.v1", "cause", `"bored"`}, {"ChargeReversed.v1", "reason", `"because"`}, {"KeyIssued.v1", "last4", `"abcde"`}, {"KeyIssued.v1", "kind", `"public"`},
+		{"KeyIssued.v1", "hash", `"9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08"`},
+		{"UsageTicked.v1", "entries", `[]`}, {"UsageTicked.v1", "entries", `[{"account_id":"` + accountID + `","month":"2026-13"}]`},
+		{"CrawlRequested.v1", "lane", `"fast"`}, {"CrawlRequested.v1", "cause", `"whim"`}, {"CrawlRequested.v1", "allowed_ms", `0`},
+		{"CrawlFailed.v1", "outcome", `"bored"`}, {"CrawlFailed.v1", "remember_seconds", `0`}, {"CrawlSucceeded.v1", "final_url", `"/relative"`},
+		{"CrawlSucceeded.v1", "evidence", `[{"field":"name","source":"s","method":"m","confidence":1.1}]`},
+		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"OverrideRemoved.v1", "field", `"id"`},
+	} {
+		refusesField(t, c.golden, []string{c.field}, c.value)
+	}
+	for _, c := range []struct{ path, value string }{
+		{"name", `5`}, {"links", `null`}, {"links", `[{"name":"myspace","url":"https://a.b"}]`}, {"links", `[{"name":"github","url":"a b"}]`},
+		{"logos", `[{"type":"banner","theme":null,"formats":[],"tags":[]}]`}, {"logos", `[{"type":"icon","theme":"blue","formats":[],"tags":[]}]`},
+		{"logos", `[{"type":"icon","theme":null,"formats":[{"id":"` + hashA + `","format":"ico","background":null,"width":1,"height":1,"size":1}],"tags":[]}]`},
+		{"logos", `[{"type":"icon","theme":null,"formats":[{"id":"x","format":"svg","background":null,"width":1,"height":1,"size":1}],"tags":[]}]`},
+		{"colors", `[{"hex":"#FFF","type":"accent","brightness":1}]`}, {"colors", `[{"hex":"#ffffff","type":"accent","brightness":256}]`},
+		{"fonts", `[{"name":"A","type":"italic","origin":"google","origin_id":null,"weights":[]}]`}, {"fonts", `[{"name":"A","type":"body","origin":"google","origin_id":null,"weights":[0]}]`},
+		{"og_image", `"/share.png"`}, {"quality_score", `1.01`}, {"quality_score", `-0.1`}, {"restriction", `{"code":"secret","message":"x"}`},
+		{"company", `null`}, {"company", `{"employees":50,"founded_year":null,"kind":null,"location":null,"industries":[],"ticker":null,"tickers":[]}`},
+		{"company", `{"employees":null,"founded_year":null,"kind":null,"location":null,"industries":[],"ticker":"ACM","tickers":[]}`},
+		{"company", `{"employees":null,"founded_year":null,"kind":"PRIVATE","location":null,"industries":[],"ticker":null,"tickers":[]}`},
+	} {
+		refusesField(t, "CrawlSucceeded.v1", []string{"record", c.path}, c.value)
+	}
+}
+
+func refusesField(t *testing.T, name string, where []string, value string) {
+	t.Helper()
+	eventType, version := typeAndVersion(t, name)
+	var doc map[string]any
+	if err := json.Unmarshal(readGolden(t, name), &doc); err != nil {
+		t.Fatal(err)
+	}
+	object := doc
+	for _, step := range where[:len(where)-1] {
+		object = object[step].(map[string]any)
+	}
+	last := where[len(where)-1]
+	if _, ok := object[last]; !ok {
+		t.Fatalf("%s has no %v", name, where)
+	}
+	object[last] = json.RawMessage(value)
+	data, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eventschemas.ValidateJSON(eventType, version, data); !errors.Is(err, eventschemas.ErrSchemaViolation) {
+		t.Errorf("%s with %v = %s: %v", name, where, value, err)
+	}
+}

@@ -1,0 +1,47 @@
+package eventschemas
+
+import "io/fs"
+
+// current is the table of this release.
+var current = NewRegistry(schemaDir(), Definitions()...)
+
+// Current returns the registry of this release, which the package's functions use.
+func Current() *Registry { return current }
+
+// Schemas returns the embedded JSON Schema files, <Type>.v<version>.json, with the parts that several of
+// them refer to under parts/.
+func Schemas() fs.FS { return schemaDir() }
+
+// Definitions returns every event type of this release. A new version of a type is a new struct, with
+// the upcaster from the version before as an argument here.
+func Definitions() []Definition {
+	return []Definition{
+		// account-<id>
+		Define[AccountOpened](),
+		Define[PlanChanged](),
+		Define[AccountSuspended](),
+		Define[AccountReinstated](),
+		Define[AccountClosed](),
+		Define[CreditsGranted](),
+		Define[CreditsHeld](),
+		Define[CreditsCharged](),
+		Define[HoldReleased](),
+		Define[ChargeReversed](),
+		Define[PaymentRefunded](),
+		Define[KeyIssued](),
+		Define[KeyRevoked](),
+		// usage-<account>-<YYYYMM>, usage-node-<node>
+		Define[UsageTicked](),
+		// brand-<domain>
+		Define[BrandDiscovered](),
+		Define[CrawlRequested](),
+		Define[CrawlSucceeded](),
+		Define[CrawlConfirmed](),
+		Define[CrawlFailed](),
+		Define[BrandImported](),
+		Define[FieldOverridden](),
+		Define[OverrideRemoved](),
+		Define[BrandClaimed](),
+		Define[BrandWithdrawn](),
+	}
+}

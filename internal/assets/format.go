@@ -1,0 +1,40 @@
+package assets
+
+// contentTypes is the one place that says which formats are stored, and as what they are served. The
+// extension of an asset is the format's name in a record.
+var contentTypes = map[string]string{
+	"svg":  "image/svg+xml",
+	"png":  "image/png",
+	"webp": "image/webp",
+	"jpeg": "image/jpeg",
+}
+
+// ContentType is the media type of an extension, and whether assets may have it.
+func ContentType(ext string) (string, bool) {
+	t, ok := contentTypes[ext]
+	return t, ok
+}
+
+const idBytes = 64 // SHA-256 in hex
+
+// ValidID says whether id has the form of an asset id.
+func ValidID(id string) bool {
+	if len(id) != idBytes {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// key is where an asset lies, or false when id or ext cannot be one's. Only keys that pass here ever
+// reach the bucket, so no caller's text becomes a path.
+func key(id, ext string) (string, bool) {
+	if _, known := contentTypes[ext]; !known || !ValidID(id) {
+		return "", false
+	}
+	return id[:2] + "/" + id[2:4] + "/" + id + "." + ext, true
+}

@@ -1,0 +1,303 @@
+package assets
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // registers file://
+	"gocloud.dev/gcerrors"
+)
+
+// MaxBytes bounds one asset. Pictures are far below it; what is above is a mistake.
+const MaxBytes = 16 << 20
+
+// Errors of a Store. Other errors are the context's.
+var (
+	// ErrNotFound: no asset has that id with that extension, or it is no asset's id at all.
+	ErrNotFound = errors.New("asset not found")
+	// ErrUnavailable: the storage could not be reached or could not do it (also a full disk). Try again.
+	ErrUnavailable = errors.New("asset storage is unavailable")
+	// ErrInvalid: the asset is empty, too large, or of a format that is not stored.
+	ErrInvalid = errors.New("not a storable asset")
+)
+
+// Store holds assets. It is safe for concurrent use, by several processes too.
+type Store struct {
+	bucket *blob.Bucket
+	folder string // of a file:// store, else empty
+}
+
+// Open opens the store at a URL, such as file:///var/lib/letterhead/assets. A folder is created when it
+// is not there.
+func Open(ctx context.Context, storeURL string) (*Store, error) {
+	u, err := url.Parse(storeURL)
+	if err != nil {
+		return nil, fmt.Errorf("open assets: %w", err)
+	}
+	s := &Store{}
+	if u.Scheme == "file" {
+		if s.folder, err = folderOf(u); err != nil {
+			return nil, fmt.Errorf("open assets: %w", err)
+		}
+		// No files with metadata beside the assets; temporary files beside the assets, since the system's
+		// folder for them may lie on another device.
+		q := u.Query()
+		q.Set("metadata", "skip")
+		q.Set("no_tmp_dir", "true")
+		q.Set("create_dir", "true")
+		u.RawQuery = q.Encode()
+	}
+	if s.bucket, err = blob.OpenBucket(ctx, u.String()); err != nil {
+		return nil, fmt.Errorf("open assets at %s: %w: %w", u.Redacted(), ErrUnavailable, err)
+	}
+	return s, nil
+}
+
+// FolderURL is the URL of a store in a folder.
+func FolderURL(folder string) (string, error) {
+	abs, err := filepath.Abs(folder)
+	if err != nil {
+		return "", fmt.Errorf("assets folder %s: %w", folder, err)
+	}
+	path := filepath.ToSlash(abs)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String(), nil
+}
+
+// folderOf reads a file URL as the bucket's driver does.
+func folderOf(u *url.URL) (string, error) {
+	path := u.Path
+	if u.Host == "." || os.PathSeparator != '/' {
+		path = strings.TrimPrefix(path, "/")
+	}
+	if path == "" {
+		return "", errors.New("the file URL names no folder")
+	}
+	return filepath.Abs(filepath.FromSlash(path))
+}
+
+// Close lets the store go.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// Put stores data and returns its id. Once it has returned, the asset survives a crash of the machine.
+// An asset that is there already is left as it is. Errors: ErrInvalid, ErrUnavailable.
+func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error) {
+	contentType, known := ContentType(ext)
+	if !known || len(data) == 0 || len(data) > MaxBytes {
+		return "", fmt.Errorf("put asset of %d bytes as %q: %w", len(data), ext, ErrInvalid)
+	}
+	sum := sha256.Sum256(data)
+	id := hex.EncodeToString(sum[:])
+	k, _ := key(id, ext)
+	// The size tells a whole file from what a power failure may leave of one that was never confirmed.
+	if a, err := s.bucket.Attributes(ctx, k); err == nil && a.Size == int64(len(data)) {
+		return id, nil
+	}
+	if err := s.bucket.Upload(ctx, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
+		return "", s.failed(ctx, "put asset "+k, err)
+	}
+	if err := s.sync(k); err != nil {
+		return "", fmt.Errorf("put asset %s: %w: %w", k, ErrUnavailable, err)
+	}
+	return id, nil
+}
+
+// sync makes a new file of a file:// store durable: its bytes, and its name in each folder above it.
+func (s *Store) sync(k string) error {
+	if s.folder == "" {
+		return nil
+	}
+	path := filepath.Join(s.folder, filepath.FromSlash(k))
+	for {
+		if err := syncFile(path); err != nil {
+			return err
+		}
+		if path == s.folder {
+			return nil
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Reader is one asset being read. Close it.
+type Reader struct {
+	io.ReadCloser
+	Size        int64 // bytes
+	ContentType string
+}
+
+// Open reads an asset. Errors: ErrNotFound (also for a malformed id or another extension than the stored
+// one), ErrUnavailable.
+func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
+	k, ok := key(id, ext)
+	if !ok {
+		return nil, fmt.Errorf("open asset: %w", ErrNotFound)
+	}
+	if err := ctx.Err(); err != nil { // the driver for folders does not look
+		return nil, fmt.Errorf("open asset %s: %w", k, err)
+	}
+	r, err := s.bucket.NewReader(ctx, k, nil)
+	if err != nil {
+		return nil, s.failed(ctx, "open asset "+k, err)
+	}
+	contentType, _ := ContentType(ext)
+	return &Reader{ReadCloser: r, Size: r.Size(), ContentType: contentType}, nil
+}
+
+// Read returns a whole asset. Errors as for Open.
+func (s *Store) Read(ctx context.Context, id, ext string) ([]byte, error) {
+	r, err := s.Open(ctx, id, ext)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data := make([]byte, r.Size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return nil, s.failed(ctx, "read asset "+id, err)
+	}
+	return data, nil
+}
+
+// Delete removes an asset; one that is not there is no error. Errors: ErrUnavailable.
+func (s *Store) Delete(ctx context.Context, id, ext string) error {
+	k, ok := key(id, ext)
+	if !ok {
+		return nil
+	}
+	if err := s.bucket.Delete(ctx, k); err != nil {
+		if err = s.failed(ctx, "delete asset "+k, err); errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+// failed turns an error of the bucket into one of this package's.
+func (s *Store) failed(ctx context.Context, what string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	case gcerrors.Code(err) == gcerrors.NotFound && s.present():
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+}
+
+// present tells a missing asset from a missing folder: a volume that is not mounted holds nothing, but
+// that is no answer.
+func (s *Store) present() bool {
+	if s.folder == "" {
+		return true
+	}
+	info, err := os.Stat(s.folder)
+	return err == nil && info.IsDir()
+}
+
+// Object is an asset as a listing has it.
+type Object struct {
+	ID, Ext  string
+	Size     int64 // bytes
+	StoredAt time.Time
+}
+
+// List runs through all assets in the order of their ids. It ends with the first error: ErrUnavailable or
+// the context's. What is put meanwhile may or may not be in it.
+func (s *Store) List(ctx context.Context) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for o, err := range s.objects(ctx) {
+			if err != nil {
+				yield(Object{}, err)
+				return
+			}
+			if asset, ok := parseKey(o.Key); ok {
+				asset.Size, asset.StoredAt = o.Size, o.ModTime
+				if !yield(asset, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// RemoveStranded deletes temporary files that were begun before a moment and never became assets, because
+// a process was killed. It returns how many. Errors as for List.
+func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, error) {
+	removed := 0
+	for o, err := range s.objects(ctx) {
+		if err != nil {
+			return removed, err
+		}
+		if !strings.HasSuffix(o.Key, ".tmp") || !o.ModTime.Before(before) {
+			continue
+		}
+		if err := s.bucket.Delete(ctx, o.Key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+			return removed, s.failed(ctx, "remove "+o.Key, err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// objects lists everything below the 256 first folders, one by one: the driver for folders walks all that
+// a prefix covers again for each page of 1,000.
+func (s *Store) objects(ctx context.Context) iter.Seq2[*blob.ListObject, error] {
+	return func(yield func(*blob.ListObject, error) bool) {
+		if !s.present() {
+			yield(nil, fmt.Errorf("list assets: %w", ErrUnavailable))
+			return
+		}
+		for first := range 256 {
+			list := s.bucket.List(&blob.ListOptions{Prefix: fmt.Sprintf("%02x/", first)})
+			for {
+				if err := ctx.Err(); err != nil {
+					yield(nil, fmt.Errorf("list assets: %w", err))
+					return
+				}
+				o, err := list.Next(ctx)
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					yield(nil, s.failed(ctx, "list assets", err))
+					return
+				}
+				if !yield(o, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// parseKey is the inverse of key.
+func parseKey(k string) (Object, bool) {
+	name := k[strings.LastIndexByte(k, '/')+1:]
+	id, ext, _ := strings.Cut(name, ".")
+	if want, ok := key(id, ext); !ok || want != k {
+		return Object{}, false
+	}
+	return Object{ID: id, Ext: ext}, true
+}

@@ -1,0 +1,164 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"letterhead/internal/broker"
+)
+
+func retries(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	var attempts atomic.Int32
+	got := make(chan int32, 1)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		if n := attempts.Add(1); n <= int32(fast.Retries) {
+			return errors.New("not yet")
+		}
+		got <- attempts.Load()
+		return nil
+	})
+	published := b.publish(numbered("a", 0))
+	if n := receive(t, got, "the last attempt"); n != int32(fast.Retries)+1 {
+		t.Errorf("succeeded at attempt %d, want %d", n, fast.Retries+1)
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func setsAside(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	var attempts atomic.Int32
+	got := make(chan string, 4)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		if m.ID == "a-0" {
+			attempts.Add(1)
+			return errors.New("cannot be done")
+		}
+		got <- m.ID
+		return nil
+	})
+	published := b.publish(numbered("a", 0), numbered("a", 1))
+	if id := receive(t, got, "the message behind the bad one"); id != "a-1" {
+		t.Errorf("got %s, want a-1", id)
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+	if n := attempts.Load(); n != int32(fast.Retries)+1 {
+		t.Errorf("the bad message was tried %d times, want %d", n, fast.Retries+1)
+	}
+	aside := make(chan broker.Message, 4)
+	b.subscribe(broker.PoisonLane(lane), "inspection", func(_ context.Context, m broker.Message) error {
+		aside <- m
+		return nil
+	})
+	m := receive(t, aside, "the message that was set aside")
+	if m.ID != "a-0" || m.Key != "a" || string(m.Payload) != "0" {
+		t.Errorf("set aside is %+v, want message a-0", m)
+	}
+	if !strings.Contains(m.Metadata[broker.MetaReason], "cannot be done") ||
+		m.Metadata[broker.MetaLane] != lane || m.Metadata[broker.MetaGroup] != "workers" {
+		t.Errorf("its metadata is %v, want reason, lane and group", m.Metadata)
+	}
+}
+
+func survivesPanic(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	var attempts atomic.Int32
+	got := make(chan string, 1)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		if attempts.Add(1) == 1 {
+			panic("a fault in a handler")
+		}
+		got <- m.ID
+		return nil
+	})
+	published := b.publish(numbered("a", 0))
+	receive(t, got, "the message after a panic")
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func redeliversInterrupted(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	began := make(chan struct{})
+	stop := b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+		close(began)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	published := b.publish(numbered("a", 0))
+	receive(t, began, "the first delivery")
+	stop()
+	got := make(chan string, 4)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m.ID
+		return nil
+	})
+	if id := receive(t, got, "the second delivery"); id != "a-0" {
+		t.Errorf("got %s, want a-0", id)
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+	// It was interrupted, not bad: nothing may be set aside. A message that is bad for certain comes
+	// first in the poison lane only if nothing stands before it.
+	other := b.publishTo(broker.PoisonLane(lane), numbered("marker", 0))
+	aside := make(chan string, 4)
+	b.subscribe(broker.PoisonLane(lane), "inspection", func(_ context.Context, m broker.Message) error {
+		aside <- m.ID
+		return nil
+	})
+	if id := receive(t, aside, "the marker"); id != "marker-0" {
+		t.Errorf("%s was set aside, though it was only interrupted", id)
+	}
+	if err := receive(t, other, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func (b *bench) publishTo(to string, messages ...broker.Message) <-chan error {
+	done := make(chan error, 1)
+	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), to, messages...) })
+	return done
+}
+
+func closes(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	began, finished := make(chan struct{}), make(chan struct{})
+	b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+		close(began)
+		<-ctx.Done() // told to stop
+		close(finished)
+		return nil
+	})
+	published := b.publish(numbered("a", 0))
+	receive(t, began, "the delivery")
+	if err := b.broker.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	select {
+	case <-finished:
+	default:
+		t.Error("Close returned before the handler under way had ended")
+	}
+	if err := receive(t, published, "Publish"); err != nil && !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("Publish under way: %v, want nil or ErrClosed", err)
+	}
+	if err := b.broker.Publish(t.Context(), lane, numbered("a", 1)); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("Publish after Close: %v, want ErrClosed", err)
+	}
+	err := b.broker.Subscribe(t.Context(), lane, "workers", func(context.Context, broker.Message) error { return nil })
+	if !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("Subscribe after Close: %v, want ErrClosed", err)
+	}
+	if err := b.broker.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}

@@ -1,0 +1,336 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/broker"
+)
+
+// patience bounds the wait for something that should happen; a broker over a network needs some.
+const patience = 30 * time.Second
+
+// lane is the lane the suite works in. Each case opens a broker of its own.
+const lane = "contract.live"
+
+// Open returns a fresh, empty broker with the given configuration. It is closed by the suite.
+type Open func(t *testing.T, cfg broker.Config) broker.Port
+
+// Run checks every promise of broker.Port.
+func Run(t *testing.T, open Open) {
+	cases := []struct {
+		name string
+		run  func(t *testing.T, open Open)
+	}{
+		{"delivers a message as it was published", deliversIntact},
+		{"keeps a message until somebody subscribes", keepsUntilSubscribed},
+		{"keeps the order of a key while handlers fail", keepsOrder},
+		{"does not let one key hold all others up", keysAreIndependent},
+		{"gives every group each message", groupsEachGetAll},
+		{"shares a group's messages among its members", membersShare},
+		{"tries a failed message again", retries},
+		{"sets a poison message aside and goes on", setsAside},
+		{"takes a panic for a failure", survivesPanic},
+		{"gives an interrupted message to the next member", redeliversInterrupted},
+		{"refuses invalid messages", refusesInvalid},
+		{"ends Publish with its context", publishObeysContext},
+		{"waits for handlers and then refuses", closes},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
+	}
+}
+
+// fast retries at once, so that cases about failures are quick.
+var fast = broker.Config{Retries: 3, RetryAfter: time.Millisecond, MaxRetryAfter: time.Millisecond}
+
+// bench is one broker under test with what was started on it.
+type bench struct {
+	t      *testing.T
+	broker broker.Port
+	wg     sync.WaitGroup
+}
+
+func start(t *testing.T, open Open, cfg broker.Config) *bench {
+	b := &bench{t: t, broker: open(t, cfg)}
+	t.Cleanup(func() {
+		if err := b.broker.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		b.wg.Wait()
+	})
+	return b
+}
+
+// publish publishes beside the test, since Publish may wait for acknowledgements.
+func (b *bench) publish(messages ...broker.Message) <-chan error {
+	done := make(chan error, 1)
+	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), lane, messages...) })
+	return done
+}
+
+// subscribe handles messages beside the test; stop ends the subscription and waits for it.
+func (b *bench) subscribe(of, group string, handle broker.Handler) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	b.wg.Go(func() {
+		defer close(ended)
+		if err := b.broker.Subscribe(ctx, of, group, handle); err != nil && !errors.Is(err, broker.ErrClosed) {
+			b.t.Errorf("subscribe %s to %s: %v", group, of, err)
+		}
+	})
+	return func() {
+		cancel()
+		receive(b.t, ended, "the end of a subscription")
+	}
+}
+
+// receive waits for a value or a close.
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited %s for %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+func numbered(key string, n int) broker.Message {
+	return broker.Message{ID: fmt.Sprintf("%s-%d", key, n), Key: key, Payload: fmt.Appendf(nil, "%d", n)}
+}
+
+func deliversIntact(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	got := make(chan broker.Message, 1)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m
+		return nil
+	})
+	sent := broker.Message{ID: "id-1", Key: "acme.com", Payload: []byte("{\"a\":\"\x00é\"}"), Metadata: map[string]string{"type": "CrawlRequested", "empty": ""}}
+	published := b.publish(sent)
+	m := receive(t, got, "the message")
+	if m.ID != sent.ID || m.Key != sent.Key || string(m.Payload) != string(sent.Payload) {
+		t.Errorf("got %+v, want %+v", m, sent)
+	}
+	if len(m.Metadata) != len(sent.Metadata) || m.Metadata["type"] != "CrawlRequested" {
+		t.Errorf("metadata is %v, want %v", m.Metadata, sent.Metadata)
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func keepsUntilSubscribed(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	published := b.publish(numbered("a", 0), numbered("a", 1))
+	got := make(chan string, 2)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m.ID
+		return nil
+	})
+	for _, want := range []string{"a-0", "a-1"} {
+		if id := receive(t, got, want); id != want {
+			t.Errorf("got %s, want %s", id, want)
+		}
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func keepsOrder(t *testing.T, open Open) {
+	const keys, each = 20, 25
+	b := start(t, open, fast)
+	var (
+		mu      sync.Mutex
+		next    = map[string]int{}
+		tries   = map[string]int{}
+		handled int
+		all     = make(chan struct{})
+	)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		var n int
+		fmt.Sscan(string(m.Payload), &n)
+		tries[m.ID]++
+		if n%7 == 3 && tries[m.ID] == 1 {
+			return errors.New("not yet")
+		}
+		switch {
+		case n < next[m.Key]: // a repeat
+		case n > next[m.Key]:
+			t.Errorf("key %s: got %d before %d", m.Key, n, next[m.Key])
+		default:
+			next[m.Key]++
+			if handled++; handled == keys*each {
+				close(all)
+			}
+		}
+		return nil
+	})
+	var batch []broker.Message
+	for n := range each {
+		for k := range keys {
+			batch = append(batch, numbered(fmt.Sprintf("key%d", k), n))
+		}
+	}
+	published := b.publish(batch...)
+	receive(t, all, "all messages")
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func keysAreIndependent(t *testing.T, open Open) {
+	const others = 64
+	b := start(t, open, fast)
+	stuck := make(chan struct{})
+	free := make(chan string, others)
+	b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+		if m.Key == "stuck" {
+			select {
+			case <-stuck:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		free <- m.Key
+		return nil
+	})
+	first := b.publish(numbered("stuck", 0))
+	var batch []broker.Message
+	for i := range others {
+		batch = append(batch, numbered(fmt.Sprintf("other%d", i), 0))
+	}
+	second := b.publish(batch...)
+	// Some keys may share the stuck one's partition; most do not.
+	for range others / 4 {
+		receive(t, free, "a message of another key")
+	}
+	close(stuck)
+	for _, published := range []<-chan error{first, second} {
+		if err := receive(t, published, "Publish"); err != nil {
+			t.Errorf("Publish: %v", err)
+		}
+	}
+}
+
+func groupsEachGetAll(t *testing.T, open Open) {
+	const messages = 40
+	b := start(t, open, fast)
+	collect := func(group string) <-chan string {
+		got := make(chan string, messages*2)
+		b.subscribe(lane, group, func(_ context.Context, m broker.Message) error {
+			got <- m.ID
+			return nil
+		})
+		return got
+	}
+	one, two := collect("one"), collect("two")
+	// Both groups are there from the first message on: a message each proves it.
+	for seen := map[string]bool{}; len(seen) < 2; {
+		b.publish(numbered("hello", len(seen)))
+		select {
+		case <-one:
+			seen["one"] = true
+		case <-two:
+			seen["two"] = true
+		case <-time.After(patience):
+			t.Fatal("a group got nothing")
+		}
+	}
+	var batch []broker.Message
+	for i := range messages {
+		batch = append(batch, numbered(fmt.Sprintf("k%d", i%5), i))
+	}
+	published := b.publish(batch...)
+	for name, got := range map[string]<-chan string{"one": one, "two": two} {
+		missing := map[string]bool{}
+		for _, m := range batch {
+			missing[m.ID] = true
+		}
+		for len(missing) > 0 {
+			delete(missing, receive(t, got, "all messages of group "+name))
+		}
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func membersShare(t *testing.T, open Open) {
+	const messages = 60
+	b := start(t, open, fast)
+	got := make(chan string, messages*2)
+	for range 2 {
+		b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+			got <- m.ID
+			return nil
+		})
+	}
+	var batch []broker.Message
+	for i := range messages {
+		batch = append(batch, numbered(fmt.Sprintf("k%d", i), i))
+	}
+	published := b.publish(batch...)
+	seen := map[string]int{}
+	for len(seen) < messages {
+		seen[receive(t, got, "all messages")]++
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+	for id, n := range seen {
+		if n > 1 {
+			t.Errorf("message %s was handled %d times by one healthy group", id, n)
+		}
+	}
+}
+
+func publishObeysContext(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.broker.Publish(ctx, lane, numbered("a", 0)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Publish with an ended context: %v, want context.Canceled", err)
+	}
+}
+
+func refusesInvalid(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	got := make(chan string, 8)
+	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m.ID
+		return nil
+	})
+	tooMany := map[string]string{}
+	for i := range broker.MaxMetadata + 1 {
+		tooMany[fmt.Sprint(i)] = "x"
+	}
+	for name, m := range map[string]broker.Message{
+		"no id":             {Key: "a"},
+		"no key":            {ID: "1"},
+		"payload too large": {ID: "1", Key: "a", Payload: make([]byte, broker.MaxPayloadBytes+1)},
+		"key too large":     {ID: "1", Key: string(make([]byte, broker.MaxKeyBytes+1))},
+		"too much metadata": {ID: "1", Key: "a", Metadata: tooMany},
+	} {
+		// The good message before the bad one must not be published either.
+		if err := b.broker.Publish(t.Context(), lane, numbered("good", 0), m); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+	published := b.publish(numbered("last", 0))
+	if id := receive(t, got, "the valid message"); id != "last-0" {
+		t.Errorf("got %s, though its batch was invalid", id)
+	}
+	if err := receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}

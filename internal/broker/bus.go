@@ -1,0 +1,294 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of Config.
+const (
+	// DefaultRetries is how often a message is tried again before it is set aside.
+	DefaultRetries = 3
+	// DefaultRetryAfter is the wait before the first retry; each next one is retryGrowth times longer.
+	DefaultRetryAfter = 100 * time.Millisecond
+	// DefaultMaxRetryAfter bounds the wait between two retries. A retry blocks the keys that share the
+	// message's partition, so the sum of all waits is kept at a few seconds.
+	DefaultMaxRetryAfter = 2 * time.Second
+)
+
+const (
+	retryGrowth = 3.0
+	// maxConfigRetries bounds Config.Retries: a lane must not stand still for minutes for one message.
+	maxConfigRetries = 20
+	// metaKey carries a message's key through transports that know metadata only.
+	metaKey = "letterhead_key"
+)
+
+// Transport is what a Bus needs of a watermill pub/sub.
+type Transport interface {
+	// Publish hands messages over, in order, and returns when they are safe. KeyOf tells their key.
+	// The context is that of the messages.
+	Publish(topic string, messages ...*message.Message) error
+	// Group returns the subscriber of a consumer group. It delivers one message per key at a time and
+	// the next only when that one is acknowledged; a nack delivers it again.
+	Group(name string) (message.Subscriber, error)
+	// Close waits for what is under way.
+	Close() error
+}
+
+// KeyOf returns the key of a message that a Bus published, for the transport's partitioning.
+func KeyOf(m *message.Message) string { return m.Metadata.Get(metaKey) }
+
+// Config configures a Bus.
+type Config struct {
+	// Retries is how often a message is tried again before it is set aside (DefaultRetries).
+	Retries int
+	// RetryAfter is the wait before the first retry (DefaultRetryAfter).
+	RetryAfter time.Duration
+	// MaxRetryAfter bounds the wait between two retries (DefaultMaxRetryAfter).
+	MaxRetryAfter time.Duration
+
+	Logger     *slog.Logger          // nil: none
+	Registerer prometheus.Registerer // nil: none
+}
+
+func (c *Config) setDefaults() {
+	if c.Retries == 0 {
+		c.Retries = DefaultRetries
+	}
+	if c.RetryAfter == 0 {
+		c.RetryAfter = DefaultRetryAfter
+	}
+	if c.MaxRetryAfter == 0 {
+		c.MaxRetryAfter = max(DefaultMaxRetryAfter, c.RetryAfter)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Retries < 0 || c.Retries > maxConfigRetries {
+		errs = append(errs, fmt.Errorf("Retries is %d, must be 0 to %d", c.Retries, maxConfigRetries))
+	}
+	if c.RetryAfter < 0 {
+		errs = append(errs, fmt.Errorf("RetryAfter is %s, must not be negative", c.RetryAfter))
+	}
+	if c.MaxRetryAfter < c.RetryAfter {
+		errs = append(errs, fmt.Errorf("MaxRetryAfter is %s, must not be below RetryAfter, %s", c.MaxRetryAfter, c.RetryAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// Bus keeps the contract of Port over a watermill transport.
+type Bus struct {
+	cfg       Config
+	transport Transport
+	handled   *prometheus.CounterVec
+
+	mu      sync.Mutex
+	closing bool
+	running sync.WaitGroup
+	ending  context.Context
+	end     context.CancelFunc
+}
+
+var _ Port = (*Bus)(nil)
+
+// New returns a Bus over a transport, which it then owns.
+func New(cfg Config, transport Transport) (*Bus, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
+	b := &Bus{cfg: cfg, transport: transport, handled: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_broker_messages_total",
+		Help: "Messages handled, by lane, group and result: acknowledged, retried, set_aside, returned.",
+	}, []string{"lane", "group", "result"})}
+	// Subscriptions outlive the call that made the Bus; Close ends them.
+	b.ending, b.end = context.WithCancel(context.Background())
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(b.handled); err != nil {
+			return nil, fmt.Errorf("register broker metrics: %w", err)
+		}
+	}
+	return b, nil
+}
+
+// Publish implements Port.
+func (b *Bus) Publish(ctx context.Context, lane string, messages ...Message) error {
+	out := make([]*message.Message, len(messages))
+	for i, m := range messages {
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("publish to %s: %w", lane, err)
+		}
+		w := message.NewMessageWithContext(ctx, m.ID, m.Payload)
+		for k, v := range m.Metadata {
+			w.Metadata.Set(k, v)
+		}
+		w.Metadata.Set(metaKey, m.Key)
+		out[i] = w
+	}
+	if err := b.enter(); err != nil {
+		return fmt.Errorf("publish to %s: %w", lane, err)
+	}
+	defer b.running.Done()
+	if err := b.transport.Publish(lane, out...); err != nil {
+		return fmt.Errorf("publish to %s: %w", lane, err)
+	}
+	return nil
+}
+
+// Subscribe implements Port.
+func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler) error {
+	if err := b.enter(); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", lane, err)
+	}
+	defer b.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.ending, cancel)()
+
+	subscriber, err := b.transport.Group(group)
+	if err != nil {
+		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+	}
+	in, err := subscriber.Subscribe(ctx, lane)
+	if err != nil {
+		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+	}
+	process, err := b.chain(ctx, lane, group, handle)
+	if err != nil {
+		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+	}
+	// The transport has one message per key under way, so the number of these is bounded by it.
+	var handlers sync.WaitGroup
+	for m := range in {
+		handlers.Go(func() { b.settle(m, lane, group, process) })
+	}
+	handlers.Wait()
+	return nil
+}
+
+// chain puts the middleware around a handler. Setting aside stands outside of the retries: the other
+// way round nothing would ever be retried.
+func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (message.HandlerFunc, error) {
+	// A handler that was interrupted by the end of the subscription is no sign of a bad message.
+	bad := func(err error) bool { return ctx.Err() == nil && !errors.Is(err, context.Canceled) }
+	setAside, err := middleware.PoisonQueueWithFilter(poisoner{b, lane, group}, PoisonLane(lane), bad)
+	if err != nil {
+		return nil, err
+	}
+	retry := middleware.Retry{
+		MaxRetries:      b.cfg.Retries,
+		InitialInterval: b.cfg.RetryAfter,
+		MaxInterval:     b.cfg.MaxRetryAfter,
+		Multiplier:      retryGrowth,
+		ShouldRetry: func(p middleware.RetryParams) bool {
+			again := bad(p.Err)
+			if again && p.RetryNum < b.cfg.Retries {
+				b.handled.WithLabelValues(lane, group, "retried").Inc()
+			}
+			return again
+		},
+		// Otherwise a context that one attempt's middleware had cancelled would fail all later ones.
+		ResetContextOnRetry: true,
+	}
+	h := func(m *message.Message) ([]*message.Message, error) {
+		return nil, handle(m.Context(), received(m))
+	}
+	return setAside(retry.Middleware(middleware.Recoverer(h))), nil
+}
+
+// settle handles one message and tells the transport how it ended.
+func (b *Bus) settle(m *message.Message, lane, group string, process message.HandlerFunc) {
+	_, err := process(m)
+	if err != nil {
+		b.handled.WithLabelValues(lane, group, "returned").Inc()
+		b.cfg.Logger.Info("message goes back to its lane", "lane", lane, "group", group, "message_id", m.UUID, "error", err)
+		m.Nack()
+		return
+	}
+	b.handled.WithLabelValues(lane, group, "acknowledged").Inc()
+	m.Ack()
+}
+
+// Close implements Port.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	again := b.closing
+	b.closing = true
+	b.mu.Unlock()
+	if again {
+		return nil
+	}
+	b.end()
+	err := b.transport.Close()
+	b.running.Wait()
+	return err
+}
+
+func (b *Bus) enter() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		return ErrClosed
+	}
+	b.running.Add(1)
+	return nil
+}
+
+// poisoner publishes a message that could not be handled in its poison lane. The middleware's own
+// notes need watermill's router; ours say the same.
+type poisoner struct {
+	bus         *Bus
+	lane, group string
+}
+
+func (p poisoner) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		reason := m.Metadata.Get(middleware.ReasonForPoisonedKey)
+		out := message.NewMessageWithContext(m.Context(), m.UUID, m.Payload)
+		for k, v := range received(m).Metadata {
+			out.Metadata.Set(k, v)
+		}
+		out.Metadata.Set(metaKey, KeyOf(m))
+		out.Metadata.Set(MetaReason, reason)
+		out.Metadata.Set(MetaLane, p.lane)
+		out.Metadata.Set(MetaGroup, p.group)
+		if err := p.bus.transport.Publish(topic, out); err != nil {
+			return err
+		}
+		p.bus.handled.WithLabelValues(p.lane, p.group, "set_aside").Inc()
+		p.bus.cfg.Logger.Error("message is set aside", "lane", p.lane, "group", p.group, "message_id", m.UUID, "error", reason)
+	}
+	return nil
+}
+
+func (poisoner) Close() error { return nil }
+
+// received turns a delivered message back into ours, without the keys that travel for us.
+func received(m *message.Message) Message {
+	out := Message{ID: m.UUID, Key: KeyOf(m), Payload: m.Payload, Metadata: map[string]string{}}
+	for k, v := range m.Metadata {
+		switch k {
+		case metaKey, middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey,
+			middleware.PoisonedHandlerKey, middleware.PoisonedSubscriberKey:
+		default:
+			out.Metadata[k] = v
+		}
+	}
+	return out
+}
+
+var _ message.Publisher = poisoner{}

@@ -1,0 +1,47 @@
+package broker
+
+import (
+	"fmt"
+	"strconv"
+
+	"letterhead/internal/eventlog"
+)
+
+// Lanes of the house. Each is read off the log by a relay of its own, so that live work never queues
+// behind bulk.
+const (
+	CrawlLive    = "crawl.live"
+	CrawlRefresh = "crawl.refresh"
+)
+
+// Metadata of a message that carries an event of the log.
+const (
+	MetaType        = "event_type"
+	MetaVersion     = "schema_version"
+	MetaStream      = "stream"
+	MetaPosition    = "position"
+	MetaCorrelation = "correlation_id"
+)
+
+// Event is a message that carries an event as the log holds it.
+func Event(r eventlog.Recorded, key string) Message {
+	return Message{
+		ID: r.ID.String(), Key: key, Payload: r.Data,
+		Metadata: map[string]string{
+			MetaType:        r.Type,
+			MetaVersion:     strconv.Itoa(r.SchemaVersion),
+			MetaStream:      r.Stream,
+			MetaPosition:    strconv.FormatUint(uint64(r.Position), 10),
+			MetaCorrelation: r.Metadata.CorrelationID,
+		},
+	}
+}
+
+// EventType returns the type and schema version of the event that a message carries. Errors: ErrInvalid.
+func EventType(m Message) (eventType string, version int, err error) {
+	version, err = strconv.Atoi(m.Metadata[MetaVersion])
+	if err != nil || m.Metadata[MetaType] == "" {
+		return "", 0, fmt.Errorf("%w: message %s carries no event", ErrInvalid, m.ID)
+	}
+	return m.Metadata[MetaType], version, nil
+}

@@ -1,0 +1,221 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"letterhead/internal/broker"
+)
+
+// Defaults of Config.
+const (
+	// DefaultPartitions is how many messages of one lane a group handles at once.
+	DefaultPartitions = 16
+	// DefaultQueue bounds the messages that a lane holds.
+	DefaultQueue = 1024
+	// DefaultRedeliverAfter is the wait before a message that was handed back is delivered again.
+	DefaultRedeliverAfter = 100 * time.Millisecond
+	// DefaultCloseTimeout bounds how long Close waits for handlers.
+	DefaultCloseTimeout = 10 * time.Second
+	// DefaultKeep bounds the messages that a poison lane keeps; the oldest go first.
+	DefaultKeep = 1000
+)
+
+const (
+	maxPartitions = 1024
+	maxQueue      = 1 << 20
+	maxTopics     = 1024
+	maxGroups     = 64 // of one topic
+)
+
+// Config configures a Transport.
+type Config struct {
+	// Partitions is how many messages of one lane a group handles at once (DefaultPartitions).
+	Partitions int
+	// Queue bounds the messages that a lane holds; then Publish waits (DefaultQueue).
+	Queue int
+	// RedeliverAfter is the wait before a message that was handed back is delivered again.
+	RedeliverAfter time.Duration
+	// CloseTimeout bounds how long Close waits for handlers, and how long a message of a subscription
+	// that has ended waits for its acknowledgement before another member gets it.
+	CloseTimeout time.Duration
+	// Keep bounds the messages of a lane that nobody has to acknowledge: those named by
+	// broker.PoisonLane (DefaultKeep).
+	Keep int
+}
+
+func (c *Config) setDefaults() {
+	if c.Partitions == 0 {
+		c.Partitions = DefaultPartitions
+	}
+	if c.Queue == 0 {
+		c.Queue = DefaultQueue
+	}
+	if c.RedeliverAfter == 0 {
+		c.RedeliverAfter = DefaultRedeliverAfter
+	}
+	if c.CloseTimeout == 0 {
+		c.CloseTimeout = DefaultCloseTimeout
+	}
+	if c.Keep == 0 {
+		c.Keep = DefaultKeep
+	}
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Partitions < 1 || c.Partitions > maxPartitions {
+		errs = append(errs, fmt.Errorf("Partitions is %d, must be 1 to %d", c.Partitions, maxPartitions))
+	}
+	if c.Queue < 1 || c.Queue > maxQueue {
+		errs = append(errs, fmt.Errorf("Queue is %d, must be 1 to %d", c.Queue, maxQueue))
+	}
+	if c.RedeliverAfter < 0 {
+		errs = append(errs, fmt.Errorf("RedeliverAfter is %s, must not be negative", c.RedeliverAfter))
+	}
+	if c.CloseTimeout < 0 {
+		errs = append(errs, fmt.Errorf("CloseTimeout is %s, must not be negative", c.CloseTimeout))
+	}
+	if c.Keep < 1 || c.Keep > maxQueue {
+		errs = append(errs, fmt.Errorf("Keep is %d, must be 1 to %d", c.Keep, maxQueue))
+	}
+	return errors.Join(errs...)
+}
+
+// Transport is the in-process transport.
+type Transport struct {
+	cfg     Config
+	closing chan struct{} // no new work
+	closed  chan struct{} // no work under way any more
+	workers sync.WaitGroup
+
+	mu     sync.Mutex
+	topics map[string]*topic
+}
+
+var _ broker.Transport = (*Transport)(nil)
+
+// New returns a Transport.
+func New(cfg Config) (*Transport, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("in-process broker configuration: %w", err)
+	}
+	return &Transport{
+		cfg:     cfg,
+		closing: make(chan struct{}),
+		closed:  make(chan struct{}),
+		topics:  map[string]*topic{},
+	}, nil
+}
+
+// Publish hands messages to a topic and returns when every group has acknowledged all of them; for a
+// poison lane, as soon as they are kept. It ends early with the context of a message.
+func (t *Transport) Publish(name string, messages ...*message.Message) error {
+	to, err := t.topic(name)
+	if err != nil {
+		return err
+	}
+	entries := make([]*entry, 0, len(messages))
+	for _, m := range messages {
+		e, err := to.add(m)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if to.kept {
+		return nil
+	}
+	for i, e := range entries {
+		select {
+		case <-e.settled:
+		case <-messages[i].Context().Done():
+			return messages[i].Context().Err()
+		case <-t.closed:
+			select {
+			case <-e.settled: // in the last moment
+			default:
+				return broker.ErrClosed
+			}
+		}
+	}
+	return nil
+}
+
+// Group returns the subscriber of a consumer group.
+func (t *Transport) Group(name string) (message.Subscriber, error) {
+	if name == "" {
+		return nil, errors.New("a consumer group needs a name")
+	}
+	return groupSubscriber{t, name}, nil
+}
+
+type groupSubscriber struct {
+	transport *Transport
+	group     string
+}
+
+// Subscribe implements message.Subscriber.
+func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *message.Message, error) {
+	from, err := s.transport.topic(name)
+	if err != nil {
+		return nil, err
+	}
+	return from.join(ctx, s.group)
+}
+
+// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
+func (groupSubscriber) Close() error { return nil }
+
+// Close refuses new messages, waits for the handlers under way and ends all subscriptions.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	select {
+	case <-t.closing:
+		t.mu.Unlock()
+		<-t.closed
+		return nil
+	default:
+	}
+	close(t.closing)
+	t.mu.Unlock()
+	t.workers.Wait() // each of them is bounded by CloseTimeout
+	close(t.closed)
+	return nil
+}
+
+func (t *Transport) topic(name string) (*topic, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.closing:
+		return nil, broker.ErrClosed
+	default:
+	}
+	if to, ok := t.topics[name]; ok {
+		return to, nil
+	}
+	if len(t.topics) >= maxTopics {
+		return nil, fmt.Errorf("no more than %d lanes", maxTopics)
+	}
+	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.PoisonLane("")), groups: map[string]*group{}}
+	to.places = make(chan struct{}, t.cfg.Queue)
+	t.topics[name] = to
+	return to, nil
+}
+
+// partition tells which partition a key belongs to.
+func (t *Transport) partition(key string) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int(h.Sum32() % uint32(t.cfg.Partitions))
+}

@@ -1,0 +1,185 @@
+package inprocess_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/brokertest"
+	"letterhead/internal/broker/inprocess"
+)
+
+func open(t *testing.T, cfg broker.Config, transport inprocess.Config) *broker.Bus {
+	t.Helper()
+	tr, err := inprocess.New(transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.New(cfg, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestContract(t *testing.T) {
+	brokertest.Run(t, func(t *testing.T, cfg broker.Config) broker.Port {
+		return open(t, cfg, inprocess.Config{RedeliverAfter: time.Millisecond})
+	})
+}
+
+func message(key string, n int) broker.Message {
+	return broker.Message{ID: fmt.Sprintf("%s-%d", key, n), Key: key}
+}
+
+func TestAFullLaneMakesPublishWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queue = 4
+		b := open(t, broker.Config{}, inprocess.Config{Queue: queue})
+		var published atomic.Int32
+		for i := range queue + 3 {
+			go func() {
+				if b.Publish(t.Context(), "lane", message("k", i)) == nil {
+					published.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		// Nobody is subscribed. A publisher that does not even find a place gives up with its context,
+		// and its message is not in the lane.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Publish(ctx, "lane", message("late", 0)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Publish to a full lane: %v, want context.DeadlineExceeded", err)
+		}
+		var got atomic.Int32
+		subscribed, stop := context.WithCancel(t.Context())
+		go b.Subscribe(subscribed, "lane", "g", func(_ context.Context, m broker.Message) error {
+			if m.Key == "late" {
+				t.Error("a message is in the lane though it never had a place")
+			}
+			got.Add(1)
+			return nil
+		})
+		synctest.Wait()
+		if got.Load() != queue+3 || published.Load() != queue+3 {
+			t.Errorf("handled %d and published %d, want %d of each", got.Load(), published.Load(), queue+3)
+		}
+		stop()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPublishReturnsOnlyWhenAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, broker.Config{}, inprocess.Config{})
+		release := make(chan struct{})
+		go b.Subscribe(t.Context(), "lane", "g", func(context.Context, broker.Message) error {
+			<-release
+			return nil
+		})
+		done := make(chan error, 1)
+		go func() { done <- b.Publish(t.Context(), "lane", message("k", 0)) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("Publish returned %v before the message was acknowledged", err)
+		default:
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCloseGivesUpOnAHandlerThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := tr.Group("g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := g.Subscribe(t.Context(), "lane")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := broker.New(broker.Config{}, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := make(chan error, 1)
+		go func() { published <- b.Publish(t.Context(), "lane", message("k", 0)) }()
+		<-in // taken, never acknowledged
+		began := time.Now()
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("Close took %s, want CloseTimeout", took)
+		}
+		if err := <-published; !errors.Is(err, broker.ErrClosed) {
+			t.Errorf("Publish: %v, want ErrClosed, since nobody acknowledged", err)
+		}
+	})
+}
+
+func TestAPoisonLaneKeepsTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keep = 3
+		b := open(t, broker.Config{}, inprocess.Config{Keep: keep})
+		lane := broker.PoisonLane("lane")
+		for i := range 10 {
+			if err := b.Publish(t.Context(), lane, message("k", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		ctx, stop := context.WithCancel(t.Context())
+		go b.Subscribe(ctx, lane, "inspection", func(_ context.Context, m broker.Message) error {
+			got = append(got, m.ID) // one key: one at a time
+			return nil
+		})
+		synctest.Wait()
+		stop()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if fmt.Sprint(got) != "[k-7 k-8 k-9]" {
+			t.Errorf("kept %v, want the latest %d", got, keep)
+		}
+	})
+}
+
+func TestConfigurationsAreChecked(t *testing.T) {
+	_, err := inprocess.New(inprocess.Config{Partitions: -1, Queue: -1, RedeliverAfter: -1, CloseTimeout: -1, Keep: -1})
+	for _, field := range []string{"Partitions", "Queue", "RedeliverAfter", "CloseTimeout", "Keep"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("error %v does not name %s", err, field)
+		}
+	}
+	tr, err := inprocess.New(inprocess.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = broker.New(broker.Config{Retries: -1, RetryAfter: -1, MaxRetryAfter: -2}, tr)
+	for _, field := range []string{"Retries", "RetryAfter", "MaxRetryAfter"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("error %v does not name %s", err, field)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+// Package config reads the settings of a node from its environment. Every setting has a name, a default
+// and one sentence; `letterhead serve --help` and docs/operations.md print this table.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is what a node runs with. The zero value is not usable; see Load.
+type Config struct {
+	Data       string // folder that holds everything of the embedded shape
+	Listen     string // host:port
+	BaseURL    string // without a trailing slash; how clients reach this service
+	BillingURL string
+
+	EventStore string // "sqlite"
+	Database   string // "sqlite"
+	Search     string // "bleve"
+	Broker     string // "inprocess"
+	Assets     string // URL of a gocloud.dev bucket; empty = file:// in the data folder
+
+	Node string // name of this node, for its own streams
+
+	Starter         bool          // load the embedded starter index on first start
+	Refresh         bool          // crawl imported brands that somebody looked up
+	CrawlTimeout    time.Duration // of a crawl that a request waits for
+	CrawlWorkers    int           // live crawls at the same time
+	RefreshWorkers  int           // background crawls at the same time
+	CrawlsPerMinute int           // ceiling of the whole service
+	PlanCrawls      map[string]int
+	BrandCacheBytes int64
+	UserAgent       string
+
+	LogLevel  string // debug, info, warn, error
+	LogFormat string // text, json
+}
+
+// Setting is one row of the table of settings.
+type Setting struct {
+	Name    string
+	Default string
+	Help    string
+	apply   func(*Config, string) error
+}
+
+// Settings returns the table, in the order in which it is documented.
+func Settings() []Setting {
+	return []Setting{
+		{"LETTERHEAD_DATA", "./data", "folder that holds everything of the one-binary shape", func(c *Config, v string) error {
+			abs, err := filepath.Abs(v)
+			c.Data = abs
+			return err
+		}},
+		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "address to serve HTTP on", func(c *Config, v string) error {
+			if _, _, err := net.SplitHostPort(v); err != nil {
+				return fmt.Errorf("%q is not host:port", v)
+			}
+			c.Listen = v
+			return nil
+		}},
+		{"LETTERHEAD_BASE_URL", "http:// + listen", "how clients reach this service; used in asset, docs and logo URLs", func(c *Config, v string) error {
+			if v == "http:// + listen" {
+				c.BaseURL = baseURLOf(c.Listen)
+				return nil
+			}
+			u, err := url.Parse(v)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+				return fmt.Errorf("%q is not an http or https URL without query", v)
+			}
+			c.BaseURL = strings.TrimRight(v, "/")
+			return nil
+		}},
+		{"LETTERHEAD_BILLING_URL", "base URL + /docs/errors#insufficient_credits", "where 402 and quota answers send people to add credits", func(c *Config, v string) error {
+			if strings.HasPrefix(v, "base URL") {
+				v = c.BaseURL + "/docs/errors#insufficient_credits"
+			}
+			c.BillingURL = v
+			return nil
+		}},
+		{"LETTERHEAD_EVENTSTORE", "sqlite", "event store: sqlite (a file in the data folder)", only("sqlite", func(c *Config) *string { return &c.EventStore })},
+		{"LETTERHEAD_DATABASE", "sqlite", "database of the read models: sqlite (a file in the data folder)", only("sqlite", func(c *Config) *string { return &c.Database })},
+		{"LETTERHEAD_SEARCH", "bleve", "search index: bleve (a folder in the data folder)", only("bleve", func(c *Config) *string { return &c.Search })},
+		{"LETTERHEAD_BROKER", "inprocess", "broker of crawl work: inprocess", only("inprocess", func(c *Config) *string { return &c.Broker })},
+		{"LETTERHEAD_ASSETS", "file:// + data folder + /assets", "bucket for logos and images, as a file:// URL", func(c *Config, v string) error {
+			if strings.HasPrefix(v, "file:// + ") {
+				return nil
+			}
+			if !strings.HasPrefix(v, "file:///") {
+				return fmt.Errorf("%q is not a file:/// URL, the only kind of bucket this release knows", v)
+			}
+			c.Assets = v
+			return nil
+		}},
+		{"LETTERHEAD_NODE", "main", "name of this node (letters, digits, dashes); it names the node's usage stream", func(c *Config, v string) error {
+			if v == "" || len(v) > 63 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+				return fmt.Errorf("%q is not a name of 1 to 63 letters, digits and dashes", v)
+			}
+			c.Node = v
+			return nil
+		}},
+		{"LETTERHEAD_STARTER", "on", "load the embedded starter index on first start: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
+		{"LETTERHEAD_REFRESH", "on", "crawl imported brands in the background once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
+		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
+		{"LETTERHEAD_CRAWL_WORKERS", "32", "live crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
+		{"LETTERHEAD_REFRESH_WORKERS", "4", "background crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
+		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "ceiling of live crawls a minute, of the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
+		{"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "live crawls a minute, by plan", func(c *Config, v string) error {
+			c.PlanCrawls = map[string]int{}
+			for _, part := range strings.Split(v, ",") {
+				name, n, ok := strings.Cut(strings.TrimSpace(part), "=")
+				count, err := strconv.Atoi(n)
+				if !ok || err != nil || count < 0 {
+					return fmt.Errorf("%q is not plan=number", part)
+				}
+				c.PlanCrawls[name] = count
+			}
+			return nil
+		}},
+		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "memory for rendered brand records", func(c *Config, v string) error {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 1<<20 {
+				return fmt.Errorf("%q is not a number of bytes of at least 1048576", v)
+			}
+			c.BrandCacheBytes = n
+			return nil
+		}},
+		{"LETTERHEAD_USER_AGENT", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "how the crawler introduces itself", func(c *Config, v string) error {
+			c.UserAgent = strings.Replace(v, "+base URL/", "+"+c.BaseURL+"/", 1)
+			return nil
+		}},
+		{"LETTERHEAD_LOG_LEVEL", "info", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
+		{"LETTERHEAD_LOG_FORMAT", "text", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
+	}
+}
+
+// Load builds a Config from a look-up of settings by name (os.LookupEnv), reporting every bad setting at
+// once. overrides, by the same names, win over the environment; flags use them.
+func Load(lookup func(string) (string, bool), overrides map[string]string) (Config, error) {
+	var c Config
+	var errs []error
+	for _, s := range Settings() {
+		value := s.Default
+		if v, ok := lookup(s.Name); ok && v != "" {
+			value = v
+		}
+		if v, ok := overrides[s.Name]; ok && v != "" {
+			value = v
+		}
+		if err := s.apply(&c, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// FromEnvironment is Load on the process's environment.
+func FromEnvironment(overrides map[string]string) (Config, error) {
+	return Load(os.LookupEnv, overrides)
+}
+
+// Paths inside the data folder.
+func (c Config) EventsPath() string   { return filepath.Join(c.Data, "events.db") }
+func (c Config) DatabasePath() string { return filepath.Join(c.Data, "letterhead.db") }
+func (c Config) SearchPath() string   { return filepath.Join(c.Data, "search") }
+
+// AssetsURL returns the bucket of logos and images.
+func (c Config) AssetsURL() string {
+	if c.Assets != "" {
+		return c.Assets
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(c.Data, "assets"))}).String()
+}
+
+func baseURLOf(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "http://" + listen
+	}
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func only(known string, field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v != known {
+			return fmt.Errorf("this release knows %q only, not %q", known, v)
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func oneOf(known []string, field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		for _, k := range known {
+			if v == k {
+				*field(c) = v
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is none of %s", v, strings.Join(known, ", "))
+	}
+}
+
+func onOff(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		switch v {
+		case "on", "true", "1":
+			*field(c) = true
+		case "off", "false", "0":
+			*field(c) = false
+		default:
+			return fmt.Errorf("%q is neither on nor off", v)
+		}
+		return nil
+	}
+}
+
+func duration(low, high time.Duration, field func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < low || d > high {
+			return fmt.Errorf("%q is not a duration from %s to %s", v, low, high)
+		}
+		*field(c) = d
+		return nil
+	}
+}
+
+func number(low, high int, field func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < low || n > high {
+			return fmt.Errorf("%q is not a number from %d to %d", v, low, high)
+		}
+		*field(c) = n
+		return nil
+	}
+}

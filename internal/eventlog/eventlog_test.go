@@ -1,0 +1,68 @@
+package eventlog_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+func TestExpected(t *testing.T) {
+	for _, c := range []struct {
+		expected eventlog.Expected
+		text     string
+		next     uint64
+		exact    bool
+	}{
+		{eventlog.Any(), "any revision", 0, false},
+		{eventlog.NoStream(), "no stream", 0, true},
+		{eventlog.After(0), "no stream", 0, true},
+		{eventlog.Exact(0), "revision 0", 1, true},
+		{eventlog.After(8), "revision 7", 8, true},
+	} {
+		next, exact := c.expected.Next()
+		if c.expected.String() != c.text || next != c.next || exact != c.exact || c.expected.IsAny() == c.exact {
+			t.Errorf("%s: next %d, exact %v; want %s, %d, %v", c.expected, next, exact, c.text, c.next, c.exact)
+		}
+	}
+}
+
+func TestFilterMatch(t *testing.T) {
+	for _, c := range []struct {
+		filter eventlog.Filter
+		want   bool
+	}{
+		{eventlog.Filter{}, true},
+		{eventlog.Filter{StreamPrefixes: []string{"account-"}}, true},
+		{eventlog.Filter{StreamPrefixes: []string{"brand-", "acc"}}, true},
+		{eventlog.Filter{StreamPrefixes: []string{"ccount-"}}, false},
+		{eventlog.Filter{EventTypes: []string{"KeyIssued", "KeyRevoked"}}, true},
+		{eventlog.Filter{EventTypes: []string{"Key"}}, false},
+		{eventlog.Filter{StreamPrefixes: []string{"account-"}, EventTypes: []string{"KeyRevoked"}}, false},
+		{eventlog.Filter{StreamPrefixes: []string{"brand-"}, EventTypes: []string{"KeyIssued"}}, false},
+	} {
+		if got := c.filter.Match("account-1", "KeyIssued"); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.filter, got, c.want)
+		}
+	}
+}
+
+// One answer names all that is wrong with an event, and which event it is.
+func TestCheckAppendReportsAll(t *testing.T) {
+	good := eventlog.Proposed{ID: uuid.Max, Type: "Counted", Data: []byte(`{}`)}
+	err := eventlog.CheckAppend("account-1", []eventlog.Proposed{good, {SchemaVersion: -1}})
+	if !errors.Is(err, eventlog.ErrInvalid) {
+		t.Fatalf("the error is %v", err)
+	}
+	const want = `append to account-1, event 1 (""): invalid request to the event log: nil event id
+invalid request to the event log: empty event type
+invalid request to the event log: negative schema version`
+	if err.Error() != want {
+		t.Errorf("the error is\n%v\nwant\n%s", err, want)
+	}
+	if err := eventlog.CheckAppend("account-1", []eventlog.Proposed{good}); err != nil {
+		t.Errorf("a good event: %v", err)
+	}
+}

@@ -1,0 +1,112 @@
+package kurrent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+// maxServerAppend is what a server takes in one append by default: data, user metadata and twice the
+// type's name of all events (Event.SizeOnDisk in the server's source).
+const maxServerAppend = 1 << 20
+
+// userMetadata is what goes into EventStoreDB's user metadata, as JSON.
+type userMetadata struct {
+	SchemaVersion int    `json:"schema_version"`
+	OccurredAt    string `json:"occurred_at"` // RFC 3339, UTC, microseconds
+	eventlog.Metadata
+}
+
+// timeFormat keeps all six digits, so that equal times are equal strings.
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
+func encodeMetadata(e *eventlog.Proposed) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(userMetadata{
+		SchemaVersion: e.SchemaVersion,
+		OccurredAt:    e.OccurredAt.UTC().Format(timeFormat),
+		Metadata:      e.Metadata,
+	})
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// decodeMetadata is the way back.
+func decodeMetadata(b []byte, e *eventlog.Proposed) error {
+	var m userMetadata
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("its metadata: %w", err)
+	}
+	at, err := time.Parse(timeFormat, m.OccurredAt)
+	if err != nil {
+		return fmt.Errorf("its time: %w", err)
+	}
+	if m.SchemaVersion < 0 {
+		return fmt.Errorf("its schema version is %d", m.SchemaVersion)
+	}
+	e.SchemaVersion, e.OccurredAt, e.Metadata = m.SchemaVersion, at.UTC(), m.Metadata
+	return nil
+}
+
+// toClient makes the client's events. Errors: eventlog.ErrTooLarge, ErrInvalid.
+func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
+	out := make([]esdb.EventData, len(events))
+	total := 0
+	for i := range events {
+		e := &events[i]
+		metadata, err := encodeMetadata(e)
+		if err != nil {
+			return nil, fmt.Errorf("%w: metadata of event %d: %w", eventlog.ErrInvalid, i, err)
+		}
+		total += len(e.Data) + len(metadata) + 2*len(e.Type)
+		out[i] = esdb.EventData{
+			EventID: e.ID, EventType: e.Type, ContentType: esdb.ContentTypeJson, Data: e.Data, Metadata: metadata,
+		}
+	}
+	if total > maxServerAppend {
+		return nil, fmt.Errorf("%w: %d bytes with metadata, at most %d", eventlog.ErrTooLarge, total, maxServerAppend)
+	}
+	return out, nil
+}
+
+// errNotOurs marks an event that was written by somebody else.
+var errNotOurs = errors.New("not an event of this log")
+
+// fromClient makes an event of the client's. ours is false for system events and links. The error says
+// what is wrong with an event that should be ours.
+func fromClient(in *esdb.ResolvedEvent) (e eventlog.Recorded, ours bool, err error) {
+	r := in.Event
+	if r == nil || in.Link != nil || isSystem(r.StreamID) || isSystem(r.EventType) {
+		return e, false, nil
+	}
+	e.ID, e.Type, e.Data = r.EventID, r.EventType, r.Data
+	e.Stream, e.Revision, e.Position = r.StreamID, r.EventNumber, eventlog.Position(r.Position.Commit)
+	err = decodeMetadata(r.UserMetadata, &e.Proposed)
+	if err == nil && e.ID == uuid.Nil {
+		err = errors.New("it has no id")
+	}
+	if err != nil {
+		return e, true, fmt.Errorf("%w: %s, revision %d, position %d: %w", errNotOurs, e.Stream, e.Revision, e.Position, err)
+	}
+	return e, true, nil
+}
+
+func isSystem(name string) bool { return strings.HasPrefix(name, "$") }
+
+// position is where an event of the client's stands, also one of the system's. A link stands where itself
+// is, not where it points.
+func position(in *esdb.ResolvedEvent) eventlog.Position {
+	if r := in.OriginalEvent(); r != nil {
+		return eventlog.Position(r.Position.Commit)
+	}
+	return 0
+}

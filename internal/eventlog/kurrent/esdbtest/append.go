@@ -1,0 +1,167 @@
+package esdbtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// maxAppend is the server's default MaxAppendSize, in bytes.
+	maxAppend = 1 << 20
+
+	contentJSON = "application/json"
+
+	keyType        = "type"
+	keyContentType = "content-type"
+	keyCreated     = "created"
+)
+
+// Append serves AppendToStream.
+func (s *Server) Append(in streams.Streams_AppendServer) error {
+	fault := s.Faults.nextAppend()
+	first, err := in.Recv()
+	if err != nil {
+		return err
+	}
+	options := first.GetOptions()
+	if options == nil {
+		return status.Error(codes.InvalidArgument, "an append begins with its options")
+	}
+	if fault == EndEarly {
+		return status.Error(codes.ResourceExhausted, "the server has had enough")
+	}
+	events, err := receiveEvents(in)
+	if err != nil {
+		return err
+	}
+	switch fault {
+	case LoseRequest:
+		s.BreakConnections()
+		return status.Error(codes.Internal, "lost")
+	case Hang:
+		<-in.Context().Done()
+		return in.Context().Err()
+	case NotReady:
+		return status.Error(codes.Unavailable, "Server Is Not Ready")
+	}
+	v := s.store.append(string(options.GetStreamIdentifier().GetStreamName()), expectationOf(options), events)
+	s.mu.Lock()
+	noisy := s.noisy && v.ok
+	s.mu.Unlock()
+	if noisy {
+		s.store.noise()
+	}
+	switch fault {
+	case LoseReply:
+		s.BreakConnections()
+		return status.Error(codes.Internal, "lost")
+	case CommitAndHang:
+		<-in.Context().Done()
+		return in.Context().Err()
+	case TimeOut:
+		return status.Error(codes.Aborted, "Operation timed out: commit phase timeout.")
+	case NoPosition:
+		v.position = 0
+	}
+	return in.SendAndClose(response(v, options))
+}
+
+// receiveEvents takes the proposed events. As in the server, the sizes add up while they come and the
+// first byte too many ends the call.
+func receiveEvents(in streams.Streams_AppendServer) ([]*record, error) {
+	var events []*record
+	size := 0
+	for {
+		request, err := in.Recv()
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		message := request.GetProposedMessage()
+		if message == nil {
+			return nil, status.Error(codes.InvalidArgument, "expected an event")
+		}
+		for _, key := range []string{keyType, keyContentType} {
+			if message.GetMetadata()[key] == "" {
+				return nil, status.Errorf(codes.InvalidArgument, "Required Metadata Property '%s' is missing", key)
+			}
+		}
+		id, err := uuidOf(message.GetId())
+		if err != nil {
+			return nil, err
+		}
+		r := &record{
+			id: id, typ: message.GetMetadata()[keyType], content: message.GetMetadata()[keyContentType],
+			data: message.GetData(), metadata: message.GetCustomMetadata(),
+		}
+		if size += r.sizeOnDisk(); size > maxAppend {
+			in.SetTrailer(metadata.Pairs("exception", "maximum-append-size-exceeded"))
+			return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("Maximum Append Size of %d Exceeded.", maxAppend))
+		}
+		events = append(events, r)
+	}
+}
+
+func expectationOf(options *streams.AppendReq_Options) expectation {
+	switch e := options.GetExpectedStreamRevision().(type) {
+	case *streams.AppendReq_Options_Revision:
+		return expectation{kind: expectRevision, revision: e.Revision}
+	case *streams.AppendReq_Options_NoStream:
+		return expectation{kind: expectNone}
+	case *streams.AppendReq_Options_StreamExists:
+		return expectation{kind: expectExists}
+	default:
+		return expectation{kind: expectAny}
+	}
+}
+
+func response(v verdict, options *streams.AppendReq_Options) *streams.AppendResp {
+	if !v.ok {
+		return &streams.AppendResp{Result: &streams.AppendResp_WrongExpectedVersion_{WrongExpectedVersion: wrongVersion(v, options)}}
+	}
+	success := &streams.AppendResp_Success{
+		CurrentRevisionOption: &streams.AppendResp_Success_CurrentRevision{CurrentRevision: v.last},
+		PositionOption: &streams.AppendResp_Success_Position{
+			Position: &streams.AppendResp_Position{CommitPosition: v.position, PreparePosition: v.position},
+		},
+	}
+	if v.position == 0 {
+		success.PositionOption = &streams.AppendResp_Success_NoPosition{NoPosition: &shared.Empty{}}
+	}
+	return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: success}}
+}
+
+// wrongVersion fills both the new fields and those of 20.6, as other clients read them.
+func wrongVersion(v verdict, options *streams.AppendReq_Options) *streams.AppendResp_WrongExpectedVersion {
+	w := &streams.AppendResp_WrongExpectedVersion{}
+	if v.empty {
+		w.CurrentRevisionOption = &streams.AppendResp_WrongExpectedVersion_CurrentNoStream{CurrentNoStream: &shared.Empty{}}
+		w.CurrentRevisionOption_20_6_0 = &streams.AppendResp_WrongExpectedVersion_NoStream_20_6_0{NoStream_20_6_0: &shared.Empty{}}
+	} else {
+		w.CurrentRevisionOption = &streams.AppendResp_WrongExpectedVersion_CurrentRevision{CurrentRevision: v.current}
+		w.CurrentRevisionOption_20_6_0 = &streams.AppendResp_WrongExpectedVersion_CurrentRevision_20_6_0{CurrentRevision_20_6_0: v.current}
+	}
+	switch e := options.GetExpectedStreamRevision().(type) {
+	case *streams.AppendReq_Options_Revision:
+		w.ExpectedRevisionOption = &streams.AppendResp_WrongExpectedVersion_ExpectedRevision{ExpectedRevision: e.Revision}
+		w.ExpectedRevisionOption_20_6_0 = &streams.AppendResp_WrongExpectedVersion_ExpectedRevision_20_6_0{ExpectedRevision_20_6_0: e.Revision}
+	case *streams.AppendReq_Options_NoStream:
+		w.ExpectedRevisionOption = &streams.AppendResp_WrongExpectedVersion_ExpectedNoStream{ExpectedNoStream: &shared.Empty{}}
+	case *streams.AppendReq_Options_StreamExists:
+		w.ExpectedRevisionOption = &streams.AppendResp_WrongExpectedVersion_ExpectedStreamExists{ExpectedStreamExists: &shared.Empty{}}
+		w.ExpectedRevisionOption_20_6_0 = &streams.AppendResp_WrongExpectedVersion_StreamExists_20_6_0{StreamExists_20_6_0: &shared.Empty{}}
+	default:
+		w.ExpectedRevisionOption = &streams.AppendResp_WrongExpectedVersion_ExpectedAny{ExpectedAny: &shared.Empty{}}
+		w.ExpectedRevisionOption_20_6_0 = &streams.AppendResp_WrongExpectedVersion_Any_20_6_0{Any_20_6_0: &shared.Empty{}}
+	}
+	return w
+}

@@ -1,0 +1,194 @@
+package kurrent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// A filtered page looks at filterRatio events for each one that is wanted, but at least at leastScan and
+	// at most at MaxPage: what the server sends beyond the last one that is chosen is for nothing.
+	filterRatio = 8
+	leastScan   = 64
+	// headScan is how many events are looked at in one go to find the last one that is ours.
+	headScan = 64
+	// maxPageBytes ends a page of the global order early, so that large events do not add up.
+	maxPageBytes = 16 << 20
+)
+
+// receive hands every event of a read to do, until do returns false or the read ends. A stream that does
+// not exist is an empty one; the client says so only here and not when the read begins.
+func receive(in *esdb.ReadStream, do func(*esdb.ResolvedEvent) (bool, error)) error {
+	defer in.Close()
+	for {
+		event, err := in.Recv()
+		switch {
+		case errors.Is(err, io.EOF), isNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		if more, err := do(event); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// ReadStream implements eventlog.Log.
+func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	attempt := "read " + stream
+	if err := eventlog.CheckStream(stream); err != nil {
+		return nil, fmt.Errorf("read a stream: %w", err)
+	}
+	if err := eventlog.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("%s: %w", attempt, err)
+	}
+	options := esdb.ReadStreamOptions{From: esdb.Revision(from), Direction: esdb.Forwards}
+	switch {
+	case direction == eventlog.Backward:
+		options.Direction = esdb.Backwards
+		if from > math.MaxInt64 {
+			options.From = esdb.End{}
+		}
+	case from > math.MaxInt64: // more than the server can count
+		return nil, l.usable(ctx, attempt)
+	}
+	events, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) ([]eventlog.Recorded, error) {
+		in, err := client.ReadStream(ctx, stream, options, uint64(limit))
+		if err != nil {
+			return nil, err
+		}
+		var events []eventlog.Recorded
+		err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+			e, ours, err := fromClient(event)
+			if ours && err == nil {
+				events = append(events, e)
+			}
+			return true, err
+		})
+		return events, err
+	})
+	if err != nil {
+		return nil, readError(ctx, attempt, err)
+	}
+	return events, nil
+}
+
+// usable says whether a read could begin.
+func (l *Log) usable(ctx context.Context, attempt string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if l.closing.Err() != nil {
+		return fmt.Errorf("%s: %w", attempt, eventlog.ErrClosed)
+	}
+	return nil
+}
+
+// ReadAll implements eventlog.Log.
+func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	const attempt = "read all streams"
+	if err := eventlog.CheckLimit(limit); err != nil {
+		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
+	}
+	count := limit + 1 // the server begins with the event at the position itself
+	if len(filter.StreamPrefixes) > 0 || len(filter.EventTypes) > 0 {
+		count = min(max(filterRatio*limit, leastScan), eventlog.MaxPage)
+	}
+	page, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) (eventlog.Page, error) {
+		in, err := client.ReadAll(ctx, esdb.ReadAllOptions{From: startAt(after), Direction: esdb.Forwards}, uint64(count))
+		if err != nil {
+			return eventlog.Page{}, err
+		}
+		page := eventlog.Page{Next: after}
+		looked, bytes := 0, 0
+		err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+			looked++
+			at := position(event)
+			if at <= after {
+				return true, nil
+			}
+			e, ours, err := fromClient(event)
+			if err != nil {
+				return false, err
+			}
+			page.Next = at
+			if ours && filter.Match(e.Stream, e.Type) {
+				page.Events = append(page.Events, e)
+				bytes += len(e.Data)
+			}
+			return len(page.Events) < limit && bytes < maxPageBytes, nil
+		})
+		page.End = looked < count && len(page.Events) < limit && bytes < maxPageBytes
+		return page, err
+	})
+	if err != nil {
+		return eventlog.Page{}, readError(ctx, attempt, err)
+	}
+	return page, nil
+}
+
+// startAt is the client's word for a position. Commit and prepare are the same for events that were
+// appended in one go, as all are since version 5 of the server.
+func startAt(p eventlog.Position) esdb.AllPosition {
+	if p == 0 {
+		return esdb.Start{}
+	}
+	return esdb.Position{Commit: uint64(p), Prepare: uint64(p)}
+}
+
+// Head implements eventlog.Log. It reads backwards past the server's own events, at most to where the
+// head was found before.
+func (l *Log) Head(ctx context.Context) (eventlog.Position, error) {
+	seen := eventlog.Position(l.headSeen.Load())
+	head, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) (eventlog.Position, error) {
+		var from esdb.AllPosition = esdb.End{}
+		for {
+			events, err := readBack(ctx, client, from, headScan)
+			if err != nil {
+				return 0, err
+			}
+			for _, event := range events {
+				at := position(event)
+				if at <= seen {
+					return seen, nil
+				}
+				if _, ours, _ := fromClient(event); ours {
+					return at, nil
+				}
+				from = startAt(at)
+			}
+			if len(events) < headScan {
+				return 0, nil
+			}
+		}
+	})
+	if err != nil {
+		return 0, readError(ctx, "read the head", err)
+	}
+	for old := seen; head > old && !l.headSeen.CompareAndSwap(uint64(old), uint64(head)); {
+		old = eventlog.Position(l.headSeen.Load())
+	}
+	return head, nil
+}
+
+// readBack reads the global order backwards. From a position it begins before the event there.
+func readBack(ctx context.Context, client *esdb.Client, from esdb.AllPosition, count uint64) ([]*esdb.ResolvedEvent, error) {
+	in, err := client.ReadAll(ctx, esdb.ReadAllOptions{From: from, Direction: esdb.Backwards}, count)
+	if err != nil {
+		return nil, err
+	}
+	var events []*esdb.ResolvedEvent
+	err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+		events = append(events, event)
+		return true, nil
+	})
+	return events, err
+}

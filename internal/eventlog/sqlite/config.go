@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of Config.
+const (
+	defaultQueueLength     = 4096
+	defaultGroupEvents     = 4096
+	defaultHeadCache       = 1 << 17
+	defaultNameCache       = 1 << 16
+	defaultReaders         = 4
+	defaultTailEvents      = 8192
+	defaultCheckpointPages = 2048
+)
+
+// Config says where the log lives and how much it may use. Zero values take the defaults.
+type Config struct {
+	// Path of the database file; its folder must exist. The files Path-wal, Path-shm and Path.lock
+	// appear beside it.
+	Path string
+	// QueueLength bounds the appends that wait for the writer; the next one waits for room.
+	QueueLength int
+	// GroupEvents bounds the events of one commit.
+	GroupEvents int
+	// HeadCache bounds the streams whose last revision is kept in memory.
+	HeadCache int
+	// Readers is the number of connections that read.
+	Readers int
+	// TailEvents bounds the last events that are kept in memory for those who follow the log live.
+	TailEvents int
+	// CheckpointPages is how many pages (of 4 KiB) may be written to the WAL before a checkpoint begins.
+	CheckpointPages int
+	// Logger is told about faults of the store; nil discards.
+	Logger *slog.Logger
+	// Registerer gets the metrics; nil means none.
+	Registerer prometheus.Registerer
+}
+
+// Validate reports all that is wrong with the configuration at once.
+func (c Config) Validate() error {
+	var problems []error
+	if c.Path == "" {
+		problems = append(problems, errors.New("event log: Path is empty"))
+	}
+	for _, field := range []struct {
+		name  string
+		value int
+	}{
+		{"QueueLength", c.QueueLength},
+		{"GroupEvents", c.GroupEvents},
+		{"HeadCache", c.HeadCache},
+		{"Readers", c.Readers},
+		{"TailEvents", c.TailEvents},
+		{"CheckpointPages", c.CheckpointPages},
+	} {
+		if field.value < 0 {
+			problems = append(problems, fmt.Errorf("event log: %s is %d, it must not be negative", field.name, field.value))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) withDefaults() Config {
+	for _, field := range []struct {
+		value *int
+		usual int
+	}{
+		{&c.QueueLength, defaultQueueLength},
+		{&c.GroupEvents, defaultGroupEvents},
+		{&c.HeadCache, defaultHeadCache},
+		{&c.Readers, defaultReaders},
+		{&c.TailEvents, defaultTailEvents},
+		{&c.CheckpointPages, defaultCheckpointPages},
+	} {
+		if *field.value == 0 {
+			*field.value = field.usual
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,181 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	moderncsqlite "modernc.org/sqlite"
+)
+
+// busyTimeout bounds how long SQLite waits for a lock of another connection of ours, in milliseconds.
+// Only recovery and WAL restarts ever hold one.
+const busyTimeout = 10_000
+
+// connection is one SQLite connection, for one goroutine at a time. It stands on the driver and not on
+// database/sql, whose pool, scanning and watcher goroutine per statement cost more than the statements.
+type connection struct {
+	conn       driver.Conn
+	statements []*statement
+}
+
+// connect opens the file. mode is one of SQLite's URI modes (rw, rwc).
+func connect(path, mode string, pragmas ...string) (*connection, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	query := url.Values{"mode": {mode}}
+	query.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout))
+	for _, p := range pragmas {
+		query.Add("_pragma", p)
+	}
+	name := filepath.ToSlash(abs)
+	if !strings.HasPrefix(name, "/") {
+		name = "/" + name // a drive letter on Windows
+	}
+	conn, err := (&moderncsqlite.Driver{}).Open("file:" + (&url.URL{Path: name}).EscapedPath() + "?" + query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn: conn}, nil
+}
+
+// prepare makes a statement that lives as long as the connection.
+func (c *connection) prepare(sql string) (*statement, error) {
+	s, err := c.newStatement(sql)
+	if err == nil {
+		c.statements = append(c.statements, s)
+	}
+	return s, err
+}
+
+func (c *connection) newStatement(sql string) (*statement, error) {
+	stmt, err := c.conn.Prepare(sql)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", sql, err)
+	}
+	execer, canExec := stmt.(driver.StmtExecContext)
+	querier, canQuery := stmt.(driver.StmtQueryContext)
+	if !canExec || !canQuery {
+		return nil, errors.Join(errors.New("the SQLite driver lacks statement contexts"), stmt.Close())
+	}
+	return &statement{stmt: stmt, execer: execer, querier: querier}, nil
+}
+
+// exec runs SQL that is not worth preparing.
+func (c *connection) exec(sql string) error {
+	execer, ok := c.conn.(driver.ExecerContext)
+	if !ok {
+		return errors.New("the SQLite driver lacks ExecContext")
+	}
+	_, err := execer.ExecContext(context.Background(), sql, nil)
+	return err
+}
+
+// once queries with SQL that is not worth keeping.
+func (c *connection) once(sql string, columns int, do func(row []driver.Value) error) error {
+	s, err := c.newStatement(sql)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.each(columns, do), s.stmt.Close())
+}
+
+// queryInts runs SQL that gives one row of integers.
+func (c *connection) queryInts(sql string, into ...*int64) error {
+	rows := 0
+	err := c.once(sql, len(into), func(row []driver.Value) error {
+		rows++
+		for i := range into {
+			v, ok := row[i].(int64)
+			if !ok {
+				return fmt.Errorf("%q gave %T", sql, row[i])
+			}
+			*into[i] = v
+		}
+		return nil
+	})
+	if err == nil && rows != 1 {
+		err = fmt.Errorf("%q gave %d rows", sql, rows)
+	}
+	return err
+}
+
+func (c *connection) close() error {
+	var errs []error
+	for _, s := range c.statements {
+		errs = append(errs, s.stmt.Close())
+	}
+	return errors.Join(append(errs, c.conn.Close())...)
+}
+
+// statement is a prepared statement. Contexts are not passed down: each statement is short (a page at
+// most), and a driver that may be interrupted starts a goroutine for every call.
+type statement struct {
+	stmt    driver.Stmt
+	execer  driver.StmtExecContext
+	querier driver.StmtQueryContext
+	args    []driver.NamedValue
+	values  []driver.Value
+}
+
+func (s *statement) bind(args []driver.Value) []driver.NamedValue {
+	s.args = s.args[:0]
+	for i, a := range args {
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return s.args
+}
+
+func (s *statement) exec(args ...driver.Value) error {
+	_, err := s.execer.ExecContext(context.Background(), s.bind(args))
+	return err
+}
+
+// errStop ends each without an error.
+var errStop = errors.New("stop")
+
+// each calls do with every row of that many columns. The row is valid during the call, the blobs in it
+// for ever.
+func (s *statement) each(columns int, do func(row []driver.Value) error, args ...driver.Value) (err error) {
+	rows, err := s.querier.QueryContext(context.Background(), s.bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if len(s.values) != columns {
+		s.values = make([]driver.Value, columns)
+	}
+	for {
+		switch err := rows.Next(s.values); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		switch err := do(s.values); {
+		case errors.Is(err, errStop):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// row is each for at most one row.
+func (s *statement) row(columns int, do func(row []driver.Value) error, args ...driver.Value) (found bool, err error) {
+	err = s.each(columns, func(row []driver.Value) error {
+		found = true
+		if err := do(row); err != nil {
+			return err
+		}
+		return errStop
+	}, args...)
+	return found, err
+}

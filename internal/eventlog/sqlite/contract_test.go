@@ -1,0 +1,42 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+func TestContract(t *testing.T) {
+	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
+		return open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	})
+}
+
+// The same with everything as small as it may be, so that queues fill up, groups are cut, forgotten heads
+// are read again, followers read the file and checkpoints run all the time.
+func TestContractWithSmallLimits(t *testing.T) {
+	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
+		return open(t, sqlite.Config{
+			Path:        filepath.Join(t.TempDir(), "events.db"),
+			QueueLength: 1, GroupEvents: 1, HeadCache: 1, Readers: 1, TailEvents: 1, CheckpointPages: 1,
+		})
+	})
+}
+
+// open opens a log and closes it when the test ends.
+func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
+	t.Helper()
+	l, err := sqlite.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}

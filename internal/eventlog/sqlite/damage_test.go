@@ -1,0 +1,197 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+// closedLog makes a log of that many events, closes it and returns the file's bytes.
+func closedLog(t *testing.T, events int) []byte {
+	t.Helper()
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, events)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCorrupt checks an error and that it tells what to do.
+func wantCorrupt(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, eventlog.ErrCorrupt) {
+		t.Errorf("%s: %v, want %q", what, err, eventlog.ErrCorrupt)
+		return
+	}
+	if !strings.Contains(err.Error(), "restore the data folder from a backup") {
+		t.Errorf("%s: the error does not say what to do: %v", what, err)
+	}
+}
+
+func TestTruncatedFileIsRefused(t *testing.T) {
+	file := closedLog(t, 1000)
+	lengths := []int{0, 1, 15, 16, 99, 100, 511, 512, 4095, 4096, len(file) - 4096, len(file) - 4095, len(file) - 1}
+	for i := 2; i < 20; i++ {
+		lengths = append(lengths, len(file)*i/20)
+	}
+	for _, length := range lengths {
+		path := logPath(t)
+		write(t, path, file[:length])
+		_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+		wantCorrupt(t, fmt.Sprintf("cut to %d bytes", length), err)
+		if after, err := os.ReadFile(path); err != nil || len(after) != length {
+			t.Errorf("cut to %d bytes: the refused file was changed to %d bytes (%v)", length, len(after), err)
+		}
+	}
+}
+
+func TestForeignFilesAreRefused(t *testing.T) {
+	path := logPath(t)
+	write(t, path, []byte(strings.Repeat("this is not a database, but it is long enough. ", 100)))
+	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	wantCorrupt(t, "text", err)
+
+	file := closedLog(t, 25)
+	other := append([]byte(nil), file...)
+	copy(other[68:], "\x01\x02\x03\x04") // application id
+	write(t, path, other)
+	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	wantCorrupt(t, "another program's database", err)
+
+	newer := append([]byte(nil), file...)
+	newer[63] = 9 // user version
+	write(t, path, newer)
+	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err == nil || errors.Is(err, eventlog.ErrCorrupt) || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("a file of a newer release: %v", err)
+	}
+}
+
+func TestLostFileWithItsWriteAheadLogIsRefused(t *testing.T) {
+	path := logPath(t)
+	write(t, path+"-wal", []byte("anything"))
+	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	wantCorrupt(t, "the database is gone, its write-ahead log is there", err)
+}
+
+func TestInterruptedCreationIsDoneAgain(t *testing.T) {
+	path := logPath(t)
+	write(t, path+".new", []byte("half a file"))
+	fill(t, open(t, sqlite.Config{Path: path}), 25)
+}
+
+// damaged opens a damaged file, checks it and reads all of it. Where nothing is found wrong, the events
+// must be those of the sound file: the damage was in bytes that nothing uses any more.
+func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
+	t.Helper()
+	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Logf("close of a damaged log: %v", err)
+		}
+	}()
+	if err := l.Check(t.Context(), nil); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(readAll(t, l), sound) {
+		t.Errorf("%s: the events changed and nobody noticed", path)
+	}
+	return nil
+}
+
+// soundLog makes a log of 1000 events and returns its file and what it holds.
+func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
+	t.Helper()
+	file := closedLog(t, 1000)
+	path := logPath(t)
+	write(t, path, file)
+	return file, readAll(t, open(t, sqlite.Config{Path: path}))
+}
+
+// A single flipped bit in an event's bytes: SQLite does not see it, the checksum does.
+func TestFlippedBitsAreFound(t *testing.T) {
+	file, sound := soundLog(t)
+	// The data of events is easily found by its text; splits of pages leave some dead copies.
+	var starts []int
+	for at := 0; ; {
+		i := bytes.Index(file[at:], []byte(`"charge_id":"c-`))
+		if i < 0 {
+			break
+		}
+		starts = append(starts, at+i)
+		at += i + 1
+	}
+	if len(starts) < len(sound) {
+		t.Fatalf("%d events found in the file", len(starts))
+	}
+	const flips = 40
+	found := 0
+	for range flips {
+		at := starts[rand.IntN(len(starts))] + rand.IntN(100)
+		bad := append([]byte(nil), file...)
+		bad[at] ^= byte(1) << rand.IntN(8)
+		path := logPath(t)
+		write(t, path, bad)
+		if err := damaged(t, path, sound); err != nil {
+			wantCorrupt(t, fmt.Sprintf("bit flipped at %d", at), err)
+			found++
+		}
+	}
+	if found < flips/2 {
+		t.Errorf("%d of %d flipped bits were found", found, flips)
+	}
+}
+
+// Whole pages of nonsense anywhere: found, or harmless because nothing used them; never another content,
+// never a crash.
+func TestDamagedPages(t *testing.T) {
+	file, sound := soundLog(t)
+	const page = 4096
+	found := 0
+	for at := page; at+page <= len(file); at += page {
+		bad := append([]byte(nil), file...)
+		switch rand.IntN(3) {
+		case 0:
+			clear(bad[at : at+page])
+		case 1:
+			for i := range page {
+				bad[at+i] = byte(rand.Uint32())
+			}
+		default:
+			copy(bad[at:at+page], file[page:2*page])
+		}
+		path := logPath(t)
+		write(t, path, bad)
+		if err := damaged(t, path, sound); err != nil {
+			wantCorrupt(t, fmt.Sprintf("page at %d", at), err)
+			found++
+		}
+	}
+	if pages := len(file)/page - 1; found < pages-1 {
+		t.Errorf("%d of %d damaged pages were found", found, pages)
+	}
+}

@@ -1,0 +1,273 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"letterhead/internal/eventlog"
+)
+
+// Log is an event log in a SQLite file. It implements eventlog.Log; all methods are safe for concurrent
+// use.
+type Log struct {
+	cfg     Config
+	metrics *metrics
+	lock    *flock.Flock
+
+	queue      chan *request
+	writer     *writer
+	checkpoint *checkpointer
+	readers    chan *reader
+	names      *names
+
+	tail *tail
+	news signal
+
+	closing chan struct{} // closed when Close begins
+	gate    sync.RWMutex  // held for reading while something is put into the queue
+	shut    bool          // the queue is closed; guarded by gate
+	loops   sync.WaitGroup
+	once    sync.Once
+	closed  error
+}
+
+var _ eventlog.Log = (*Log)(nil)
+
+// Open opens the log at cfg.Path, or makes an empty one when there is no file. After a crash it recovers
+// what was acknowledged.
+//
+// Errors: the configuration's, ErrInUse, eventlog.ErrCorrupt, eventlog.ErrUnavailable, ctx.Err().
+func Open(ctx context.Context, cfg Config) (*Log, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	lock, err := takeLock(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{
+		cfg: cfg, lock: lock, names: newNames(),
+		queue:   make(chan *request, cfg.QueueLength),
+		readers: make(chan *reader, cfg.Readers),
+		closing: make(chan struct{}),
+	}
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	l.loops.Go(l.write)
+	l.loops.Go(l.checkpoint.run)
+	return l, nil
+}
+
+func takeLock(path string) (*flock.Flock, error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock the event log %s: %w", path, err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("open the event log %s: %w by another process: stop that one first, or use another data folder",
+			path, errors.Join(ErrInUse, lock.Close()))
+	}
+	return lock, nil
+}
+
+// open makes everything ready; release takes back what a failure left.
+func (l *Log) open() (err error) {
+	attempt := "open the event log " + l.cfg.Path
+	if err := ensureFile(l.cfg.Path); err != nil {
+		return err
+	}
+	if err := checkHeader(l.cfg.Path); err != nil {
+		return err
+	}
+	if l.metrics, err = newMetrics(l.cfg.Registerer); err != nil {
+		return fmt.Errorf("%s: %w", attempt, err)
+	}
+	if l.writer, err = newWriter(l.cfg.Path, l.cfg.HeadCache); err != nil {
+		return classify(attempt, err)
+	}
+	if l.checkpoint, err = newCheckpointer(l.cfg.Path, l.cfg.CheckpointPages, l.cfg.Logger); err != nil {
+		return classify(attempt, err)
+	}
+	for range l.cfg.Readers {
+		r, err := newReader(l.cfg.Path, l.names)
+		if err != nil {
+			return classify(attempt, err)
+		}
+		l.readers <- r
+	}
+	if err := l.inspect(); err != nil {
+		return classify(attempt, err)
+	}
+	l.tail = newTail(eventlog.Position(l.writer.position), l.cfg.TailEvents)
+	l.metrics.head.Set(float64(l.writer.position))
+	return nil
+}
+
+// ensureFile makes an empty log when there is none.
+func ensureFile(path string) error {
+	_, err := os.Stat(path)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("open the event log: %w", err)
+	}
+	// SQLite would replay a WAL that was left alone into the new file.
+	if _, err := os.Stat(path + "-wal"); err == nil {
+		return corrupt("open the event log "+path,
+			fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
+	}
+	return create(path)
+}
+
+// release closes whatever is open.
+func (l *Log) release() error {
+	var errs []error
+	for range len(l.readers) {
+		errs = append(errs, (<-l.readers).conn.close())
+	}
+	if l.checkpoint != nil {
+		errs = append(errs, l.checkpoint.conn.close())
+	}
+	if l.writer != nil { // last, because the last connection moves the rest of the WAL and removes it
+		errs = append(errs, l.writer.conn.close())
+	}
+	if l.metrics != nil {
+		l.metrics.unregister()
+	}
+	return errors.Join(append(errs, l.lock.Close())...)
+}
+
+// Close implements eventlog.Log.
+func (l *Log) Close() error {
+	l.once.Do(func() {
+		close(l.closing)
+		l.gate.Lock()
+		l.shut = true
+		close(l.queue)
+		l.gate.Unlock()
+		l.loops.Wait()
+		for range l.cfg.Readers { // reads under way end first
+			r := <-l.readers
+			l.closed = errors.Join(l.closed, r.conn.close())
+		}
+		if err := errors.Join(l.closed, l.release()); err != nil {
+			l.closed = fmt.Errorf("close the event log %s: %w", l.cfg.Path, err)
+		}
+	})
+	return l.closed
+}
+
+// Append implements eventlog.Log.
+func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if err := eventlog.CheckAppend(stream, events); err != nil {
+		return eventlog.Appended{}, err
+	}
+	start := time.Now()
+	r := newRequest(stream, expected, events)
+	if err := l.enqueue(ctx, r); err != nil {
+		return eventlog.Appended{}, err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(queued, withdrawn) {
+			return eventlog.Appended{}, ctx.Err()
+		}
+		select {
+		case <-r.done:
+		default:
+			return eventlog.Appended{}, fmt.Errorf("append to %s at %s: %w: the wait for it ended (%v)",
+				stream, expected, eventlog.ErrAmbiguous, ctx.Err())
+		}
+	}
+	if r.err != nil {
+		return eventlog.Appended{}, r.err
+	}
+	l.metrics.latency.Observe(time.Since(start).Seconds())
+	return r.result, nil
+}
+
+func (l *Log) enqueue(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if !l.shut {
+		select {
+		case l.queue <- r:
+			return nil
+		default:
+		}
+		select {
+		case l.queue <- r:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.closing:
+		}
+	}
+	return fmt.Errorf("append to %s: %w", r.stream, eventlog.ErrClosed)
+}
+
+// write is the writer's loop: it commits what is queued, and what comes in during a commit is the next
+// group. Nothing waits for a group to fill.
+func (l *Log) write() {
+	defer close(l.checkpoint.kick)
+	var group []*request
+	for r := range l.queue {
+		group = l.collect(group[:0], r)
+		if len(group) == 0 {
+			continue
+		}
+		if events := l.writer.commit(group, l.committed); events > 0 {
+			l.metrics.group.Observe(float64(events))
+			l.metrics.head.Set(float64(l.writer.position))
+			l.checkpoint.written(l.writer.pagesWritten(), l.writer)
+		}
+	}
+}
+
+// committed shows readers what is new, before anybody is told that their append is through.
+func (l *Log) committed(requests []*request) {
+	l.tail.push(requests)
+	l.news.give()
+}
+
+// collect takes the first request and those behind it that are there, within the limits of a group.
+func (l *Log) collect(group []*request, r *request) []*request {
+	events, bytes := 0, 0
+	for {
+		if r.state.CompareAndSwap(queued, taken) {
+			group = append(group, r)
+			events += len(r.events)
+			bytes += r.bytes
+		}
+		if events >= l.cfg.GroupEvents || bytes >= maxGroupBytes {
+			return group
+		}
+		select {
+		case next, open := <-l.queue:
+			if !open {
+				return group
+			}
+			r = next
+		default:
+			return group
+		}
+	}
+}

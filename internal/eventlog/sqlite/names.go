@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"sync"
+)
+
+// names turns the integers of the file back into stream and type names, for all readers. Names never
+// change, so that an entry which was forgotten is simply read again.
+type names struct {
+	mu      sync.Mutex
+	streams *recent[int64, string]
+	types   map[int64]string // as many as there are event types, at most maxTypes
+}
+
+func newNames() *names {
+	return &names{streams: newRecent[int64, string](defaultNameCache), types: make(map[int64]string)}
+}
+
+func (n *names) known(stream, typ int64) (streamName, typeName string, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	streamName, ok = n.streams.get(stream)
+	if !ok {
+		return "", "", false
+	}
+	typeName, ok = n.types[typ]
+	return streamName, typeName, ok
+}
+
+// resolve reads the names that are not known, within the transaction of the reader that saw the ids.
+func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName string, err error) {
+	if streamName, err = nameOf(r.streamName, stream); err != nil {
+		return "", "", err
+	}
+	if typeName, err = nameOf(r.typeName, typ); err != nil {
+		return "", "", err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.streams.put(stream, streamName)
+	n.types[typ] = typeName
+	return streamName, typeName, nil
+}
+
+func nameOf(s *statement, id int64) (name string, err error) {
+	found, err := s.row(1, func(row []driver.Value) error {
+		name, _ = row[0].(string)
+		return nil
+	}, id)
+	if err == nil && (!found || name == "") {
+		err = fmt.Errorf("%w: nothing is named %d", errDamaged, id)
+	}
+	return name, err
+}

@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// contextRows is how many rows are read between two looks at the context.
+	contextRows = 256
+	// maxPageBytes ends a page of the global order early, so that large events do not add up.
+	maxPageBytes = 16 << 20
+
+	eventColumns = 6
+	selectEvents = `SELECT position, stream, revision, type, envelope, data FROM events `
+)
+
+// reader is a connection with the prepared statements of all reads. One goroutine at a time has it.
+type reader struct {
+	conn  *connection
+	names *names
+
+	page, forward, backward, streamID, streamName, typeName *statement
+}
+
+func newReader(path string, names *names) (*reader, error) {
+	conn, err := connect(path, "rw", "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{conn: conn, names: names}
+	for _, p := range []struct {
+		into **statement
+		sql  string
+	}{
+		{&r.page, selectEvents + `WHERE position > ? ORDER BY position LIMIT ?`},
+		{&r.forward, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
+		{&r.backward, selectEvents + `WHERE stream = ? AND revision <= ? ORDER BY revision DESC LIMIT ?`},
+		{&r.streamID, `SELECT id FROM streams WHERE name = ?`},
+		{&r.streamName, `SELECT name FROM streams WHERE id = ?`},
+		{&r.typeName, `SELECT name FROM types WHERE id = ?`},
+	} {
+		if *p.into, err = conn.prepare(p.sql); err != nil {
+			return nil, errors.Join(err, conn.close())
+		}
+	}
+	return r, nil
+}
+
+// decode makes an event of a row.
+func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (place, error) {
+	at, err := placeOf(row)
+	if err != nil {
+		return at, err
+	}
+	var known bool
+	if e.Stream, e.Type, known = r.names.known(at.stream, at.typ); !known {
+		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typ); err != nil {
+			return at, fmt.Errorf("event at position %d: %w", at.position, err)
+		}
+	}
+	envelope, _ := row[4].([]byte)
+	data, _ := row[5].([]byte) // nil when empty
+	if err := decodeEnvelope(e, envelope, data, at); err != nil {
+		return at, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
+			errDamaged, at.position, e.Stream, at.revision, err)
+	}
+	e.Revision = uint64(at.revision)
+	e.Position = eventlog.Position(at.position)
+	return at, nil
+}
+
+func placeOf(row []driver.Value) (at place, err error) {
+	var ok [4]bool
+	at.position, ok[0] = row[0].(int64)
+	at.stream, ok[1] = row[1].(int64)
+	at.revision, ok[2] = row[2].(int64)
+	at.typ, ok[3] = row[3].(int64)
+	if ok != [4]bool{true, true, true, true} {
+		return at, fmt.Errorf("%w: an event's place is not a number", errDamaged)
+	}
+	return at, nil
+}
+
+// all reads a page of the global order. head is where the log ends, as far as is known: positions have no
+// gaps, so it says how many events there will be.
+func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int, head eventlog.Position) (eventlog.Page, error) {
+	page := eventlog.Page{Next: after}
+	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
+	scan := eventlog.MaxPage
+	if everything {
+		scan = limit
+		page.Events = make([]eventlog.Recorded, 0, min(uint64(max(head, after)-after), uint64(limit)))
+	}
+	rows, bytes, stopped := 0, 0, false
+	var e eventlog.Recorded
+	err := r.page.each(eventColumns, func(row []driver.Value) error {
+		if rows++; rows%contextRows == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		at, err := r.decode(row, &e)
+		if err != nil {
+			return err
+		}
+		if at.position != int64(page.Next)+1 {
+			return fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, page.Next)
+		}
+		page.Next = e.Position
+		if everything || filter.Match(e.Stream, e.Type) {
+			page.Events = append(page.Events, e)
+			bytes += len(e.Data)
+		}
+		if len(page.Events) == limit || bytes >= maxPageBytes {
+			stopped = true
+			return errStop
+		}
+		return nil
+	}, storable(uint64(after)), int64(scan))
+	page.End = !stopped && rows < scan
+	return page, err
+}
+
+// stream reads events of one stream.
+func (r *reader) stream(ctx context.Context, name string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	var id int64
+	found, err := r.streamID.row(1, func(row []driver.Value) error {
+		id, _ = row[0].(int64)
+		return nil
+	}, name)
+	if err != nil || !found {
+		return nil, err
+	}
+	statement, step := r.forward, int64(1)
+	if direction == eventlog.Backward {
+		statement, step = r.backward, -1
+	}
+	var events []eventlog.Recorded
+	var last int64
+	err = statement.each(eventColumns, func(row []driver.Value) error {
+		if len(events)%contextRows == contextRows-1 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var e eventlog.Recorded
+		at, err := r.decode(row, &e)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 && at.revision != last+step {
+			return fmt.Errorf("%w: %s: revision %d follows on %d", errDamaged, name, at.revision, last)
+		}
+		last = at.revision
+		events = append(events, e)
+		return nil
+	}, id, storable(from), int64(limit))
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// storable cuts a number to what SQLite's integers hold; no position or revision comes near it.
+func storable(n uint64) int64 {
+	return int64(min(n, math.MaxInt64))
+}

@@ -1,0 +1,32 @@
+package sqlite
+
+// recent is a map that forgets what was not used lately: two generations, of which the older is dropped
+// when the younger is full. It holds between limit/2 and limit entries and is for one goroutine.
+type recent[K comparable, V any] struct {
+	half       int
+	young, old map[K]V
+}
+
+func newRecent[K comparable, V any](limit int) *recent[K, V] {
+	return &recent[K, V]{half: max(limit/2, 1), young: make(map[K]V)}
+}
+
+func (r *recent[K, V]) get(key K) (V, bool) {
+	if v, ok := r.young[key]; ok {
+		return v, true
+	}
+	v, ok := r.old[key]
+	if ok {
+		r.put(key, v)
+	}
+	return v, ok
+}
+
+func (r *recent[K, V]) put(key K, value V) {
+	if len(r.young) >= r.half {
+		if _, there := r.young[key]; !there {
+			r.old, r.young = r.young, make(map[K]V, r.half)
+		}
+	}
+	r.young[key] = value
+}

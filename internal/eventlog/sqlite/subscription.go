@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// subscriptionPage bounds the events of one batch.
+	subscriptionPage = 4096
+	// A subscription whose read failed tries again after a time that doubles from the first to the last.
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+type subscription struct {
+	log    *Log
+	filter eventlog.Filter
+	at     eventlog.Position
+	live   bool // what the last batch said
+	told   bool // whether there was a batch at all
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Next implements eventlog.Subscription.
+func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
+	retry := firstRetry
+	for {
+		if err := s.ended(ctx); err != nil {
+			return eventlog.Batch{}, err
+		}
+		news := s.log.news.wait()
+		page, err := s.log.ReadAll(ctx, s.at, s.filter, subscriptionPage)
+		switch {
+		case errors.Is(err, eventlog.ErrUnavailable):
+			s.log.cfg.Logger.Warn("event log subscription: read failed", "position", s.at, "error", err)
+			if err := s.pause(ctx, retry); err != nil {
+				return eventlog.Batch{}, err
+			}
+			retry = min(2*retry, lastRetry)
+			continue
+		case err != nil:
+			return eventlog.Batch{}, err
+		}
+		if page.Next > s.at || page.End != s.live || !s.told {
+			s.at, s.live, s.told = page.Next, page.End, true
+			return eventlog.Batch{Events: page.Events, Position: page.Next, Live: page.End}, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		case <-s.closed:
+		case <-s.log.closing:
+		}
+	}
+}
+
+func (s *subscription) ended(ctx context.Context) error {
+	select {
+	case <-s.closed:
+		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+	case <-s.log.closing:
+		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+	default:
+		return ctx.Err()
+	}
+}
+
+func (s *subscription) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.closed:
+	case <-s.log.closing:
+	}
+	return s.ended(ctx)
+}
+
+// Close implements eventlog.Subscription. It may be called while Next waits.
+func (s *subscription) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"sync"
+
+	"letterhead/internal/eventlog"
+)
+
+// tailBytes bounds the data of the events that are kept in memory.
+const tailBytes = 8 << 20
+
+// tail is the end of the log in memory. Everybody who follows the log live reads the same few events;
+// without it each of them would read and decode its own copy from the file at every commit, and those
+// who filter would throw most of them away.
+type tail struct {
+	mu    sync.RWMutex
+	ring  []eventlog.Recorded // event p stands in slot p % len(ring)
+	first eventlog.Position   // the oldest event that is here
+	last  eventlog.Position   // the log's head
+	bytes int                 // of the data held
+}
+
+func newTail(head eventlog.Position, events int) *tail {
+	return &tail{ring: make([]eventlog.Recorded, events), first: head + 1, last: head}
+}
+
+func (t *tail) slot(p eventlog.Position) *eventlog.Recorded {
+	return &t.ring[p%eventlog.Position(len(t.ring))]
+}
+
+// push adds the events of a commit, in order.
+func (t *tail) push(requests []*request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range requests {
+		for i := range r.events {
+			e := &r.events[i].recorded
+			if e.Position != t.last+1 {
+				continue // refused, or a repeat
+			}
+			if e.Position-t.first == eventlog.Position(len(t.ring)) {
+				t.drop()
+			}
+			*t.slot(e.Position) = *e
+			t.last = e.Position
+			t.bytes += len(e.Data)
+		}
+	}
+	for t.bytes > tailBytes {
+		t.drop()
+	}
+}
+
+func (t *tail) drop() {
+	slot := t.slot(t.first)
+	t.bytes -= len(slot.Data)
+	*slot = eventlog.Recorded{}
+	t.first++
+}
+
+// read is a page of the global order, and false when it begins before what is here.
+func (t *tail) read(after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if after+1 < t.first {
+		return eventlog.Page{}, false
+	}
+	page := eventlog.Page{Next: after}
+	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
+	if everything && after < t.last {
+		page.Events = make([]eventlog.Recorded, 0, min(uint64(limit), uint64(t.last-after)))
+	}
+	for page.Next < t.last && len(page.Events) < limit {
+		page.Next++
+		if e := t.slot(page.Next); everything || filter.Match(e.Stream, e.Type) {
+			page.Events = append(page.Events, *e)
+		}
+	}
+	page.End = page.Next >= t.last
+	return page, true
+}
+
+// head is the position of the log's last event.
+func (t *tail) head() eventlog.Position {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.last
+}

@@ -1,0 +1,131 @@
+// Package holders keeps the names of account holders and of keys: the only personal data there is. It
+// stands beside the event log because events are never rewritten, while a person's data must be erasable.
+// Events carry an opaque id, and this table says, as long as it may, who that is.
+//
+// The table is not a read model: no log can give it back, so it is written durably, belongs in backups,
+// and no rebuild touches it.
+package holders
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"letterhead/internal/sqlstore"
+)
+
+const (
+	// MaxIDBytes bounds an opaque id.
+	MaxIDBytes = 200
+	// MaxNameBytes bounds a name.
+	MaxNameBytes = 1000
+	// namesPerQuery bounds the ids of one statement.
+	namesPerQuery = 500
+)
+
+// ErrInvalid: an id or a name is empty, too long or not UTF-8. Nothing was written.
+var ErrInvalid = errors.New("invalid holder")
+
+const create = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
+
+const put = `
+INSERT INTO holders (id, name) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name`
+
+// Holders is the table. It is safe for concurrent use.
+type Holders struct{ store *sqlstore.Store }
+
+// New makes the table when it is missing.
+func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
+	err := store.WriteDurable(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, create)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create table of holders: %w", err)
+	}
+	return &Holders{store: store}, nil
+}
+
+// Put sets the name behind an id. It is on the disk when Put returns. Errors: ErrInvalid,
+// sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
+func (h *Holders) Put(ctx context.Context, id, name string) error {
+	if err := errors.Join(validate("id", id, MaxIDBytes), validate("name", name, MaxNameBytes)); err != nil {
+		return fmt.Errorf("put holder: %w", err)
+	}
+	err := h.store.WriteDurable(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, put, id, name)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("put holder %s: %w", id, err)
+	}
+	return nil
+}
+
+func validate(what, value string, limit int) error {
+	switch {
+	case strings.TrimSpace(value) == "":
+		return fmt.Errorf("%w: %s is empty", ErrInvalid, what)
+	case len(value) > limit:
+		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrInvalid, what, len(value), limit)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
+	}
+	return nil
+}
+
+// Names returns the names behind the ids; an id that was never put, or was erased, is not in the map.
+// Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+func (h *Holders) Names(ctx context.Context, ids ...string) (map[string]string, error) {
+	names := make(map[string]string, len(ids))
+	for len(ids) > 0 {
+		part := ids[:min(namesPerQuery, len(ids))]
+		ids = ids[len(part):]
+		if err := h.names(ctx, part, names); err != nil {
+			return nil, fmt.Errorf("read names of holders: %w", sqlstore.Classify(err))
+		}
+	}
+	return names, nil
+}
+
+func (h *Holders) names(ctx context.Context, ids []string, into map[string]string) error {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	rows, err := h.store.Read().QueryContext(ctx, "SELECT id, name FROM holders WHERE id IN "+sqlstore.In(1, len(ids)), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return err
+		}
+		into[id] = name
+	}
+	return rows.Err()
+}
+
+// Erase forgets the name behind an id, for ever: its place in the file is overwritten, and the write-ahead
+// log, which would still hold it, is emptied. Erasing what is not there is no error. Backups made before
+// keep it until they are deleted. Errors: sqlstore.ErrUnavailable (also when the row is gone but a reader
+// kept the log from being emptied; repeat it then), sqlstore.ErrClosed, ctx.Err().
+func (h *Holders) Erase(ctx context.Context, id string) error {
+	err := h.store.WriteDurable(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("erase holder %s: %w", id, err)
+	}
+	if err := h.store.Truncate(ctx); err != nil {
+		return fmt.Errorf("erase holder %s: no reader sees the name any more, its old bytes are still in the file: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package imaging
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/webp"
+)
+
+// Decode reads a raster, first frame only, upright, as 8-bit pixels with alpha that is not premultiplied.
+// The result starts at the origin and has the size that Probe tells. A vector is ErrUnsupported.
+func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
+	limits = limits.withDefaults()
+	info, err := ProbeWithin(data, limits)
+	if err != nil {
+		return nil, info, err
+	}
+	var img *image.NRGBA
+	err = guarded(func() (err error) {
+		img, err = decode(info, data, limits)
+		return err
+	})
+	if err != nil {
+		return nil, info, fmt.Errorf("decode %s: %w", info.Format, err)
+	}
+	return img, info, nil
+}
+
+func decode(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
+	switch info.Format {
+	case PNG:
+		img, err := png.Decode(bytes.NewReader(data))
+		return toNRGBA(img), malformed(err)
+	case JPEG:
+		return decodeJPEG(data)
+	case GIF:
+		return decodeGIF(data, info)
+	case WebP:
+		still, err := firstWebPFrame(data)
+		if err != nil {
+			return nil, err
+		}
+		img, err := webp.Decode(bytes.NewReader(still))
+		return fromWebP(img), malformed(err)
+	case BMP:
+		h, err := parseBMP(data)
+		if err != nil {
+			return nil, err
+		}
+		return h.decode()
+	case ICO:
+		best, err := largestEntry(data, limits)
+		if err != nil {
+			return nil, err
+		}
+		return best.decode()
+	}
+	return nil, ErrUnsupported
+}
+
+func decodeJPEG(data []byte) (*image.NRGBA, error) {
+	if err := checkScans(data); err != nil {
+		return nil, err
+	}
+	img, err := jpeg.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, malformed(err)
+	}
+	return jpegOrientation(data).apply(toNRGBA(img)), nil
+}
+
+// decodeGIF puts the first frame where it belongs on the canvas; what it leaves free is transparent.
+func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
+	frame, err := gif.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, malformed(err)
+	}
+	canvas := image.NewNRGBA(image.Rect(0, 0, info.Width, info.Height))
+	draw.Draw(canvas, frame.Bounds(), frame, frame.Bounds().Min, draw.Src)
+	return canvas, nil
+}
+
+// toNRGBA turns any picture into the one form that the rest of the package works on. A picture in that
+// form is returned as it is.
+func toNRGBA(img image.Image) *image.NRGBA {
+	if img == nil {
+		return nil
+	}
+	b := img.Bounds()
+	if same, ok := img.(*image.NRGBA); ok && b.Min == (image.Point{}) && same.Stride == 4*b.Dx() {
+		return same
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	switch src := img.(type) {
+	case *image.RGBA:
+		fromRGBA(out, src)
+	case *image.Paletted:
+		fromPaletted(out, src)
+	case *image.YCbCr:
+		// The generic path is right but slow; draw has a fast one into RGBA, and opaque pixels are the
+		// same in both.
+		opaque := &image.RGBA{Pix: out.Pix, Stride: out.Stride, Rect: out.Rect}
+		draw.Draw(opaque, opaque.Rect, src, b.Min, draw.Src)
+	default:
+		for y := range b.Dy() {
+			for x := range b.Dx() {
+				c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+				out.SetNRGBA(x, y, c)
+			}
+		}
+	}
+	return out
+}
+
+// fromRGBA takes the premultiplication back. Rounded, so that opaque and full colors stay exact.
+func fromRGBA(out *image.NRGBA, src *image.RGBA) {
+	w := out.Rect.Dx()
+	for y := range out.Rect.Dy() {
+		from := src.Pix[y*src.Stride : y*src.Stride+4*w]
+		to := out.Pix[y*out.Stride : y*out.Stride+4*w]
+		for i := 0; i < len(from); i += 4 {
+			a := uint32(from[i+3])
+			switch a {
+			case 0:
+			case 0xff:
+				copy(to[i:i+4], from[i:i+4])
+			default:
+				for c := range 3 {
+					to[i+c] = uint8(min((uint32(from[i+c])*0xff+a/2)/a, 0xff))
+				}
+				to[i+3] = uint8(a)
+			}
+		}
+	}
+}
+
+func fromPaletted(out *image.NRGBA, src *image.Paletted) {
+	var table [256]color.NRGBA // an index past the palette is transparent
+	for i, c := range src.Palette {
+		table[i] = color.NRGBAModel.Convert(c).(color.NRGBA)
+	}
+	b := src.Bounds()
+	for y := range b.Dy() {
+		for x := range b.Dx() {
+			out.SetNRGBA(x, y, table[src.Pix[y*src.Stride+x]])
+		}
+	}
+}
+
+// fromWebP converts what the WebP decoder returns. Lossy WebP holds luma from 16 to 235 and chroma from 16
+// to 240 (ITU-R BT.601, as RFC 6386 section 9.2 has it), but the decoder hands them out as a type that
+// means 0 to 255: taken at its word, white would be a light grey.
+func fromWebP(img image.Image) *image.NRGBA {
+	var yuv *image.YCbCr
+	var alpha func(x, y int) uint8
+	switch src := img.(type) {
+	case *image.YCbCr:
+		yuv, alpha = src, func(int, int) uint8 { return 0xff }
+	case *image.NYCbCrA:
+		yuv, alpha = &src.YCbCr, func(x, y int) uint8 { return src.A[src.AOffset(x, y)] }
+	default:
+		return toNRGBA(img)
+	}
+	b := yuv.Bounds()
+	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			c := yuv.COffset(x, y)
+			r, g, bl := studioRGB(yuv.Y[yuv.YOffset(x, y)], yuv.Cb[c], yuv.Cr[c])
+			out.SetNRGBA(x-b.Min.X, y-b.Min.Y, color.NRGBA{r, g, bl, alpha(x, y)})
+		}
+	}
+	return out
+}
+
+// studioRGB is BT.601 with studio swing, in 16 bits behind the point.
+func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
+	luma := 76309*(int32(y)-16) + 1<<15
+	u, v := int32(cb)-128, int32(cr)-128
+	clamp := func(n int32) uint8 { return uint8(min(max(n>>16, 0), 0xff)) }
+	return clamp(luma + 104597*v), clamp(luma - 25675*u - 53279*v), clamp(luma + 132201*u)
+}
+
+const (
+	riffHeader  = 12
+	chunkHeader = 8
+	// maxWebPChunks bounds the search for the first frame.
+	maxWebPChunks = 1024
+)
+
+// firstWebPFrame returns a still picture: data itself, or the first frame of an animation as a file of
+// its own, since the decoder refuses animations. The frame stands for the picture whatever the size of
+// the canvas around it.
+func firstWebPFrame(data []byte) ([]byte, error) {
+	rest := data[riffHeader:]
+	for range maxWebPChunks {
+		id, body, after, ok := riffChunk(rest)
+		if !ok {
+			return data, nil // no frame: the decoder will say what is wrong
+		}
+		switch id {
+		case "VP8 ", "VP8L":
+			return data, nil
+		case "ANMF":
+			return webpFromFrame(body)
+		}
+		rest = after
+	}
+	return nil, fmt.Errorf("%w: more than %d chunks", ErrMalformed, maxWebPChunks)
+}
+
+func riffChunk(data []byte) (id string, body, rest []byte, ok bool) {
+	if len(data) < chunkHeader {
+		return "", nil, nil, false
+	}
+	length := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if length > uint64(len(data)-chunkHeader) {
+		return "", nil, nil, false
+	}
+	end := chunkHeader + int(length)
+	return string(data[:4]), data[chunkHeader:end], data[min(end+int(length&1), len(data)):], true
+}
+
+// webpFromFrame makes a file of an ANMF chunk: its header has the frame's size at byte 6, and its chunks
+// from byte 16 on are those of a still picture.
+func webpFromFrame(frame []byte) ([]byte, error) {
+	const frameHeader = 16
+	if len(frame) < frameHeader {
+		return nil, fmt.Errorf("%w: animation frame of %d bytes", ErrMalformed, len(frame))
+	}
+	const alphaFlag = 1 << 4
+	extended := make([]byte, 10)
+	copy(extended[4:], frame[6:12]) // width and height less one, 24 bits each
+	var chunks []byte
+	for rest := frame[frameHeader:]; ; {
+		id, body, after, ok := riffChunk(rest)
+		if !ok {
+			return nil, fmt.Errorf("%w: animation frame without a picture", ErrMalformed)
+		}
+		if id == "ALPH" {
+			extended[0] |= alphaFlag
+		}
+		if id == "ALPH" || id == "VP8 " || id == "VP8L" {
+			chunks = appendChunk(chunks, id, body)
+		}
+		if id == "VP8 " || id == "VP8L" {
+			break
+		}
+		rest = after
+	}
+	out := append(make([]byte, 0, len(chunks)+64), "RIFF\x00\x00\x00\x00WEBP"...)
+	out = append(appendChunk(out, "VP8X", extended), chunks...)
+	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-chunkHeader))
+	return out, nil
+}
+
+func appendChunk(out []byte, id string, body []byte) []byte {
+	out = append(out, id...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(body)))
+	out = append(out, body...)
+	if len(body)%2 == 1 {
+		out = append(out, 0)
+	}
+	return out
+}

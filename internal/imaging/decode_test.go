@@ -1,0 +1,472 @@
+package imaging_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"letterhead/internal/imaging"
+)
+
+func readRaster(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "rasters", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// quadrants are the colors of the test drawing: upper left, upper right, lower left, lower right.
+var (
+	quadrants = [4]color.NRGBA{{255, 0, 0, 255}, {0, 255, 0, 255}, {0, 0, 255, 255}, {255, 255, 255, 128}}
+	onWhite   = [4]color.NRGBA{{255, 0, 0, 255}, {0, 255, 0, 255}, {0, 0, 255, 255}, {255, 255, 255, 255}}
+	inGrey    = [4]color.NRGBA{{76, 76, 76, 255}, {150, 150, 150, 255}, {29, 29, 29, 255}, {255, 255, 255, 255}}
+	black     = [4]color.NRGBA{{0, 0, 0, 255}, {0, 0, 0, 255}, {0, 0, 0, 255}, {0, 0, 0, 255}}
+)
+
+func checkQuadrants(t *testing.T, img *image.NRGBA, want [4]color.NRGBA, tolerance int) {
+	t.Helper()
+	if img.Rect != image.Rect(0, 0, 32, 16) {
+		t.Fatalf("bounds %v", img.Rect)
+	}
+	for i, p := range []image.Point{{4, 4}, {28, 4}, {4, 12}, {28, 12}} {
+		got := img.NRGBAAt(p.X, p.Y)
+		for _, d := range []int{int(got.R) - int(want[i].R), int(got.G) - int(want[i].G), int(got.B) - int(want[i].B), int(got.A) - int(want[i].A)} {
+			if d > tolerance || d < -tolerance {
+				t.Errorf("at %v: %v, want %v", p, got, want[i])
+				break
+			}
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	cases := []struct {
+		file      string
+		format    imaging.Format
+		want      [4]color.NRGBA
+		tolerance int
+	}{
+		{"rgb.png", imaging.PNG, onWhite, 0},
+		{"rgba.png", imaging.PNG, quadrants, 0},
+		{"palette.png", imaging.PNG, onWhite, 0},
+		{"grey16.png", imaging.PNG, inGrey, 1},
+		{"rgb.jpg", imaging.JPEG, onWhite, 6},
+		{"progressive.jpg", imaging.JPEG, onWhite, 6},
+		{"grey.jpg", imaging.JPEG, inGrey, 6},
+		{"cmyk.jpg", imaging.JPEG, onWhite, 8},
+		{"still.gif", imaging.GIF, onWhite, 0},
+		{"animated.gif", imaging.GIF, onWhite, 0},
+		{"lossless.webp", imaging.WebP, quadrants, 0},
+		{"lossy.webp", imaging.WebP, onWhite, 12},
+		{"alpha.webp", imaging.WebP, quadrants, 12},
+		{"animated.webp", imaging.WebP, quadrants, 0},
+		{"animated-lossy.webp", imaging.WebP, quadrants, 12},
+		{"rgb.bmp", imaging.BMP, onWhite, 0},
+		{"rgba.bmp", imaging.BMP, onWhite, 0}, // the fourth byte is not alpha in this kind of file
+		{"palette.bmp", imaging.BMP, onWhite, 0},
+		{"multi.ico", imaging.ICO, quadrants, 0},
+		{"bitmaps.ico", imaging.ICO, quadrants, 0},
+	}
+	for i := 1; i <= 8; i++ {
+		cases = append(cases, struct {
+			file      string
+			format    imaging.Format
+			want      [4]color.NRGBA
+			tolerance int
+		}{fmt.Sprintf("exif%d.jpg", i), imaging.JPEG, onWhite, 6})
+	}
+	for _, c := range cases {
+		t.Run(c.file, func(t *testing.T) {
+			data := readRaster(t, c.file)
+			info, err := imaging.Probe(data)
+			if want := (imaging.Info{Format: c.format, Width: 32, Height: 16}); err != nil || info != want {
+				t.Fatalf("probe: %+v, %v; want %+v", info, err, want)
+			}
+			img, again, err := imaging.Decode(data, imaging.Limits{})
+			if err != nil || again != info {
+				t.Fatalf("decode: %+v, %v", again, err)
+			}
+			checkQuadrants(t, img, c.want, c.tolerance)
+		})
+	}
+}
+
+func TestDecodeOneBit(t *testing.T) {
+	img, _, err := imaging.Decode(readRaster(t, "mono.bmp"), imaging.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[color.NRGBA]bool{}
+	for i := 0; i < len(img.Pix); i += 4 {
+		seen[color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}] = true
+	}
+	if len(seen) != 2 || !seen[black[0]] || !seen[onWhite[3]] || img.NRGBAAt(28, 12) != onWhite[3] {
+		t.Errorf("colors %v", seen)
+	}
+}
+
+func TestGIFFrameSmallerThanItsCanvas(t *testing.T) {
+	frame := image.NewPaletted(image.Rect(8, 4, 16, 8), color.Palette{color.NRGBA{255, 0, 0, 255}})
+	var b bytes.Buffer
+	err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{0}, Config: image.Config{Width: 32, Height: 16, ColorModel: frame.Palette}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, info, err := imaging.Decode(b.Bytes(), imaging.Limits{})
+	if err != nil || info.Width != 32 || img.Rect.Dx() != 32 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if img.NRGBAAt(0, 0).A != 0 || img.NRGBAAt(8, 4) != (color.NRGBA{255, 0, 0, 255}) || img.NRGBAAt(16, 8).A != 0 {
+		t.Error("the frame is not where it belongs")
+	}
+}
+
+func TestSniff(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		want imaging.Format
+	}{
+		"nothing":          {"", ""},
+		"HTML":             {"<!doctype html><html><svg></svg></html>", ""},
+		"HTML as an icon":  {"<html><head><title>404</title>", ""},
+		"text":             {"favicon", ""},
+		"JSON":             {`{"a":1}`, ""},
+		"PDF":              {"%PDF-1.4", ""},
+		"SVG":              {" \n<svg viewBox='0 0 1 1'/>", imaging.SVG},
+		"SVG with a start": {"\xef\xbb\xbf<?xml version='1.0'?><!-- a > b --><!DOCTYPE svg [<!ENTITY a 'b>'>]><x:svg xmlns:x='http://www.w3.org/2000/svg'/>", imaging.SVG},
+		"SVG, upper case":  {"<SVG></SVG>", ""}, // XML knows case
+		"svgfoo":           {"<svgfoo>", ""},
+		"AVIF":             {"\x00\x00\x00\x1cftypavif", imaging.AVIF},
+		"a BMP's letters":  {"BM and then something that is no bitmap", ""},
+		"gzip of nothing":  {"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00", ""},
+		"polyglot":         {"GIF89a/*\x01\x00*/=1;alert(1)", imaging.GIF},
+	} {
+		if got := imaging.Sniff([]byte(c.data)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for _, file := range []string{"picture.avif"} {
+		if info, err := imaging.Probe(readRaster(t, file)); info.Format != imaging.AVIF || !errors.Is(err, imaging.ErrUnsupported) {
+			t.Errorf("%s: %+v, %v", file, info, err)
+		}
+	}
+	if _, err := imaging.Probe([]byte("<html>")); !errors.Is(err, imaging.ErrUnknown) {
+		t.Errorf("HTML: %v", err)
+	}
+	if _, _, err := imaging.Decode([]byte("<svg/>"), imaging.Limits{}); !errors.Is(err, imaging.ErrUnsupported) {
+		t.Errorf("an SVG decodes: %v", err)
+	}
+}
+
+// icoOf is an icon file with these pictures, each described as 0×0 in the directory.
+func icoOf(pictures ...[]byte) []byte {
+	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
+	at := 6 + 16*len(pictures)
+	for _, p := range pictures {
+		out = append(out, 0, 0, 0, 0, 1, 0, 32, 0)
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(p)))
+		out = binary.LittleEndian.AppendUint32(out, uint32(at))
+		at += len(p)
+	}
+	return append(out, bytes.Join(pictures, nil)...)
+}
+
+// dibHeader is a BITMAPINFOHEADER for an icon: its height counts the mask.
+func dibHeader(width, height int32, bits uint16) []byte {
+	h := binary.LittleEndian.AppendUint32(nil, 40)
+	h = binary.LittleEndian.AppendUint32(h, uint32(width))
+	h = binary.LittleEndian.AppendUint32(h, uint32(2*height))
+	h = append(h, 1, 0)
+	h = binary.LittleEndian.AppendUint16(h, bits)
+	return append(h, make([]byte, 24)...)
+}
+
+// TestBombs holds what costs a careless decoder gigabytes. Here it costs next to nothing.
+func TestBombs(t *testing.T) {
+	bomb := pngBomb()
+	icoBomb := icoOf(dibHeader(0x7fffffff, 0x3fffffff, 32))
+	coreBomb := icoOf(append(binary.LittleEndian.AppendUint32(nil, 12), 0xff, 0xff, 0xff, 0xff, 1, 0, 24, 0))
+	gifBomb := append([]byte("GIF89a\xff\xff\xff\xff\x80\x00\x00"), make([]byte, 6)...)
+	gifBomb = append(gifBomb, 0x2c, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 1, 0, 0, 0x3b)
+	many := append([]byte{0, 0, 1, 0, 0xff, 0xff}, make([]byte, 65535*16)...)
+	webpBomb := []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\x00")
+	for _, c := range []struct {
+		name string
+		data []byte
+		want error
+	}{
+		{"PNG of 900 million pixels", bomb, imaging.ErrTooLarge},
+		{"the same in an ICO", icoOf(bomb), imaging.ErrTooLarge},
+		{"ICO of 62 bytes", icoBomb, imaging.ErrMalformed},
+		{"ICO with a core header", coreBomb, imaging.ErrMalformed},
+		{"ICO with 65,535 entries", many, imaging.ErrMalformed},
+		{"GIF of 65535×65535", gifBomb, imaging.ErrTooLarge},
+		{"WebP of 65536×16777216", webpBomb, imaging.ErrMalformed},
+		{"20 MB", append(readRaster(t, "rgb.png"), make([]byte, 20<<20)...), imaging.ErrTooLarge},
+		{"BMP that claims more than it has", append([]byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00"), dibHeader(4000, 2000, 24)...), imaging.ErrMalformed},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := imaging.Probe(c.data)
+		_, _, err2 := imaging.Decode(c.data, imaging.Limits{})
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, c.want) || !errors.Is(err2, c.want) {
+			t.Errorf("%s: probe %v, decode %v; want %v", c.name, err, err2, c.want)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Errorf("%s: %d bytes allocated", c.name, used)
+		}
+	}
+	if len(icoBomb) != 62 {
+		t.Errorf("the bomb has %d bytes", len(icoBomb))
+	}
+}
+
+func TestICOChoosesTheLargestThatFits(t *testing.T) {
+	bomb, small, large := pngBomb(), readRaster(t, "rgba.png"), pngOf(t, 40, 40)
+	broken := append(dibHeader(100, 100, 32), 1, 2, 3)
+	for name, c := range map[string]struct {
+		file  []byte
+		width int
+	}{
+		"largest last":          {icoOf(small, large), 40},
+		"largest first":         {icoOf(large, small), 40},
+		"a bomb beside it":      {icoOf(bomb, small), 32},
+		"a broken one beside":   {icoOf(broken, small), 32},
+		"not a picture beside":  {icoOf([]byte("<html>"), small, nil), 32},
+		"a cursor":              {append([]byte{0, 0, 2}, icoOf(small)[3:]...), 32},
+		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, icoOf(small)[6:]...), 32},
+		"overlapping: two in 1": {overlapping(small), 32},
+	} {
+		info, err := imaging.Probe(c.file)
+		if err != nil || info.Width != c.width || info.Format != imaging.ICO {
+			t.Errorf("%s: %+v, %v", name, info, err)
+			continue
+		}
+		img, _, err := imaging.Decode(c.file, imaging.Limits{})
+		if err != nil || img.Rect.Dx() != c.width {
+			t.Errorf("%s: decode %v", name, err)
+		}
+	}
+}
+
+// overlapping is an icon whose entries all point at one picture, and one into its middle.
+func overlapping(picture []byte) []byte {
+	file := icoOf(picture, nil, nil)
+	for i := range 2 {
+		copy(file[6+16*(i+1):], file[6:22])
+	}
+	binary.LittleEndian.PutUint32(file[6+16*2+12:], uint32(6+16*3+20))
+	return file
+}
+
+func pngOf(t *testing.T, w, h int) []byte {
+	t.Helper()
+	data, err := imaging.EncodePNG(image.NewNRGBA(image.Rect(0, 0, w, h)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestIconBitmaps(t *testing.T) {
+	red, clear := color.NRGBA{255, 0, 0, 255}, color.NRGBA{}
+	palette := []byte{0, 0, 0, 0, 0, 0, 255, 0} // black, red
+	for name, c := range map[string]struct {
+		data []byte
+		want [2]color.NRGBA // the two pixels of a 2×1 picture
+	}{
+		"1 bit with a mask":          {cat(dibHeader(2, 1, 1), palette, []byte{0xc0, 0, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"4 bits with a mask":         {cat(dibHeader(2, 1, 4), palette, make([]byte, 14*4), []byte{0x11, 0, 0, 0}, []byte{0x80, 0, 0, 0}), [2]color.NRGBA{clear, red}},
+		"8 bits with a mask":         {cat(dibHeader(2, 1, 8), palette, make([]byte, 254*4), []byte{1, 1, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"16 bits":                    {cat(dibHeader(2, 1, 16), []byte{0, 0x7c, 0, 0x7c}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"24 bits with a mask":        {cat(dibHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"32 bits, alpha beats mask":  {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 128}, []byte{0xc0, 0, 0, 0}), [2]color.NRGBA{red, {255, 0, 0, 128}}},
+		"32 bits, alpha left empty":  {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 0, 0, 0, 255, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"32 bits without the mask":   {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 0}), [2]color.NRGBA{red, {255, 0, 0, 0}}},
+		"24 bits without the mask":   {cat(dibHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}), [2]color.NRGBA{red, red}},
+		"fewer colors than possible": {cat(withColors(dibHeader(2, 1, 8), 2), palette, []byte{1, 1, 0, 0}, []byte{0, 0, 0, 0}), [2]color.NRGBA{red, red}},
+	} {
+		img, info, err := imaging.Decode(icoOf(c.data), imaging.Limits{})
+		if err != nil || info.Width != 2 || info.Height != 1 {
+			t.Errorf("%s: %+v, %v", name, info, err)
+			continue
+		}
+		if got := [2]color.NRGBA{img.NRGBAAt(0, 0), img.NRGBAAt(1, 0)}; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	wrong := icoOf(cat(withColors(dibHeader(2, 1, 8), 2), palette, []byte{1, 2, 0, 0}, []byte{0, 0, 0, 0}))
+	if _, _, err := imaging.Decode(wrong, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
+		t.Errorf("a color past the palette: %v", err)
+	}
+}
+
+func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+func withColors(header []byte, n uint32) []byte {
+	binary.LittleEndian.PutUint32(header[32:], n)
+	return header
+}
+
+func TestTopDownBMPWithMasks(t *testing.T) {
+	header := dibHeader(1, 0, 16)
+	binary.LittleEndian.PutUint32(header[8:], 0xfffffffe) // two rows, top first
+	binary.LittleEndian.PutUint32(header[16:], 3)         // bit fields
+	masks := []byte{0, 0xf8, 0, 0, 0xe0, 0x07, 0, 0, 0x1f, 0, 0, 0}
+	file := cat([]byte("BM"), make([]byte, 8), []byte{66, 0, 0, 0}, header, masks, []byte{0, 0xf8, 0, 0}, []byte{0xe0, 0x07, 0, 0})
+	img, _, err := imaging.Decode(file, imaging.Limits{})
+	if err != nil || img.NRGBAAt(0, 0) != (color.NRGBA{255, 0, 0, 255}) || img.NRGBAAt(0, 1) != (color.NRGBA{0, 255, 0, 255}) {
+		t.Errorf("%v, %v", img, err)
+	}
+	binary.LittleEndian.PutUint32(file[14+16:], 1) // run-length encoded
+	if _, err := imaging.Probe(file); !errors.Is(err, imaging.ErrUnsupported) {
+		t.Errorf("run-length encoding: %v", err)
+	}
+}
+
+func TestJPEGScansAreBounded(t *testing.T) {
+	data := readRaster(t, "progressive.jpg")
+	at := bytes.LastIndex(data, []byte{0xff, 0xda})
+	scan := data[at : len(data)-2]
+	flood := append(bytes.Clone(data[:at]), bytes.Repeat(scan, 1000)...)
+	flood = append(flood, 0xff, 0xd9)
+	if _, _, err := imaging.Decode(flood, imaging.Limits{}); !errors.Is(err, imaging.ErrTooLarge) {
+		t.Errorf("a thousand scans: %v", err)
+	}
+}
+
+func TestTruncatedPicturesAreErrors(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data := readRaster(t, filepath.Base(file))
+		for cut := range len(data) {
+			if img, _, err := imaging.Decode(data[:cut], imaging.Limits{}); err == nil && img == nil {
+				t.Fatalf("%s cut at %d: neither picture nor error", file, cut)
+			}
+		}
+		if filepath.Ext(file) == ".ico" {
+			continue // a smaller picture may be whole
+		}
+		if _, _, err := imaging.Decode(data[:len(data)/3], imaging.Limits{}); err == nil {
+			t.Errorf("a third of %s decodes", file)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	data := pngOf(t, 100, 50)
+	for name, c := range map[string]struct {
+		limits imaging.Limits
+		want   error
+	}{
+		"within":        {imaging.Limits{Pixels: 5000, Side: 100, Bytes: len(data)}, nil},
+		"a pixel over":  {imaging.Limits{Pixels: 4999}, imaging.ErrTooLarge},
+		"a side over":   {imaging.Limits{Side: 99}, imaging.ErrTooLarge},
+		"a byte over":   {imaging.Limits{Bytes: len(data) - 1}, imaging.ErrTooLarge},
+		"default sides": {imaging.Limits{}, nil},
+	} {
+		if _, _, err := imaging.Decode(data, c.limits); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestWholeMemoryOfADecode(t *testing.T) {
+	img := image.NewNRGBA(image.Rect(0, 0, 2000, 1000))
+	draw.Draw(img, img.Rect, image.NewUniform(color.NRGBA{10, 200, 30, 255}), image.Point{}, draw.Src)
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, img, nil); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, err := imaging.Decode(b.Bytes(), imaging.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	const perPixel = 16 // the doc comment promises some 250 MB at 16 million pixels
+	if used := after.TotalAlloc - before.TotalAlloc; used > 2000*1000*perPixel {
+		t.Errorf("%d bytes a pixel", used/(2000*1000))
+	}
+}
+
+func rasterSeeds(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		f.Add(readRaster(f, filepath.Base(file)))
+	}
+}
+
+// fuzzLimits keep one run short.
+var fuzzLimits = imaging.Limits{Pixels: 1 << 16, Bytes: 1 << 16}
+
+func FuzzDecode(f *testing.F) {
+	rasterSeeds(f)
+	f.Fuzz(checkDecode)
+}
+
+func checkDecode(t *testing.T, data []byte) {
+	info, err := imaging.ProbeWithin(data, fuzzLimits)
+	img, again, decodeErr := imaging.Decode(data, fuzzLimits)
+	switch {
+	case err != nil && decodeErr == nil:
+		t.Fatalf("decoded what the probe refused: %v", err)
+	case decodeErr != nil:
+		if img != nil {
+			t.Fatal("a picture beside an error")
+		}
+	case info != again || img.Rect != image.Rect(0, 0, info.Width, info.Height) || info.Width*info.Height > fuzzLimits.Pixels:
+		t.Fatalf("probe %+v, decode %+v, bounds %v", info, again, img.Rect)
+	}
+}
+
+func FuzzICO(f *testing.F) {
+	small := readRaster(f, "rgba.png")
+	f.Add(icoOf(small)[6:])
+	f.Add(icoOf(dibHeader(0x7fffffff, 0x3fffffff, 32))[6:])
+	f.Add(overlapping(small)[6:])
+	f.Add(readRaster(f, "bitmaps.ico")[6:])
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		checkDecode(t, append([]byte{0, 0, 1, 0, 3, 0}, rest...))
+	})
+}
+
+func FuzzBMP(f *testing.F) {
+	for _, name := range []string{"rgb.bmp", "rgba.bmp", "palette.bmp", "mono.bmp"} {
+		f.Add(readRaster(f, name)[14:])
+	}
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		checkDecode(t, append([]byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00"), rest...))
+	})
+}
+
+func FuzzProbe(f *testing.F) {
+	rasterSeeds(f)
+	f.Add([]byte(around("")))
+	f.Add([]byte("\x1f\x8b\x08"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		info, err := imaging.Probe(data)
+		if err == nil && (info.Format == "" || info.Width < 0 || info.Height < 0 || info.Width*info.Height > imaging.MaxPixels) {
+			t.Fatalf("%+v", info)
+		}
+	})
+}

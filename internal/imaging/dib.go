@@ -1,0 +1,285 @@
+package imaging
+
+import (
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"math/bits"
+)
+
+// A DIB is a Windows bitmap without its file header. It is what a BMP holds after 14 bytes, and what an
+// ICO holds with a mask behind it.
+const (
+	bmpFileHeader = 14
+	dibCoreHeader = 12 // BITMAPCOREHEADER
+	dibInfoHeader = 40 // BITMAPINFOHEADER; the longer ones begin the same
+	dibV3Header   = 56 // the first one that holds an alpha mask
+	dibV5Header   = 124
+
+	compressionNone      = 0
+	compressionBitfields = 3
+	compressionAlpha     = 6 // BI_ALPHABITFIELDS
+)
+
+func isDIBHeader(size uint32) bool {
+	switch size {
+	case dibCoreHeader, dibInfoHeader, 52, dibV3Header, 64, 108, dibV5Header:
+		return true
+	}
+	return false
+}
+
+// dib is a bitmap whose header has been read and whose extent has been checked against its data.
+type dib struct {
+	width, height int
+	topDown       bool
+	bits          int // per pixel
+	palette       []color.NRGBA
+	masks         [4]uint32 // red, green, blue, alpha; for 16 and 32 bits
+	pixels        []byte    // rows padded to 4 bytes
+	mask          []byte    // of an ICO: 1 bit a pixel, set = transparent; nil without
+	inIcon        bool
+}
+
+// parseBMP reads a BMP file.
+func parseBMP(data []byte) (dib, error) {
+	if len(data) < bmpFileHeader+4 {
+		return dib{}, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
+	}
+	offset := binary.LittleEndian.Uint32(data[10:])
+	body := data[bmpFileHeader:]
+	d, headEnd, err := parseDIB(body, false)
+	if err != nil {
+		return dib{}, err
+	}
+	// The file header says where the pixels begin; one that points into the header is not believed.
+	start := uint64(headEnd)
+	if o := uint64(offset); o >= bmpFileHeader+start {
+		start = o - bmpFileHeader
+	}
+	return d, d.attach(body, start)
+}
+
+// parseIconDIB reads the bitmap of an ICO entry, whose height counts the picture and the mask.
+func parseIconDIB(data []byte) (dib, error) {
+	d, headEnd, err := parseDIB(data, true)
+	if err != nil {
+		return dib{}, err
+	}
+	return d, d.attach(data, uint64(headEnd))
+}
+
+// parseDIB reads header and palette and returns where they end. It allocates no pixels.
+func parseDIB(data []byte, inIcon bool) (dib, int, error) {
+	if len(data) < 4 {
+		return dib{}, 0, fmt.Errorf("%w: bitmap header is cut off", ErrMalformed)
+	}
+	size := int(binary.LittleEndian.Uint32(data))
+	if !isDIBHeader(uint32(size)) || len(data) < size {
+		return dib{}, 0, fmt.Errorf("%w: bitmap header of %d bytes", ErrMalformed, size)
+	}
+	d := dib{inIcon: inIcon}
+	var planes, compression, colors uint32
+	if size == dibCoreHeader {
+		d.width = int(binary.LittleEndian.Uint16(data[4:]))
+		d.height = int(binary.LittleEndian.Uint16(data[6:]))
+		planes = uint32(binary.LittleEndian.Uint16(data[8:]))
+		d.bits = int(binary.LittleEndian.Uint16(data[10:]))
+	} else {
+		d.width = int(int32(binary.LittleEndian.Uint32(data[4:])))
+		d.height = int(int32(binary.LittleEndian.Uint32(data[8:])))
+		planes = uint32(binary.LittleEndian.Uint16(data[12:]))
+		d.bits = int(binary.LittleEndian.Uint16(data[14:]))
+		compression = binary.LittleEndian.Uint32(data[16:])
+		colors = binary.LittleEndian.Uint32(data[32:])
+	}
+	if d.height < 0 {
+		d.topDown, d.height = true, -d.height
+	}
+	if inIcon {
+		d.height /= 2
+	}
+	if d.width <= 0 || d.height <= 0 || planes > 1 {
+		return dib{}, 0, fmt.Errorf("%w: %d×%d pixels in %d planes", ErrMalformed, d.width, d.height, planes)
+	}
+	end, err := d.readMasks(data, size, compression)
+	if err != nil {
+		return dib{}, 0, err
+	}
+	end, err = d.readPalette(data, end, size, colors)
+	return d, end, err
+}
+
+// readMasks sets the channel masks and returns where header and masks end.
+func (d *dib) readMasks(data []byte, size int, compression uint32) (int, error) {
+	switch d.bits {
+	case 1, 4, 8, 24:
+		if compression != compressionNone {
+			return 0, fmt.Errorf("%w: bitmap compression %d", ErrUnsupported, compression)
+		}
+		return size, nil
+	case 16:
+		d.masks = [4]uint32{0x7c00, 0x3e0, 0x1f, 0}
+	case 32:
+		d.masks = [4]uint32{0xff0000, 0xff00, 0xff, 0}
+		if d.inIcon {
+			d.masks[3] = 0xff000000
+		}
+	default:
+		return 0, fmt.Errorf("%w: %d bits per pixel", ErrMalformed, d.bits)
+	}
+	switch compression {
+	case compressionNone:
+		return size, nil
+	case compressionBitfields, compressionAlpha:
+	default:
+		return 0, fmt.Errorf("%w: bitmap compression %d", ErrUnsupported, compression)
+	}
+	// With the shortest header the masks follow it, with longer ones they are part of it.
+	count, end := 3, size
+	switch {
+	case size == dibInfoHeader && compression == compressionAlpha:
+		count, end = 4, size+16
+	case size == dibInfoHeader:
+		end = size + 12
+	case size >= dibV3Header && size != 64:
+		count = 4
+	}
+	if size < dibInfoHeader || len(data) < end || dibInfoHeader+4*count > end {
+		return 0, fmt.Errorf("%w: bitmap masks are cut off", ErrMalformed)
+	}
+	d.masks = [4]uint32{}
+	for i := range count {
+		d.masks[i] = binary.LittleEndian.Uint32(data[dibInfoHeader+4*i:])
+	}
+	return end, nil
+}
+
+func (d *dib) readPalette(data []byte, at, headerSize int, colors uint32) (int, error) {
+	if d.bits > 8 {
+		return at, nil // such pictures may carry a palette as a hint; the pixels' offset steps over it
+	}
+	count := 1 << d.bits
+	if colors > 0 && colors < uint32(count) {
+		count = int(colors)
+	}
+	entry := 4
+	if headerSize == dibCoreHeader {
+		entry, count = 3, 1<<d.bits
+	}
+	if len(data)-at < count*entry {
+		return 0, fmt.Errorf("%w: palette is cut off", ErrMalformed)
+	}
+	d.palette = make([]color.NRGBA, count)
+	for i := range d.palette {
+		e := data[at+i*entry:]
+		d.palette[i] = color.NRGBA{R: e[2], G: e[1], B: e[0], A: 0xff}
+	}
+	return at + count*entry, nil
+}
+
+// stride is the bytes of a row, padded to 4.
+func stride(width, bits int) uint64 { return (uint64(width)*uint64(bits) + 31) / 32 * 4 }
+
+// attach checks that the data hold all pixels. It is what makes a header's claim cost nothing: a picture
+// cannot be larger than its file.
+func (d *dib) attach(data []byte, start uint64) error {
+	need := stride(d.width, d.bits) * uint64(d.height)
+	if start > uint64(len(data)) || need > uint64(len(data))-start {
+		return fmt.Errorf("%w: %d×%d pixels at %d bits in %d bytes", ErrMalformed, d.width, d.height, d.bits, len(data))
+	}
+	d.pixels = data[start : start+need]
+	if !d.inIcon {
+		return nil
+	}
+	// Some icons of 32 bits come without the mask that the format asks for.
+	if rest := data[start+need:]; uint64(len(rest)) >= stride(d.width, 1)*uint64(d.height) {
+		d.mask = rest
+	}
+	return nil
+}
+
+func (d *dib) decode() (*image.NRGBA, error) {
+	img := image.NewNRGBA(image.Rect(0, 0, d.width, d.height))
+	rowBytes := stride(d.width, d.bits)
+	sawAlpha := false
+	for y := range d.height {
+		row := d.pixels[uint64(y)*rowBytes : uint64(y+1)*rowBytes]
+		to := img.Pix[d.target(y)*img.Stride:]
+		for x := range d.width {
+			c, err := d.pixel(row, x)
+			if err != nil {
+				return nil, err
+			}
+			sawAlpha = sawAlpha || c.A != 0
+			to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = c.R, c.G, c.B, c.A
+		}
+	}
+	if !sawAlpha { // an alpha channel that was left empty is none
+		for i := 3; i < len(img.Pix); i += 4 {
+			img.Pix[i] = 0xff
+		}
+	}
+	if d.mask != nil && (d.masks[3] == 0 || !sawAlpha) {
+		d.applyMask(img)
+	}
+	return img, nil
+}
+
+// target is the row of the picture that the stored row y is.
+func (d *dib) target(y int) int {
+	if d.topDown {
+		return y
+	}
+	return d.height - 1 - y
+}
+
+func (d *dib) pixel(row []byte, x int) (color.NRGBA, error) {
+	switch d.bits {
+	case 1, 4, 8:
+		perByte := 8 / d.bits
+		shift := 8 - d.bits*(x%perByte+1)
+		i := int(row[x/perByte]>>shift) & (1<<d.bits - 1)
+		if i >= len(d.palette) {
+			return color.NRGBA{}, fmt.Errorf("%w: color %d of %d", ErrMalformed, i, len(d.palette))
+		}
+		return d.palette[i], nil
+	case 16:
+		return d.fromMasks(uint32(binary.LittleEndian.Uint16(row[2*x:]))), nil
+	case 24:
+		return color.NRGBA{R: row[3*x+2], G: row[3*x+1], B: row[3*x], A: 0xff}, nil
+	}
+	return d.fromMasks(binary.LittleEndian.Uint32(row[4*x:])), nil
+}
+
+func (d *dib) fromMasks(v uint32) color.NRGBA {
+	c := color.NRGBA{R: channel(v, d.masks[0]), G: channel(v, d.masks[1]), B: channel(v, d.masks[2]), A: 0xff}
+	if d.masks[3] != 0 {
+		c.A = channel(v, d.masks[3])
+	}
+	return c
+}
+
+// channel takes the bits of a mask and stretches them to 8.
+func channel(v, mask uint32) uint8 {
+	if mask == 0 {
+		return 0
+	}
+	v = (v & mask) >> bits.TrailingZeros32(mask)
+	highest := uint64(mask >> bits.TrailingZeros32(mask))
+	return uint8((uint64(v)*255 + highest/2) / highest)
+}
+
+func (d *dib) applyMask(img *image.NRGBA) {
+	rowBytes := int(stride(d.width, 1))
+	for y := range d.height {
+		row := d.mask[y*rowBytes:]
+		to := img.Pix[d.target(y)*img.Stride:]
+		for x := range d.width {
+			if row[x/8]>>(7-x%8)&1 == 1 {
+				to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = 0, 0, 0, 0
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package imaging
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/png"
+)
+
+const (
+	icoHeader = 6
+	icoEntry  = 16
+	// maxEntries bounds how much of an ICO's directory is read. Real ones hold about ten pictures.
+	maxEntries = 64
+)
+
+// isICO knows the header of an icon or cursor file with at least one entry, and the zero byte that every
+// entry has, since four bytes alone are weak magic.
+func isICO(data []byte) bool {
+	return len(data) >= icoHeader+icoEntry && data[0] == 0 && data[1] == 0 && (data[2] == 1 || data[2] == 2) && data[3] == 0 &&
+		binary.LittleEndian.Uint16(data[4:]) > 0 && data[icoHeader+3] == 0
+}
+
+// entry is one picture of an ICO: a PNG, or a bitmap.
+type entry struct {
+	width, height int
+	depth         int // bits per pixel
+	png           []byte
+	bitmap        dib
+}
+
+// largestEntry chooses the picture to decode: the most pixels within the limits, then the most bits. What
+// counts is what the pictures themselves say; the directory only says where they are. Entries may overlap
+// and lie: only headers are read here, and only one picture is ever decoded.
+func largestEntry(data []byte, limits Limits) (entry, error) {
+	count := min(int(binary.LittleEndian.Uint16(data[4:])), maxEntries)
+	var best entry
+	var firstErr error
+	for i := range count {
+		at := icoHeader + i*icoEntry
+		if at+icoEntry > len(data) {
+			break
+		}
+		e, err := readEntry(data, data[at:at+icoEntry])
+		if err == nil {
+			err = limits.check(e.width, e.height)
+		}
+		if err != nil {
+			if firstErr == nil {
+				firstErr = err
+			}
+			continue
+		}
+		if pixels, most := e.width*e.height, best.width*best.height; pixels > most || pixels == most && e.depth > best.depth {
+			best = e
+		}
+	}
+	if best.width == 0 {
+		if firstErr == nil {
+			firstErr = fmt.Errorf("%w: no entry", ErrMalformed)
+		}
+		return entry{}, firstErr
+	}
+	return best, nil
+}
+
+func readEntry(file, directory []byte) (entry, error) {
+	length := uint64(binary.LittleEndian.Uint32(directory[8:]))
+	offset := uint64(binary.LittleEndian.Uint32(directory[12:]))
+	if offset >= uint64(len(file)) || length == 0 {
+		return entry{}, fmt.Errorf("%w: entry at %d of %d bytes", ErrMalformed, offset, len(file))
+	}
+	body := file[offset:min(offset+length, uint64(len(file)))]
+	if Sniff(body) == PNG {
+		c, err := png.DecodeConfig(bytes.NewReader(body))
+		const depth = 32 // more than any bitmap's colors
+		return entry{width: c.Width, height: c.Height, depth: depth, png: body}, malformed(err)
+	}
+	d, err := parseIconDIB(body)
+	return entry{width: d.width, height: d.height, depth: d.bits, bitmap: d}, err
+}
+
+func (e entry) decode() (*image.NRGBA, error) {
+	if e.png == nil {
+		return e.bitmap.decode()
+	}
+	img, err := png.Decode(bytes.NewReader(e.png))
+	return toNRGBA(img), malformed(err)
+}

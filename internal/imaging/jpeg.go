@@ -1,0 +1,158 @@
+package imaging
+
+import (
+	"encoding/binary"
+	"fmt"
+	"image"
+)
+
+// maxScans bounds the passes over a progressive JPEG. Encoders make about ten; each scan costs a pass over
+// all pixels, however little it says, so a small file could ask for hours.
+const maxScans = 64
+
+// JPEG markers.
+const (
+	markerSOS  = 0xda
+	markerEOI  = 0xd9
+	markerAPP1 = 0xe1
+)
+
+// jpegSegments calls visit with each marker segment and its payload, until it returns false. It steps
+// over the coded data behind a scan header. Broken files just end early.
+func jpegSegments(data []byte, visit func(marker byte, payload []byte) bool) {
+	for at := 2; at+1 < len(data); {
+		if data[at] != 0xff {
+			at++
+			continue
+		}
+		marker := data[at+1]
+		switch {
+		case marker == 0xff: // fill byte
+			at++
+			continue
+		case marker == 0 || marker == 1 || marker >= 0xd0 && marker <= 0xd8: // stuffing and restarts: no payload
+			at += 2
+			continue
+		case marker == markerEOI:
+			return
+		}
+		if at+4 > len(data) {
+			return
+		}
+		length := int(binary.BigEndian.Uint16(data[at+2:]))
+		if length < 2 || at+2+length > len(data) {
+			return
+		}
+		if !visit(marker, data[at+4:at+2+length]) {
+			return
+		}
+		at += 2 + length
+	}
+}
+
+func checkScans(data []byte) error {
+	scans := 0
+	jpegSegments(data, func(marker byte, _ []byte) bool {
+		if marker == markerSOS {
+			scans++
+		}
+		return scans <= maxScans
+	})
+	if scans > maxScans {
+		return fmt.Errorf("%w: more than %d scans", ErrTooLarge, maxScans)
+	}
+	return nil
+}
+
+// orientation is the EXIF tag 0x0112: 1 is upright, 2 to 8 are mirrored and turned. 0 is unknown, upright.
+type orientation uint16
+
+func (o orientation) swapsSides() bool { return o >= 5 }
+
+// jpegOrientation reads the orientation from the first EXIF segment.
+func jpegOrientation(data []byte) (o orientation) {
+	jpegSegments(data, func(marker byte, payload []byte) bool {
+		const header = "Exif\x00\x00"
+		if marker == markerAPP1 && len(payload) > len(header) && string(payload[:len(header)]) == header {
+			o = tiffOrientation(payload[len(header):])
+			return false
+		}
+		return marker != markerSOS
+	})
+	return o
+}
+
+func tiffOrientation(tiff []byte) orientation {
+	const (
+		tag, typeShort = 0x0112, 3
+		entrySize      = 12
+		maxEntries     = 256
+	)
+	if len(tiff) < 8 {
+		return 0
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if string(tiff[:2]) == "MM" {
+		order = binary.BigEndian
+	}
+	at := uint64(order.Uint32(tiff[4:]))
+	if at+2 > uint64(len(tiff)) {
+		return 0
+	}
+	count := int(order.Uint16(tiff[at:]))
+	entries := tiff[at+2:]
+	for range min(count, maxEntries) {
+		if len(entries) < entrySize {
+			return 0
+		}
+		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == typeShort {
+			if o := orientation(order.Uint16(entries[8:])); o >= 1 && o <= 8 {
+				return o
+			}
+			return 0
+		}
+		entries = entries[entrySize:]
+	}
+	return 0
+}
+
+// apply turns a picture upright.
+func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
+	if o < 2 {
+		return img
+	}
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	size := image.Rect(0, 0, w, h)
+	if o.swapsSides() {
+		size = image.Rect(0, 0, h, w)
+	}
+	out := image.NewNRGBA(size)
+	for y := range h {
+		for x := range w {
+			tx, ty := o.target(x, y, w, h)
+			out.SetNRGBA(tx, ty, img.NRGBAAt(x, y))
+		}
+	}
+	return out
+}
+
+// target is where the stored pixel (x, y) of a w×h picture belongs (EXIF 2.3, Orientation).
+func (o orientation) target(x, y, w, h int) (int, int) {
+	switch o {
+	case 2:
+		return w - 1 - x, y
+	case 3:
+		return w - 1 - x, h - 1 - y
+	case 4:
+		return x, h - 1 - y
+	case 5:
+		return y, x
+	case 6:
+		return h - 1 - y, x
+	case 7:
+		return h - 1 - y, w - 1 - x
+	case 8:
+		return y, w - 1 - x
+	}
+	return x, y
+}

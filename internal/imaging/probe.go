@@ -1,0 +1,199 @@
+package imaging
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/webp"
+)
+
+// Format is what a file is, by its first bytes.
+type Format string
+
+// Formats that Probe knows.
+const (
+	PNG  Format = "png"
+	JPEG Format = "jpeg"
+	GIF  Format = "gif"
+	WebP Format = "webp"
+	ICO  Format = "ico"
+	BMP  Format = "bmp"
+	SVG  Format = "svg"
+	SVGZ Format = "svgz" // SVG in gzip
+	AVIF Format = "avif" // known, but not supported
+)
+
+// IsVector says whether the format has no pixels of its own.
+func (f Format) IsVector() bool { return f == SVG || f == SVGZ }
+
+// Default limits of a picture.
+const (
+	MaxBytes  = 5 << 20
+	MaxPixels = 16 << 20
+	// MaxSide bounds width and height each: a picture of 16 million by 1 is no picture.
+	MaxSide = 16384
+)
+
+// Limits of a picture. A zero field is the default above.
+type Limits struct {
+	Bytes  int // of the file
+	Pixels int // width times height
+	Side   int // pixels of the longer side
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes <= 0 {
+		l.Bytes = MaxBytes
+	}
+	if l.Pixels <= 0 {
+		l.Pixels = MaxPixels
+	}
+	if l.Side <= 0 {
+		l.Side = MaxSide
+	}
+	return l
+}
+
+func (l Limits) check(width, height int) error {
+	switch {
+	case width <= 0 || height <= 0:
+		return fmt.Errorf("%w: %d×%d pixels", ErrMalformed, width, height)
+	case width > l.Side || height > l.Side || width > l.Pixels/height:
+		return fmt.Errorf("%w: %d×%d pixels", ErrTooLarge, width, height)
+	}
+	return nil
+}
+
+// Errors of this package; they are wrapped with what was wrong.
+var (
+	// ErrUnknown: not a picture, or one of a kind that nobody here knows.
+	ErrUnknown = errors.New("not a known picture format")
+	// ErrUnsupported: a known kind of picture that is not supported, such as AVIF or a palette that is
+	// run-length encoded.
+	ErrUnsupported = errors.New("picture format is not supported")
+	// ErrTooLarge: past a limit of bytes, pixels, or complexity.
+	ErrTooLarge = errors.New("picture is too large")
+	// ErrMalformed: it says it is such a picture, and is broken.
+	ErrMalformed = errors.New("picture is malformed")
+)
+
+// Info is what a picture's header says.
+type Info struct {
+	Format Format
+	// Width and Height are in pixels. For an ICO they are those of the entry that Decode would take, for a
+	// JPEG those after its orientation is applied, for an SVG its own idea of its size, or 0.
+	Width, Height int
+}
+
+// Probe reads what a file is and how large, within the default limits, at the cost of reading its header.
+// With ErrTooLarge and ErrUnsupported the format is told all the same.
+func Probe(data []byte) (Info, error) { return ProbeWithin(data, Limits{}) }
+
+// ProbeWithin is Probe within other limits.
+func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
+	limits = limits.withDefaults()
+	info.Format = Sniff(data)
+	if info.Format == "" {
+		return Info{}, ErrUnknown
+	}
+	if len(data) > limits.Bytes {
+		return info, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(data))
+	}
+	err = guarded(func() (err error) {
+		info.Width, info.Height, err = size(info.Format, data, limits)
+		return err
+	})
+	if err == nil && !info.Format.IsVector() {
+		err = limits.check(info.Width, info.Height)
+	}
+	if err != nil {
+		return Info{Format: info.Format}, fmt.Errorf("probe %s: %w", info.Format, err)
+	}
+	return info, nil
+}
+
+// guarded turns a panic of a codec into ErrMalformed. Codecs meet hostile pictures here, and one panic must
+// not end the process.
+func guarded(work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: codec failed: %v", ErrMalformed, p)
+		}
+	}()
+	return work()
+}
+
+// size reads a header. Decoders' own errors come out as ErrMalformed.
+func size(format Format, data []byte, limits Limits) (width, height int, err error) {
+	r := bytes.NewReader(data)
+	switch format {
+	case PNG:
+		c, err := png.DecodeConfig(r)
+		return c.Width, c.Height, malformed(err)
+	case JPEG:
+		c, err := jpeg.DecodeConfig(r)
+		if err == nil && jpegOrientation(data).swapsSides() {
+			c.Width, c.Height = c.Height, c.Width
+		}
+		return c.Width, c.Height, malformed(err)
+	case GIF:
+		c, err := gif.DecodeConfig(r)
+		return c.Width, c.Height, malformed(err)
+	case WebP:
+		still, err := firstWebPFrame(data)
+		if err != nil {
+			return 0, 0, err
+		}
+		c, err := webp.DecodeConfig(bytes.NewReader(still))
+		return c.Width, c.Height, malformed(err)
+	case BMP:
+		h, err := parseBMP(data)
+		return h.width, h.height, err
+	case ICO:
+		best, err := largestEntry(data, limits)
+		return best.width, best.height, err
+	case SVG, SVGZ:
+		return svgSize(data)
+	}
+	return 0, 0, ErrUnsupported
+}
+
+func malformed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// Sniff tells a format by the first bytes, or "".
+func Sniff(data []byte) Format {
+	has := func(at int, magic string) bool {
+		return len(data) >= at+len(magic) && string(data[at:at+len(magic)]) == magic
+	}
+	switch {
+	case has(0, "\x89PNG\r\n\x1a\n"):
+		return PNG
+	case has(0, "\xff\xd8\xff"):
+		return JPEG
+	case has(0, "GIF87a"), has(0, "GIF89a"):
+		return GIF
+	case has(0, "RIFF") && has(8, "WEBP"):
+		return WebP
+	case has(0, "BM") && len(data) >= bmpFileHeader+dibCoreHeader && isDIBHeader(binary.LittleEndian.Uint32(data[bmpFileHeader:])):
+		return BMP
+	case isICO(data):
+		return ICO
+	case has(4, "ftyp") && (has(8, "avif") || has(8, "avis") || has(8, "mif1")):
+		return AVIF
+	case has(0, "\x1f\x8b") && isSVGZ(data):
+		return SVGZ
+	case isSVG(data):
+		return SVG
+	}
+	return ""
+}

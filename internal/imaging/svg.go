@@ -1,0 +1,184 @@
+package imaging
+
+import (
+	"fmt"
+	"math"
+)
+
+// MaxSVGBytes bounds an SVG, uncompressed, before and after it is rebuilt.
+const MaxSVGBytes = 512 << 10
+
+// SVGInfo is what an SVG shows, told from its elements without drawing it.
+type SVGInfo struct {
+	// Width and Height are its size in pixels, from width and height or else its viewBox; nil when it has
+	// none.
+	Width, Height *int
+	// Colors are the fills, strokes and gradient stops of what is drawn, alike ones merged, weighted by the
+	// area they are estimated to cover, largest share first.
+	Colors []Swatch
+	// Luma is the mean Rec. 709 luma of what is drawn, by the same weights, 0 to 255.
+	Luma float64
+	// Opaque: a shape fills the whole picture, so the background is not transparent.
+	Opaque bool
+	// HasText: it has text, which looks different wherever the font is not there.
+	HasText bool
+	// HasRaster: it has an embedded raster.
+	HasRaster bool
+	// FollowsScheme: it had rules for a dark color scheme. They were left out: a logo that is chosen for a
+	// background must not change with the viewer's settings.
+	FollowsScheme bool
+	// Shapes counts what is drawn.
+	Shapes int
+}
+
+// Theme names the ink: "light" or "dark", or "" when the background is opaque or the colors are unknown.
+func (i SVGInfo) Theme() string {
+	switch {
+	case i.Opaque || len(i.Colors) == 0:
+		return ""
+	case i.Luma > lightLuma:
+		return "light"
+	}
+	return "dark"
+}
+
+// SanitizeSVG rebuilds an SVG (also svgz) from what the allow-list knows: shapes, text, gradients,
+// patterns, masks, filters, styles, and rasters that are encoded anew. Whatever could run, load or refer
+// to something outside is not in the list and so not in the result, nor is what takes unreasonable time
+// to draw. The result is plain UTF-8 without a document type, the same for the same input, and sanitizing
+// it again changes nothing.
+//
+// Errors: ErrUnknown (no SVG), ErrUnsupported (an encoding that is not supported), ErrMalformed (no XML, or
+// nothing that would be drawn), ErrTooLarge (past a limit of size or complexity).
+func SanitizeSVG(data []byte) (clean []byte, info SVGInfo, err error) {
+	if f := Sniff(data); !f.IsVector() {
+		return nil, SVGInfo{}, fmt.Errorf("sanitize svg: %w", ErrUnknown)
+	}
+	text, err := svgText(data)
+	if err == nil {
+		err = guarded(func() (err error) {
+			clean, info, err = rebuild(text)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, SVGInfo{}, fmt.Errorf("sanitize svg: %w", err)
+	}
+	return clean, info, nil
+}
+
+func rebuild(text []byte) ([]byte, SVGInfo, error) {
+	doc, err := parseSVG(text)
+	if err != nil {
+		return nil, SVGInfo{}, err
+	}
+	if err := doc.fixRoot(); err != nil {
+		return nil, SVGInfo{}, err
+	}
+	doc.tidyReferences()
+	if err := doc.cascade(); err != nil {
+		return nil, SVGInfo{}, err
+	}
+	if err := doc.checkCost(); err != nil {
+		return nil, SVGInfo{}, err
+	}
+	info, err := doc.paint()
+	if err != nil {
+		return nil, SVGInfo{}, err
+	}
+	if info.Shapes == 0 {
+		return nil, SVGInfo{}, fmt.Errorf("%w: it draws nothing", ErrMalformed)
+	}
+	clean := doc.write()
+	if len(clean) > MaxSVGBytes {
+		return nil, SVGInfo{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(clean))
+	}
+	return clean, info, nil
+}
+
+// box is a viewBox.
+type box struct{ x, y, w, h float64 }
+
+const (
+	// maxAspect: no picture is a hundred times as long as it is high.
+	maxAspect = 100
+	minExtent = 1e-3
+)
+
+// parseViewBox returns false for what a renderer would have to ignore, and for what it had better not
+// believe.
+func parseViewBox(s string) (box, bool) {
+	n, ok := parseNumbers(s, maxCoordinate)
+	if !ok || len(n) != 4 || n[2] < minExtent || n[3] < minExtent {
+		return box{}, false
+	}
+	return box{n[0], n[1], n[2], n[3]}, true
+}
+
+// fixRoot settles the size: width and height in pixels or not at all, and a viewBox whenever there is a
+// size, so that the picture scales.
+func (d *document) fixRoot() error {
+	root := d.root
+	width, hasWidth := pixels(root.attr("width"))
+	height, hasHeight := pixels(root.attr("height"))
+	if !hasWidth || !hasHeight || width > MaxSide || height > MaxSide || width < minExtent || height < minExtent {
+		hasWidth, hasHeight = false, false
+		root.drop("width")
+		root.drop("height")
+	}
+	view, hasView := parseViewBox(root.attr("viewBox"))
+	switch {
+	case hasWidth && !hasView:
+		view, hasView = box{0, 0, width, height}, true
+		root.set("viewBox", "0 0 "+formatNumber(width)+" "+formatNumber(height))
+	case !hasView:
+		root.drop("viewBox")
+	}
+	if hasWidth {
+		root.set("width", formatNumber(width))
+		root.set("height", formatNumber(height))
+	} else {
+		width, height = view.w, view.h
+	}
+	for _, name := range []string{"x", "y"} { // mean nothing on the root
+		root.drop(name)
+	}
+	if !hasView {
+		return nil
+	}
+	for _, ratio := range []float64{width / height, view.w / view.h} {
+		if ratio > maxAspect || ratio < 1.0/maxAspect {
+			return fmt.Errorf("%w: sides of 1:%.0f", ErrTooLarge, math.Max(ratio, 1/ratio))
+		}
+	}
+	d.view, d.hasView = view, true
+	d.width, d.height = wholePixels(width), wholePixels(height)
+	return nil
+}
+
+func wholePixels(v float64) *int {
+	n := max(1, int(math.Round(v)))
+	if n > MaxSide {
+		return nil
+	}
+	return &n
+}
+
+// svgSize is Probe's answer for a vector, from the root element alone; 0 and 0 when it has no size.
+func svgSize(data []byte) (width, height int, err error) {
+	text, err := svgText(data)
+	if err != nil {
+		return 0, 0, err
+	}
+	doc, err := parseRoot(text)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := doc.fixRoot(); err != nil {
+		return 0, 0, err
+	}
+	if doc.width == nil || doc.height == nil {
+		return 0, 0, nil
+	}
+	return *doc.width, *doc.height, nil
+}

@@ -1,0 +1,277 @@
+package imaging
+
+import (
+	"encoding/base64"
+	"encoding/xml"
+	"math"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// elements is the allow-list. What runs (script, handlers), moves (animate, set), links (a), brings in
+// other documents (foreignObject, feImage) or takes long to draw (feTurbulence, lighting, convolution) is
+// not in it, and neither is what is never seen (metadata, title, desc).
+var elements = setOf(
+	"svg", "g", "defs", "symbol", "switch", "use", "image", "style",
+	"path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
+	"text", "tspan", "textPath",
+	"linearGradient", "radialGradient", "stop", "pattern", "clipPath", "mask",
+	"filter", "feBlend", "feColorMatrix", "feComponentTransfer", "feComposite", "feDropShadow", "feFlood",
+	"feFuncA", "feFuncB", "feFuncG", "feFuncR", "feGaussianBlur", "feMerge", "feMergeNode", "feMorphology", "feOffset",
+)
+
+// linking are the elements that may refer to another one by href.
+var linking = setOf("use", "textPath", "linearGradient", "radialGradient", "pattern", "filter", "image")
+
+// attributeKind says how a value is checked.
+type attributeKind uint8
+
+const (
+	kindLengths   attributeKind = iota + 1 // numbers with units, a list of them
+	kindNumbers                            // plain numbers, a list of them
+	kindSmall                              // plain numbers up to maxSmall
+	kindWord                               // names of values, of filter results
+	kindViewBox                            //
+	kindTransform                          //
+	kindPath                               // path data
+)
+
+// attributes is the allow-list of attributes that are no properties. Properties are also allowed as
+// attributes; id, class, style, href and xml:space are read by name.
+var attributes = map[string]attributeKind{
+	"x": kindLengths, "y": kindLengths, "width": kindLengths, "height": kindLengths, "x1": kindLengths,
+	"y1": kindLengths, "x2": kindLengths, "y2": kindLengths, "cx": kindLengths, "cy": kindLengths,
+	"r": kindLengths, "rx": kindLengths, "ry": kindLengths, "fx": kindLengths, "fy": kindLengths,
+	"fr": kindLengths, "dx": kindLengths, "dy": kindLengths, "offset": kindLengths, "textLength": kindLengths,
+	"startOffset": kindLengths,
+	"points":      kindNumbers, "rotate": kindNumbers, "pathLength": kindNumbers, "values": kindNumbers,
+	"tableValues": kindNumbers, "slope": kindNumbers, "intercept": kindNumbers, "amplitude": kindNumbers,
+	"exponent": kindNumbers, "k1": kindNumbers, "k2": kindNumbers, "k3": kindNumbers, "k4": kindNumbers,
+	"stdDeviation": kindSmall, "radius": kindSmall,
+	"viewBox": kindViewBox,
+	"d":       kindPath,
+
+	"transform": kindTransform, "gradientTransform": kindTransform, "patternTransform": kindTransform,
+	"preserveAspectRatio": kindWord, "gradientUnits": kindWord, "spreadMethod": kindWord,
+	"patternUnits": kindWord, "patternContentUnits": kindWord, "clipPathUnits": kindWord, "maskUnits": kindWord,
+	"maskContentUnits": kindWord, "filterUnits": kindWord, "primitiveUnits": kindWord, "in": kindWord,
+	"in2": kindWord, "result": kindWord, "mode": kindWord, "operator": kindWord, "type": kindWord,
+	"lengthAdjust": kindWord, "method": kindWord, "spacing": kindWord, "side": kindWord,
+}
+
+func setOf(names ...string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
+}
+
+// readAttributes takes over what the allow-list knows. It returns false when the element is nothing
+// without what was left out: an image without a raster.
+func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
+	seen := make(map[string]bool, len(attrs))
+	var href, xlink string
+	for _, a := range attrs {
+		switch {
+		case a.Name.Local == "href" && a.Name.Space == "":
+			href = a.Value
+		case a.Name.Local == "href" && (a.Name.Space == xlinkNamespace || a.Name.Space == "xlink"):
+			xlink = a.Value
+		case a.Name.Local == "space" && (a.Name.Space == xmlNamespace || a.Name.Space == "xml"):
+			if a.Value == "preserve" && !seen["xml:space"] {
+				n.attrs = append(n.attrs, attribute{"xml:space", a.Value})
+				seen["xml:space"] = true
+			}
+		case a.Name.Space == "" && !seen[a.Name.Local]:
+			seen[a.Name.Local] = true // a second one with this name is not well-formed; the first one counts
+			d.readAttribute(n, a.Name.Local, a.Value)
+		}
+	}
+	if href == "" {
+		href = xlink
+	}
+	if linking[n.name] {
+		n.href = d.reference(n, href)
+	}
+	if n.name == "image" && n.href == "" {
+		delete(d.byID, n.id)
+		return false
+	}
+	return true
+}
+
+func (d *document) readAttribute(n *node, name, value string) {
+	switch name {
+	case "id":
+		if isID(value) && d.byID[value] == nil {
+			n.id = value
+			d.byID[value] = n
+		}
+		return
+	case "class":
+		for _, c := range strings.Fields(value) {
+			if isIdent(c) {
+				n.classes = append(n.classes, c)
+			}
+		}
+		return
+	case "style":
+		n.inline = parseInline(value)
+		return
+	}
+	if n.name == "style" {
+		if name == "media" && !d.applies(value) {
+			n.ignored = true
+		}
+		return
+	}
+	clean, ok := "", false
+	switch {
+	case attributes[name] != 0:
+		clean, ok = cleanAttribute(n.name, name, value)
+	case properties[name]:
+		clean, ok = cleanValue(name, lexCSS(value))
+	}
+	if ok {
+		n.attrs = append(n.attrs, attribute{name, clean})
+	}
+}
+
+// words is what a keyword attribute may hold, such as "xMidYMid meet" or "effect1_dropShadow".
+var words = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*(?: [A-Za-z][A-Za-z0-9_.-]*){0,3}$`)
+
+const (
+	maxWord = 128 // bytes of a keyword attribute, an id, or a class
+	// maxSmall bounds radii of blurs, in user units.
+	maxSmall = 1000
+)
+
+func cleanAttribute(element, name, value string) (string, bool) {
+	switch attributes[name] {
+	case kindLengths:
+		if element == "filter" && !isFilterExtent(value) {
+			return "", false
+		}
+		return cleanLengths(value)
+	case kindNumbers:
+		if name == "points" {
+			return cleanPoints(value)
+		}
+		return cleanNumbers(value, maxCoordinate)
+	case kindSmall:
+		return cleanNumbers(value, maxSmall)
+	case kindWord:
+		value = strings.Join(strings.Fields(value), " ")
+		return value, len(value) <= maxWord && words.MatchString(value)
+	case kindViewBox:
+		if v, ok := parseViewBox(value); ok {
+			return formatNumber(v.x) + " " + formatNumber(v.y) + " " + formatNumber(v.w) + " " + formatNumber(v.h), true
+		}
+	case kindTransform:
+		return cleanTransform(value)
+	case kindPath:
+		return cleanPath(value)
+	}
+	return "", false
+}
+
+// isFilterExtent keeps the canvas of a filter near the picture: ten times its size is a lot already.
+func isFilterExtent(value string) bool {
+	const maxPercent, maxUnits = 1000, 20_000
+	list, ok := parseLengths(value)
+	if !ok || len(list) != 1 {
+		return false
+	}
+	if list[0].unit == "%" {
+		return math.Abs(list[0].value) <= maxPercent
+	}
+	return math.Abs(list[0].value) <= maxUnits
+}
+
+// isID allows the characters that ids of drawing programs have and that need no escape anywhere. Nothing
+// that begins like a URL of a kind that runs is an id, though it would be harmless: not everybody who scans
+// our files reads as carefully.
+func isID(s string) bool {
+	if s == "" || len(s) > maxWord || !utf8.ValidString(s) || urlScheme.MatchString(s) {
+		return false
+	}
+	for i, r := range s {
+		switch {
+		case unicode.IsLetter(r), r == '_':
+		case i > 0 && (unicode.IsDigit(r) || r == '-' || r == '.' || r == ':'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+var urlScheme = regexp.MustCompile(`(?i)(?:script|data|https?|file):`)
+
+var ident = regexp.MustCompile(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// isIdent says whether s is a name in CSS that needs no escape.
+func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
+
+// reference returns the id that a link inside the document leads to, or an image's data; else "".
+func (d *document) reference(n *node, href string) string {
+	href = strings.TrimSpace(href)
+	if n.name == "image" {
+		return d.embedded(href)
+	}
+	if id, local := strings.CutPrefix(href, "#"); local && isID(id) {
+		return id
+	}
+	return ""
+}
+
+// Limits of embedded rasters.
+const (
+	maxRasters      = 16
+	maxRasterPixels = 4 << 20 // of all of them
+	rasterSide      = 1024    // pixels of the longer side that are kept
+)
+
+// embedded decodes a data URL that holds a raster and encodes it anew as PNG, the only one that stays the
+// same when it is done again. Anything else is "".
+func (d *document) embedded(href string) string {
+	media, payload, found := strings.Cut(href, ",")
+	media = strings.ToLower(media)
+	if !found || !strings.HasPrefix(media, "data:image/") || !strings.HasSuffix(media, ";base64") || d.rasters >= maxRasters {
+		return ""
+	}
+	d.rasters++
+	raw, err := base64.StdEncoding.DecodeString(strings.Map(dropSpace, payload))
+	if err != nil {
+		return ""
+	}
+	limits := Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxSVGBytes}
+	if limits.Pixels <= 0 {
+		return ""
+	}
+	switch Sniff(raw) {
+	case PNG, JPEG, GIF, WebP:
+	default:
+		return ""
+	}
+	img, info, err := Decode(raw, limits)
+	if err != nil {
+		return ""
+	}
+	d.rasterPixels += info.Width * info.Height
+	clean, err := EncodePNG(Scale(img, rasterSide))
+	if err != nil {
+		return ""
+	}
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(clean)
+}
+
+func dropSpace(r rune) rune {
+	if r == ' ' || r == '\t' || r == '\n' || r == '\r' {
+		return -1
+	}
+	return r
+}

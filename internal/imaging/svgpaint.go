@@ -1,0 +1,566 @@
+package imaging
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// maxTiles and maxDashes bound how often one shape repeats a pattern or a dash.
+	maxTiles  = 100_000
+	maxDashes = 100_000
+	// opaqueShare of the picture must be filled for it to have a background: rounded corners are none.
+	opaqueShare = 1 - minClearShare
+	maxVarDepth = 8
+	// minWeight keeps lines and dots in the palette.
+	minWeight = 1e-6
+	// letterArea is the ink of a letter as a share of the font size squared, about.
+	letterArea      = 0.3
+	defaultFontSize = 16
+)
+
+// pen is what is inherited on the way to a shape.
+type pen struct {
+	fill, stroke               string
+	fillOpacity, strokeOpacity float64
+	opacity                    float64
+	strokeWidth, fontSize      float64
+	dashes                     string
+	color                      string
+	hidden                     bool
+	vars                       map[string]string
+	m                          matrix
+}
+
+// painter walks what would be drawn and notes colors and areas.
+type painter struct {
+	doc      *document
+	visits   int
+	info     SVGInfo
+	colors   []weighted
+	lumaSum  float64
+	totalSum float64
+}
+
+// paint tells what the document shows. Areas are estimates: what covers what is not looked at.
+func (d *document) paint() (SVGInfo, error) {
+	p := &painter{doc: d, info: SVGInfo{Width: d.width, Height: d.height, FollowsScheme: d.followsScheme}}
+	start := pen{
+		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
+		fontSize: defaultFontSize, color: "black", m: identity,
+	}
+	if err := p.draw(d.root, start); err != nil {
+		return SVGInfo{}, err
+	}
+	if err := d.checkHidden(start); err != nil {
+		return SVGInfo{}, err
+	}
+	p.info.Colors = mergePalette(p.colors)
+	if p.totalSum > 0 {
+		p.info.Luma = p.lumaSum / p.totalSum
+	}
+	return p.info, nil
+}
+
+// checkHidden draws what patterns, masks and clips hold, for the sake of the limits on dashes and tiles;
+// their colors do not show as such.
+func (d *document) checkHidden(start pen) error {
+	p := &painter{doc: d}
+	for _, n := range d.order {
+		if n.name != "pattern" && n.name != "mask" && n.name != "clipPath" {
+			continue
+		}
+		k, _ := n.pen(start)
+		for _, c := range n.children {
+			if c.name != "" && !unpainted[c.name] {
+				if err := p.draw(c, k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pen is what an element inherits where it stands.
+func (n *node) pen(start pen) (pen, bool) {
+	if n.parent != nil {
+		start, _ = n.parent.pen(start)
+	}
+	return start.inherit(n.style)
+}
+
+// inherit returns the pen for an element with these styles, and whether the element is drawn.
+func (k pen) inherit(style map[string]string) (pen, bool) {
+	k.vars = withVars(k.vars, style)
+	get := func(name string) (string, bool) {
+		v, set := style[name]
+		if !set {
+			return "", false
+		}
+		v = expandVars(v, k.vars, 0)
+		return v, v != "inherit" && v != ""
+	}
+	if v, set := get("color"); set {
+		k.color = v
+	}
+	if v, set := get("fill"); set {
+		k.fill = v
+	}
+	if v, set := get("stroke"); set {
+		k.stroke = v
+	}
+	for name, to := range map[string]*float64{"fill-opacity": &k.fillOpacity, "stroke-opacity": &k.strokeOpacity} {
+		if v, set := get(name); set {
+			*to = opacity(v)
+		}
+	}
+	if v, set := get("opacity"); set {
+		k.opacity *= opacity(v)
+	}
+	for name, to := range map[string]*float64{"stroke-width": &k.strokeWidth, "font-size": &k.fontSize} {
+		if v, set := get(name); set {
+			if px, ok := pixels(v); ok && px >= 0 {
+				*to = px
+			}
+		}
+	}
+	if v, set := get("stroke-dasharray"); set {
+		k.dashes = v
+	}
+	if v, set := get("visibility"); set {
+		k.hidden = v == "hidden" || v == "collapse"
+	}
+	if v, set := get("transform"); set {
+		if m, _, ok := parseTransform(strings.ReplaceAll(strings.ReplaceAll(v, "px", ""), "deg", "")); ok {
+			k.m = k.m.times(m)
+		}
+	}
+	v, _ := get("display")
+	return k, v != "none"
+}
+
+func withVars(vars, style map[string]string) map[string]string {
+	copied := false
+	for name, value := range style {
+		if !strings.HasPrefix(name, "--") {
+			continue
+		}
+		if !copied {
+			next := make(map[string]string, len(vars)+1)
+			for k, v := range vars {
+				next[k] = v
+			}
+			vars, copied = next, true
+		}
+		vars[name] = value
+	}
+	return vars
+}
+
+// expandVars resolves a value that is one var(), with its fallback.
+func expandVars(v string, vars map[string]string, depth int) string {
+	inside, found := strings.CutPrefix(v, "var(")
+	if !found || !strings.HasSuffix(inside, ")") || depth >= maxVarDepth {
+		return v
+	}
+	name, fallback, _ := strings.Cut(strings.TrimSuffix(inside, ")"), ",")
+	if value, set := vars[strings.TrimSpace(name)]; set {
+		return expandVars(value, vars, depth+1)
+	}
+	return expandVars(strings.TrimSpace(fallback), vars, depth+1)
+}
+
+func opacity(s string) float64 {
+	v, ok := component(s, 1)
+	if !ok {
+		return 1
+	}
+	return math.Min(math.Max(v, 0), 1)
+}
+
+// draw notes an element and what is in it. It recurses no deeper than checkCost did.
+func (p *painter) draw(n *node, k pen) error {
+	if p.visits++; p.visits > maxCost {
+		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
+	}
+	k, drawn := k.inherit(n.style)
+	if !drawn {
+		return nil
+	}
+	switch n.name {
+	case "svg", "g", "symbol":
+		k.m = k.m.times(p.viewport(n))
+	case "switch": // shows its first child only
+		for _, c := range n.children {
+			if !unpainted[c.name] {
+				return p.draw(c, k)
+			}
+		}
+		return nil
+	case "use":
+		return p.drawUse(n, k)
+	case "text", "tspan", "textPath":
+		p.text(n, k)
+	case "image":
+		if !k.hidden && k.opacity > 0 {
+			p.info.HasRaster = true
+			p.info.Shapes++
+		}
+		return nil
+	default:
+		o, ok := shapeOutline(n)
+		if !ok || k.hidden {
+			return nil
+		}
+		return p.shape(o, k)
+	}
+	for _, c := range n.children {
+		if c.name != "" && !unpainted[c.name] {
+			if err := p.draw(c, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *painter) drawUse(n *node, k pen) error {
+	target := p.doc.byID[n.href]
+	if target == nil {
+		return nil
+	}
+	switch target.name {
+	case "symbol", "svg", "g", "switch", "use", "text", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon":
+	default:
+		return nil
+	}
+	x, _ := pixels(n.attr("x"))
+	y, _ := pixels(n.attr("y"))
+	k.m = k.m.times(matrix{1, 0, 0, 1, x, y})
+	return p.draw(target, k)
+}
+
+// viewport is the transform of a nested svg or symbol: its place, and its viewBox fitted into its size.
+func (p *painter) viewport(n *node) matrix {
+	if n == p.doc.root || n.name == "g" {
+		return identity
+	}
+	x, _ := pixels(n.attr("x"))
+	y, _ := pixels(n.attr("y"))
+	m := matrix{1, 0, 0, 1, x, y}
+	view, hasView := parseViewBox(n.attr("viewBox"))
+	w, hasWidth := pixels(n.attr("width"))
+	h, hasHeight := pixels(n.attr("height"))
+	if hasView && hasWidth && hasHeight {
+		s := math.Min(w/view.w, h/view.h)
+		m = m.times(matrix{a: s, d: s}).times(matrix{1, 0, 0, 1, -view.x, -view.y})
+	}
+	return m
+}
+
+// shapeOutline measures a basic shape in its own coordinates; false for an element that is none, or that
+// has no extent.
+func shapeOutline(n *node) (outline, bool) {
+	at := func(name string) float64 {
+		v, _ := pixels(n.attr(name))
+		return v
+	}
+	var o outline
+	switch n.name {
+	case "path":
+		o, _ = measurePath(n.attr("d"))
+	case "polygon", "polyline":
+		points := parsePoints(n.attr("points"))
+		for i := 0; i+1 < len(points); i += 2 {
+			if i == 0 {
+				o.move(points[0], points[1])
+			} else {
+				o.line(points[i], points[i+1])
+			}
+		}
+		o.close()
+	case "line":
+		o.move(at("x1"), at("y1"))
+		o.line(at("x2"), at("y2"))
+		o.close()
+	case "rect":
+		o = rectOutline(n, at)
+	case "circle":
+		o = ellipseOutline(at("cx"), at("cy"), at("r"), at("r"))
+	case "ellipse":
+		o = ellipseOutline(at("cx"), at("cy"), at("rx"), at("ry"))
+	}
+	return o, o.points > 0
+}
+
+// rectOutline takes 100 % for what it is on the root: the whole picture.
+func rectOutline(n *node, at func(string) float64) outline {
+	w, h := at("width"), at("height")
+	if n.attr("width") == "100%" && n.attr("height") == "100%" {
+		for up := n.parent; up != nil; up = up.parent {
+			if view, ok := parseViewBox(up.attr("viewBox")); ok {
+				w, h = view.w, view.h
+				break
+			}
+		}
+	}
+	if w <= 0 || h <= 0 {
+		return outline{}
+	}
+	x, y := at("x"), at("y")
+	var o outline
+	o.move(x, y)
+	o.line(x+w, y)
+	o.line(x+w, y+h)
+	o.line(x, y+h)
+	o.close()
+	rx, ry := at("rx"), at("ry")
+	if rx == 0 {
+		rx = ry
+	}
+	if ry == 0 {
+		ry = rx
+	}
+	o.area -= (4 - math.Pi) * math.Min(rx, w/2) * math.Min(ry, h/2) // the corners
+	return o
+}
+
+func ellipseOutline(cx, cy, rx, ry float64) outline {
+	if rx <= 0 || ry <= 0 {
+		return outline{}
+	}
+	var o outline
+	o.move(cx-rx, cy)
+	o.arc(rx, ry, 0, true, true, cx+rx, cy)
+	o.arc(rx, ry, 0, true, true, cx-rx, cy)
+	o.include(cx-rx, cy-ry)
+	o.include(cx+rx, cy+ry)
+	o.area = math.Pi * rx * ry
+	return o
+}
+
+// shape notes the fill and the stroke of one shape.
+func (p *painter) shape(o outline, k pen) error {
+	drawn := false
+	area := math.Min(math.Abs(o.area), o.width()*o.height()) // parts that overlap count once
+	if alpha := k.opacity * k.fillOpacity; alpha > 0 {
+		if err := p.checkTiles(k.fill, o); err != nil {
+			return err
+		}
+		if found := p.colorsOf(k.fill, k); len(found) > 0 {
+			drawn = true
+			p.note(found, area*k.m.area(), alpha)
+			p.noteBackground(o, area, alpha, found, k)
+		}
+	}
+	if alpha := k.opacity * k.strokeOpacity; alpha > 0 && k.strokeWidth > 0 {
+		if found := p.colorsOf(k.stroke, k); len(found) > 0 {
+			if err := checkDashes(k.dashes, o.length); err != nil {
+				return err
+			}
+			if err := p.checkTiles(k.stroke, o); err != nil {
+				return err
+			}
+			drawn = true
+			p.note(found, o.length*k.strokeWidth*k.m.area(), alpha)
+		}
+	}
+	if drawn {
+		p.info.Shapes++
+	}
+	return nil
+}
+
+func (p *painter) text(n *node, k pen) {
+	letters := 0
+	for _, c := range n.children {
+		letters += utf8.RuneCountInString(strings.TrimSpace(c.text))
+	}
+	if letters == 0 || k.hidden || k.opacity == 0 {
+		return
+	}
+	if found := p.colorsOf(k.fill, k); len(found) > 0 {
+		p.info.HasText = true
+		p.info.Shapes++
+		p.note(found, float64(letters)*letterArea*k.fontSize*k.fontSize*k.m.area(), k.opacity*k.fillOpacity)
+	}
+}
+
+// tint is one color of a paint.
+type tint struct {
+	color RGB
+	alpha float64
+}
+
+// colorsOf resolves a paint: one color, or those of a gradient's stops; none for none. A pattern's colors
+// are those of what it repeats, which is not drawn for that; it counts as a shape of unknown color.
+func (p *painter) colorsOf(paint string, k pen) []tint {
+	paint = strings.TrimSpace(paint)
+	if m := urlReference.FindStringSubmatch(paint); m != nil {
+		target := p.doc.byID[m[1]]
+		if target != nil && target.name == "pattern" {
+			return p.patternColors(target, k)
+		}
+		if target != nil {
+			if stops := p.stops(target, 0); len(stops) > 0 {
+				return stops
+			}
+		}
+		paint = strings.TrimSpace(urlReference.ReplaceAllString(paint, ""))
+	}
+	if strings.EqualFold(paint, "currentcolor") {
+		paint = k.color
+	}
+	c, alpha, ok := ParseColor(paint)
+	if !ok || alpha == 0 {
+		return nil
+	}
+	return []tint{{c, alpha}}
+}
+
+// patternColors takes the fills that the pattern's own elements name.
+func (p *painter) patternColors(pattern *node, k pen) []tint {
+	var found []tint
+	for _, c := range pattern.children {
+		sub, drawn := k.inherit(c.style)
+		if c.name == "" || !drawn || strings.Contains(sub.fill, "url(") {
+			continue
+		}
+		found = append(found, p.colorsOf(sub.fill, sub)...)
+	}
+	return found
+}
+
+// stops are the colors of a gradient, its own or those of the one it refers to.
+func (p *painter) stops(gradient *node, depth int) []tint {
+	var found []tint
+	for _, c := range gradient.children {
+		if c.name != "stop" {
+			continue
+		}
+		vars := withVars(nil, c.style)
+		value := expandVars(c.style["stop-color"], vars, 0)
+		if value == "" {
+			value = "black"
+		}
+		if strings.EqualFold(value, "currentcolor") && c.style["color"] != "" {
+			value = c.style["color"]
+		}
+		color, alpha, ok := ParseColor(value)
+		if !ok {
+			continue
+		}
+		if v, set := c.style["stop-opacity"]; set {
+			alpha *= opacity(v)
+		}
+		found = append(found, tint{color, alpha})
+	}
+	if target := p.doc.byID[gradient.href]; len(found) == 0 && target != nil && depth < maxReferenceDepth {
+		return p.stops(target, depth+1)
+	}
+	return found
+}
+
+// note adds the colors that cover more than they let through.
+func (p *painter) note(found []tint, area, alpha float64) {
+	weight := math.Max(area, minWeight) / float64(len(found))
+	for _, t := range found {
+		if t.alpha*alpha < 0.5 {
+			continue
+		}
+		p.colors = append(p.colors, weighted{t.color, weight})
+		p.lumaSum += weight * t.color.Luma()
+		p.totalSum += weight
+	}
+}
+
+// noteBackground finds a shape that fills the whole picture.
+func (p *painter) noteBackground(o outline, area, alpha float64, found []tint, k pen) {
+	view := p.doc.view
+	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
+		return
+	}
+	for _, t := range found {
+		if t.alpha*alpha < opaqueShare {
+			return
+		}
+	}
+	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
+	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
+	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
+	covers := math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
+		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack
+	// Against its own box: a shape that is larger than the picture must be as full.
+	if covers && area >= opaqueShare*o.width()*o.height() {
+		p.info.Opaque = true
+	}
+}
+
+// checkDashes refuses strokes that fall into more dashes than anybody can see.
+func checkDashes(dashes string, length float64) error {
+	list, ok := parseLengths(strings.ReplaceAll(dashes, ",", " "))
+	if !ok {
+		return nil
+	}
+	sum := 0.0
+	for _, l := range list {
+		sum += math.Abs(l.value)
+	}
+	if sum > 0 && length/(sum/float64(len(list))) > maxDashes {
+		return fmt.Errorf("%w: more than %d dashes", ErrTooLarge, maxDashes)
+	}
+	return nil
+}
+
+// checkTiles refuses patterns that repeat without end over one shape.
+func (p *painter) checkTiles(paint string, o outline) error {
+	m := urlReference.FindStringSubmatch(paint)
+	if m == nil {
+		return nil
+	}
+	pattern := p.doc.byID[m[1]]
+	if pattern == nil || pattern.name != "pattern" {
+		return nil
+	}
+	attr := func(name string) string { return p.inheritedAttr(pattern, name, 0) }
+	width, hasWidth := fraction(attr("width"))
+	height, hasHeight := fraction(attr("height"))
+	if !hasWidth || !hasHeight || width <= 0 || height <= 0 {
+		return nil // such a pattern is not drawn
+	}
+	if m, _, ok := parseTransform(attr("patternTransform")); ok {
+		width *= math.Hypot(m.a, m.b)
+		height *= math.Hypot(m.c, m.d)
+	}
+	columns, rows := 1/width, 1/height // of a share of the shape's box
+	if attr("patternUnits") == "userSpaceOnUse" {
+		columns, rows = o.width()/width, o.height()/height
+	}
+	if !(math.Max(columns, 1)*math.Max(rows, 1) <= maxTiles) { // also when a transform makes them infinite
+		return fmt.Errorf("%w: a pattern of more than %d tiles", ErrTooLarge, maxTiles)
+	}
+	return nil
+}
+
+// inheritedAttr is an attribute of a pattern, or of the one it refers to.
+func (p *painter) inheritedAttr(n *node, name string, depth int) string {
+	if v := n.attr(name); v != "" {
+		return v
+	}
+	if target := p.doc.byID[n.href]; target != nil && depth < maxReferenceDepth {
+		return p.inheritedAttr(target, name, depth+1)
+	}
+	return ""
+}
+
+// fraction is a length in pixels, or as a share of its box.
+func fraction(s string) (float64, bool) {
+	if number, percent := strings.CutSuffix(s, "%"); percent {
+		v, ok := component(number, 1)
+		return v / 100, ok
+	}
+	return pixels(s)
+}

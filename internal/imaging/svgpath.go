@@ -1,0 +1,509 @@
+package imaging
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxCoordinate bounds every number of a document. Drawings in thousandths of an inch stay below it; what
+// is above asks a renderer to draw for ever.
+const maxCoordinate = 1e6
+
+// maxFactor bounds the numbers of transforms, where drawing programs undo one large number by another.
+const maxFactor = 1e12
+
+// scanner reads the numbers of SVG attributes, which need no separators where none is needed: "1-2.5.5".
+type scanner struct {
+	s    string
+	at   int
+	most float64 // largest number allowed, either sign; 0 is maxCoordinate
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
+
+func (s *scanner) skipSpace() {
+	for s.at < len(s.s) && isSpace(s.s[s.at]) {
+		s.at++
+	}
+}
+
+// skipSeparator skips white space with at most one comma.
+func (s *scanner) skipSeparator() {
+	s.skipSpace()
+	if s.at < len(s.s) && s.s[s.at] == ',' {
+		s.at++
+		s.skipSpace()
+	}
+}
+
+func (s *scanner) digits() int {
+	from := s.at
+	for s.at < len(s.s) && '0' <= s.s[s.at] && s.s[s.at] <= '9' {
+		s.at++
+	}
+	return s.at - from
+}
+
+// number reads one number within the limit.
+func (s *scanner) number() (float64, bool) {
+	from := s.at
+	if s.at < len(s.s) && (s.s[s.at] == '+' || s.s[s.at] == '-') {
+		s.at++
+	}
+	count := s.digits()
+	if s.at < len(s.s) && s.s[s.at] == '.' {
+		s.at++
+		count += s.digits()
+	}
+	if count == 0 {
+		s.at = from
+		return 0, false
+	}
+	s.exponent()
+	v, err := strconv.ParseFloat(s.s[from:s.at], 64)
+	if err != nil || math.Abs(v) > cmp.Or(s.most, maxCoordinate) {
+		s.at = from
+		return 0, false
+	}
+	return v, true
+}
+
+// exponent reads e±digits, unless the e begins a unit (2em).
+func (s *scanner) exponent() {
+	from := s.at
+	if s.at >= len(s.s) || s.s[s.at] != 'e' && s.s[s.at] != 'E' {
+		return
+	}
+	s.at++
+	if s.at < len(s.s) && (s.s[s.at] == '+' || s.s[s.at] == '-') {
+		s.at++
+	}
+	if s.digits() == 0 {
+		s.at = from
+	}
+}
+
+// flag reads a 0 or 1 of an arc, which may stand right before the next number.
+func (s *scanner) flag() (bool, bool) {
+	if s.at < len(s.s) && (s.s[s.at] == '0' || s.s[s.at] == '1') {
+		s.at++
+		return s.s[s.at-1] == '1', true
+	}
+	return false, false
+}
+
+func (s *scanner) done() bool { return s.at >= len(s.s) }
+
+// parseNumbers reads a list that is nothing but numbers, none past most.
+func parseNumbers(text string, most float64) ([]float64, bool) {
+	s := &scanner{s: strings.TrimSpace(text), most: most}
+	var out []float64
+	for !s.done() {
+		v, ok := s.number()
+		if !ok {
+			return nil, false
+		}
+		out = append(out, v)
+		s.skipSeparator()
+	}
+	return out, len(out) > 0
+}
+
+// formatNumber writes a number in the shortest form that reads back the same, without an exponent. What is
+// too small to see is 0.
+func formatNumber(v float64) string {
+	if math.Abs(v) < 1e-9 {
+		return "0"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+func joinNumbers(n []float64) string {
+	parts := make([]string, len(n))
+	for i, v := range n {
+		parts[i] = formatNumber(v)
+	}
+	return strings.Join(parts, " ")
+}
+
+func cleanNumbers(text string, most float64) (string, bool) {
+	n, ok := parseNumbers(text, most)
+	return joinNumbers(n), ok
+}
+
+// cleanPoints keeps whole pairs up to the first mistake, as renderers do.
+func cleanPoints(text string) (string, bool) {
+	n := parsePoints(text)
+	return joinNumbers(n), len(n) > 0
+}
+
+func parsePoints(text string) []float64 {
+	s := &scanner{s: text}
+	s.skipSpace()
+	var n []float64
+	for !s.done() {
+		v, ok := s.number()
+		if !ok {
+			break
+		}
+		n = append(n, v)
+		s.skipSeparator()
+	}
+	return n[:len(n)/2*2]
+}
+
+// units of lengths, in pixels each (CSS Values 4, absolute lengths).
+var units = map[string]float64{
+	"": 1, "px": 1, "pt": 4.0 / 3, "pc": 16, "in": 96, "cm": 96 / 2.54, "mm": 96 / 25.4, "Q": 96 / 101.6,
+}
+
+// relativeUnits depend on a font or on what is around.
+var relativeUnits = setOf("%", "em", "ex", "rem", "ch")
+
+type length struct {
+	value float64
+	unit  string
+}
+
+func parseLengths(text string) ([]length, bool) {
+	s := &scanner{s: strings.TrimSpace(text)}
+	var out []length
+	for !s.done() {
+		v, ok := s.number()
+		if !ok {
+			return nil, false
+		}
+		from := s.at
+		for !s.done() && !isSpace(s.s[s.at]) && s.s[s.at] != ',' {
+			s.at++
+		}
+		unit := s.s[from:s.at]
+		if _, absolute := units[unit]; !absolute && !relativeUnits[unit] {
+			return nil, false
+		}
+		out = append(out, length{v, unit})
+		s.skipSeparator()
+	}
+	return out, len(out) > 0
+}
+
+func cleanLengths(text string) (string, bool) {
+	list, ok := parseLengths(text)
+	if !ok {
+		return "", false
+	}
+	parts := make([]string, len(list))
+	for i, l := range list {
+		parts[i] = formatNumber(l.value) + l.unit
+	}
+	return strings.Join(parts, " "), true
+}
+
+// pixels is a single length in pixels; false for none and for relative ones.
+func pixels(text string) (float64, bool) {
+	list, ok := parseLengths(text)
+	if !ok || len(list) != 1 {
+		return 0, false
+	}
+	factor, absolute := units[list[0].unit]
+	return list[0].value * factor, absolute
+}
+
+// cleanPath keeps path data up to the first mistake, which is what renderers draw.
+func cleanPath(text string) (string, bool) {
+	_, end := measurePath(text)
+	text = strings.Join(strings.Fields(text[:end]), " ")
+	return text, text != ""
+}
+
+// outline measures a shape: its signed area, its length, and the box around it.
+type outline struct {
+	area, length           float64
+	minX, minY, maxX, maxY float64
+	points                 int
+	startX, startY, x, y   float64
+}
+
+func (o *outline) width() float64  { return o.maxX - o.minX }
+func (o *outline) height() float64 { return o.maxY - o.minY }
+
+func (o *outline) include(x, y float64) {
+	if o.points == 0 {
+		o.minX, o.minY, o.maxX, o.maxY = x, y, x, y
+	}
+	o.points++
+	o.minX, o.minY = math.Min(o.minX, x), math.Min(o.minY, y)
+	o.maxX, o.maxY = math.Max(o.maxX, x), math.Max(o.maxY, y)
+}
+
+func (o *outline) move(x, y float64) {
+	o.close() // a fill closes every part
+	o.startX, o.startY, o.x, o.y = x, y, x, y
+}
+
+func (o *outline) line(x, y float64) {
+	if o.points == 0 || o.x == o.startX && o.y == o.startY {
+		o.include(o.x, o.y)
+	}
+	o.include(x, y)
+	o.area += (o.x*y - x*o.y) / 2 // shoelace formula
+	o.length += math.Hypot(x-o.x, y-o.y)
+	o.x, o.y = x, y
+}
+
+// close adds the area of the closing line; its length counts too little to matter.
+func (o *outline) close() {
+	o.area += (o.x*o.startY - o.startX*o.y) / 2
+	o.x, o.y = o.startX, o.startY
+}
+
+// Curves are measured as this many lines.
+const (
+	curveSteps = 6
+	arcSteps   = 8
+)
+
+func (o *outline) cubic(x1, y1, x2, y2, x, y float64) {
+	x0, y0 := o.x, o.y
+	for i := 1; i <= curveSteps; i++ {
+		t := float64(i) / curveSteps
+		a, b, c, d := (1-t)*(1-t)*(1-t), 3*t*(1-t)*(1-t), 3*t*t*(1-t), t*t*t
+		o.line(a*x0+b*x1+c*x2+d*x, a*y0+b*y1+c*y2+d*y)
+	}
+}
+
+// arc follows the conversion to a center in SVG 1.1, appendix F.6.
+func (o *outline) arc(rx, ry, degrees float64, large, sweep bool, x, y float64) {
+	rx, ry = math.Abs(rx), math.Abs(ry)
+	x0, y0 := o.x, o.y
+	if rx == 0 || ry == 0 || x0 == x && y0 == y {
+		o.line(x, y)
+		return
+	}
+	sin, cos := math.Sincos(degrees * math.Pi / 180)
+	hx, hy := (x0-x)/2, (y0-y)/2
+	px, py := cos*hx+sin*hy, -sin*hx+cos*hy
+	if scale := px*px/(rx*rx) + py*py/(ry*ry); scale > 1 {
+		rx, ry = rx*math.Sqrt(scale), ry*math.Sqrt(scale)
+	}
+	square := (rx*rx*ry*ry - rx*rx*py*py - ry*ry*px*px) / (rx*rx*py*py + ry*ry*px*px)
+	factor := math.Sqrt(math.Max(0, square))
+	if large == sweep {
+		factor = -factor
+	}
+	cxp, cyp := factor*rx*py/ry, -factor*ry*px/rx
+	cx, cy := cos*cxp-sin*cyp+(x0+x)/2, sin*cxp+cos*cyp+(y0+y)/2
+	from := math.Atan2((py-cyp)/ry, (px-cxp)/rx)
+	turn := math.Atan2((-py-cyp)/ry, (-px-cxp)/rx) - from
+	switch {
+	case sweep && turn < 0:
+		turn += 2 * math.Pi
+	case !sweep && turn > 0:
+		turn -= 2 * math.Pi
+	}
+	for i := 1; i < arcSteps; i++ {
+		s, c := math.Sincos(from + turn*float64(i)/arcSteps)
+		o.line(cx+rx*c*cos-ry*s*sin, cy+rx*c*sin+ry*s*cos)
+	}
+	o.line(x, y)
+}
+
+// pathState is what commands refer back to.
+type pathState struct {
+	outline
+	controlX, controlY float64 // of the last curve, for smooth ones
+	last               byte
+}
+
+// argumentCount of each command, in lower case.
+var argumentCount = map[byte]int{'m': 2, 'l': 2, 'h': 1, 'v': 1, 'c': 6, 's': 4, 'q': 4, 't': 2, 'a': 7, 'z': 0}
+
+// measurePath reads path data and returns the shape, and up to where the data are right.
+func measurePath(text string) (outline, int) {
+	s := &scanner{s: text}
+	p := &pathState{}
+	end := 0
+	command := byte(0)
+	s.skipSpace()
+	for !s.done() {
+		c := s.s[s.at]
+		if _, isCommand := argumentCount[c|0x20]; isCommand && c > '@' {
+			if end == 0 && c|0x20 != 'm' {
+				break // a path begins with a move
+			}
+			command = c
+			s.at++
+			s.skipSpace()
+		} else if command == 0 || command|0x20 == 'z' {
+			break
+		}
+		args, ok := readArguments(s, command)
+		if !ok {
+			break
+		}
+		p.do(command, args)
+		switch command { // further pairs after a move are lines
+		case 'm':
+			command = 'l'
+		case 'M':
+			command = 'L'
+		}
+		end = s.at
+		s.skipSeparator()
+	}
+	p.close()
+	return p.outline, end
+}
+
+func readArguments(s *scanner, command byte) (args [7]float64, ok bool) {
+	isArc := command|0x20 == 'a'
+	for i := range argumentCount[command|0x20] {
+		if i > 0 {
+			s.skipSeparator()
+		}
+		if isArc && (i == 3 || i == 4) {
+			set, ok := s.flag()
+			if !ok {
+				return args, false
+			}
+			if set {
+				args[i] = 1
+			}
+			continue
+		}
+		if args[i], ok = s.number(); !ok {
+			return args, false
+		}
+	}
+	return args, true
+}
+
+func (p *pathState) do(command byte, a [7]float64) {
+	x, y := 0.0, 0.0 // what relative coordinates count from
+	if command >= 'a' {
+		x, y = p.x, p.y
+	}
+	lower := command | 0x20
+	controlX, controlY := p.x, p.y
+	if p.last == lower || p.last == 'c' && lower == 's' || p.last == 'q' && lower == 't' {
+		controlX, controlY = 2*p.x-p.controlX, 2*p.y-p.controlY
+	}
+	switch lower {
+	case 'm':
+		p.move(x+a[0], y+a[1])
+	case 'z':
+		p.close()
+	case 'l':
+		p.line(x+a[0], y+a[1])
+	case 'h':
+		p.line(x+a[0], p.y)
+	case 'v':
+		p.line(p.x, y+a[0])
+	case 'c':
+		p.cubicTo(x+a[0], y+a[1], x+a[2], y+a[3], x+a[4], y+a[5])
+	case 's':
+		p.cubicTo(controlX, controlY, x+a[0], y+a[1], x+a[2], y+a[3])
+	case 'q':
+		p.quadraticTo(x+a[0], y+a[1], x+a[2], y+a[3])
+	case 't':
+		p.quadraticTo(controlX, controlY, x+a[0], y+a[1])
+	case 'a':
+		p.arc(a[0], a[1], a[2], a[3] == 1, a[4] == 1, x+a[5], y+a[6])
+	}
+	switch lower {
+	case 's':
+		lower = 'c'
+	case 't':
+		lower = 'q'
+	}
+	p.last = lower
+}
+
+func (p *pathState) cubicTo(x1, y1, x2, y2, x, y float64) {
+	p.cubic(x1, y1, x2, y2, x, y)
+	p.controlX, p.controlY = x2, y2
+}
+
+func (p *pathState) quadraticTo(x1, y1, x, y float64) {
+	p.cubic(p.x+(x1-p.x)*2/3, p.y+(y1-p.y)*2/3, x+(x1-x)*2/3, y+(y1-y)*2/3, x, y)
+	p.controlX, p.controlY = x1, y1
+}
+
+// matrix is an affine transform: x' = a x + c y + e, y' = b x + d y + f.
+type matrix struct{ a, b, c, d, e, f float64 }
+
+var identity = matrix{a: 1, d: 1}
+
+// times is the transform that applies n first and then m.
+func (m matrix) times(n matrix) matrix {
+	return matrix{
+		m.a*n.a + m.c*n.b, m.b*n.a + m.d*n.b,
+		m.a*n.c + m.c*n.d, m.b*n.c + m.d*n.d,
+		m.a*n.e + m.c*n.f + m.e, m.b*n.e + m.d*n.f + m.f,
+	}
+}
+
+// area is by how much areas grow.
+func (m matrix) area() float64 { return math.Abs(m.a*m.d - m.b*m.c) }
+
+// transformArguments says how many numbers a function takes; zero-terminated.
+var transformArguments = map[string][3]int{
+	"matrix": {6}, "translate": {1, 2}, "scale": {1, 2}, "rotate": {1, 3}, "skewX": {1}, "skewY": {1},
+}
+
+// maxTransforms bounds the functions of one list.
+const maxTransforms = 64
+
+// cleanTransform writes a list of transforms anew.
+func cleanTransform(text string) (string, bool) {
+	_, clean, ok := parseTransform(text)
+	return clean, ok
+}
+
+func parseTransform(text string) (m matrix, clean string, ok bool) {
+	m = identity
+	var parts []string
+	rest := strings.TrimSpace(text)
+	for rest != "" && len(parts) < maxTransforms {
+		name, after, found := strings.Cut(rest, "(")
+		inside, tail, closed := strings.Cut(after, ")")
+		name = strings.TrimSpace(name)
+		numbers, valid := parseNumbers(inside, maxFactor)
+		counts, known := transformArguments[name]
+		if !found || !closed || !valid || !known || len(numbers) != counts[0] && len(numbers) != counts[1] {
+			return identity, "", false
+		}
+		m = m.times(transformOf(name, numbers))
+		parts = append(parts, name+"("+joinNumbers(numbers)+")")
+		rest = strings.TrimLeft(tail, " \t\r\n\f,")
+	}
+	return m, strings.Join(parts, " "), len(parts) > 0 && rest == ""
+}
+
+func transformOf(name string, n []float64) matrix {
+	switch name {
+	case "matrix":
+		return matrix{n[0], n[1], n[2], n[3], n[4], n[5]}
+	case "translate":
+		m := identity
+		m.e = n[0]
+		if len(n) > 1 {
+			m.f = n[1]
+		}
+		return m
+	case "scale":
+		return matrix{a: n[0], d: n[len(n)-1]}
+	case "skewX":
+		return matrix{a: 1, c: math.Tan(n[0] * math.Pi / 180), d: 1}
+	case "skewY":
+		return matrix{a: 1, b: math.Tan(n[0] * math.Pi / 180), d: 1}
+	}
+	sin, cos := math.Sincos(n[0] * math.Pi / 180)
+	r := matrix{cos, sin, -sin, cos, 0, 0}
+	if len(n) == 3 {
+		return matrix{1, 0, 0, 1, n[1], n[2]}.times(r).times(matrix{1, 0, 0, 1, -n[1], -n[2]})
+	}
+	return r
+}

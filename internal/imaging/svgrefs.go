@@ -1,0 +1,284 @@
+package imaging
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var urlReference = regexp.MustCompile(`url\(#([^()]+)\)`)
+
+// tidyReferences leaves out styles without rules, references to what is not there, and names that nothing
+// refers to. After it every url() leads somewhere, and doing it again changes nothing.
+func (d *document) tidyReferences() {
+	d.order = slices.DeleteFunc(d.order, func(n *node) bool {
+		if n.name != "style" || len(n.rules) > 0 {
+			return false
+		}
+		n.parent.children = slices.DeleteFunc(n.parent.children, func(c *node) bool { return c == n })
+		if n.id != "" {
+			delete(d.byID, n.id)
+		}
+		return true
+	})
+	d.rules = nil
+	usedID, usedClass := map[string]bool{}, map[string]bool{}
+	for _, n := range d.order {
+		d.tidyNode(n)
+		for _, s := range n.rules {
+			markSelectors(s.selectors, usedID, usedClass)
+		}
+		d.rules = append(d.rules, n.rules...)
+	}
+	for _, n := range d.order {
+		for _, id := range n.references() {
+			usedID[id] = true
+		}
+	}
+	for _, n := range d.order {
+		if !usedID[n.id] {
+			delete(d.byID, n.id)
+			n.id = ""
+		}
+		var kept []string
+		for _, c := range n.classes {
+			if usedClass[c] && !slices.Contains(kept, c) && len(kept) < maxClasses {
+				kept = append(kept, c)
+			}
+		}
+		n.classes = kept
+	}
+}
+
+// maxClasses bounds the classes of one element.
+const maxClasses = 16
+
+// tidyNode drops what refers to nothing from attributes and declarations.
+func (d *document) tidyNode(n *node) {
+	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool {
+		_, keep := d.resolved(a.name, a.value)
+		return !keep
+	})
+	for i, a := range n.attrs {
+		n.attrs[i].value, _ = d.resolved(a.name, a.value)
+	}
+	n.inline = d.tidyDeclarations(n.inline)
+	for i := range n.rules {
+		n.rules[i].declarations = d.tidyDeclarations(n.rules[i].declarations)
+	}
+}
+
+func (d *document) tidyDeclarations(ds []declaration) []declaration {
+	kept := ds[:0:0]
+	for _, x := range ds {
+		var keep bool
+		if x.value, keep = d.resolved(x.name, x.value); keep {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}
+
+// resolved returns a value as it is when all it refers to is there. Otherwise a paint becomes what is given
+// beside the reference, or none, and anything else is left out: some renderers draw nothing at all for a
+// filter or clip that is missing.
+func (d *document) resolved(name, value string) (string, bool) {
+	missing := false
+	for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
+		missing = missing || d.byID[m[1]] == nil
+	}
+	if !missing {
+		return value, true
+	}
+	if name != "fill" && name != "stroke" || strings.Contains(value, "var(") {
+		return "", false
+	}
+	if value = strings.TrimSpace(urlReference.ReplaceAllString(value, "")); value == "" {
+		value = "none"
+	}
+	return value, true
+}
+
+func markSelectors(selectors []selector, ids, classes map[string]bool) {
+	for _, s := range selectors {
+		for _, p := range s.parts {
+			if p.id != "" {
+				ids[p.id] = true
+			}
+			for _, c := range p.classes {
+				classes[c] = true
+			}
+		}
+	}
+}
+
+// references lists the ids that an element refers to, its own rules included.
+func (n *node) references() []string {
+	var ids []string
+	collect := func(value string) {
+		for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
+			ids = append(ids, m[1])
+		}
+	}
+	if n.href != "" && n.name != "image" {
+		ids = append(ids, n.href)
+	}
+	for _, a := range n.attrs {
+		collect(a.value)
+	}
+	for _, d := range n.inline {
+		collect(d.value)
+	}
+	for _, r := range n.rules {
+		for _, d := range r.declarations {
+			collect(d.value)
+		}
+	}
+	return ids
+}
+
+// What drawing costs, in units of about one simple shape. The limit is far above real logos (the costliest
+// of 1,863 is below 10,000) and below what keeps a browser busy for a second.
+const (
+	maxCost           = 200_000
+	maxReferenceDepth = 32
+	pathBytesPerUnit  = 64
+	maskCost          = 50
+	filterCost        = 200 // of each step of a filter
+	rasterCost        = 100
+	layerCost         = 10 // of a group with an opacity or blend mode of its own
+)
+
+// unpainted are containers that draw nothing where they stand.
+var unpainted = setOf("defs", "symbol", "clipPath", "mask", "pattern", "linearGradient", "radialGradient", "filter", "style")
+
+// price is what drawing an element costs, and how many references deep it goes.
+type price struct {
+	cost   float64
+	height int
+}
+
+// coster adds up what drawing costs, following every reference. It finds cycles, too.
+type coster struct {
+	doc   *document
+	known map[*node]price
+	open  map[*node]bool
+}
+
+// checkCost refuses documents that multiply themselves or run in circles.
+func (d *document) checkCost() error {
+	c := &coster{doc: d, known: map[*node]price{}, open: map[*node]bool{}}
+	total, err := c.price(d.root, 0)
+	if err != nil {
+		return err
+	}
+	most := total.cost
+	// What is not drawn is looked at by some renderers all the same.
+	for _, n := range d.order {
+		if n.id != "" {
+			one, err := c.price(n, 0)
+			if err != nil {
+				return err
+			}
+			most = math.Max(most, one.cost)
+		}
+	}
+	if most > maxCost {
+		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
+	}
+	return nil
+}
+
+// price is that of drawing n with all in it. depth counts the references on the way here; elements nest
+// at most maxDepth deep between them, so the recursion is bounded by both.
+func (c *coster) price(n *node, depth int) (price, error) {
+	if known, ok := c.known[n]; ok {
+		return known, nil
+	}
+	if c.open[n] {
+		return price{}, fmt.Errorf("%w: an element refers to itself", ErrTooLarge)
+	}
+	if depth > maxReferenceDepth {
+		return price{}, fmt.Errorf("%w: references deeper than %d", ErrTooLarge, maxReferenceDepth)
+	}
+	c.open[n] = true
+	defer delete(c.open, n)
+	total := price{cost: ownCost(n)}
+	for _, child := range n.children {
+		if child.name == "" {
+			continue
+		}
+		sub, err := c.price(child, depth)
+		if err != nil {
+			return price{}, err
+		}
+		if !unpainted[child.name] {
+			total.cost += sub.cost
+		}
+		total.height = max(total.height, sub.height)
+	}
+	for _, id := range n.targets() {
+		target := c.doc.byID[id]
+		if target == nil {
+			continue
+		}
+		sub, err := c.price(target, depth+1)
+		if err != nil {
+			return price{}, err
+		}
+		if target.name == "pattern" && n.name != "pattern" {
+			sub.cost *= total.cost // a pattern is inherited by, and drawn for, everything inside
+		}
+		total.cost += sub.cost
+		total.height = max(total.height, sub.height+1)
+	}
+	// A chain may have been met piece by piece, its end first.
+	if total.height > maxReferenceDepth {
+		return price{}, fmt.Errorf("%w: references deeper than %d", ErrTooLarge, maxReferenceDepth)
+	}
+	total.cost = math.Min(total.cost, 10*maxCost)
+	c.known[n] = total
+	return total, nil
+}
+
+func ownCost(n *node) float64 {
+	cost := 1.0
+	switch {
+	case n.name == "image":
+		cost += rasterCost
+	case n.name == "mask":
+		cost += maskCost
+	case strings.HasPrefix(n.name, "fe"):
+		cost += filterCost
+	}
+	cost += float64(len(n.attr("d"))+len(n.attr("points"))) / pathBytesPerUnit
+	for _, c := range n.children {
+		cost += float64(len(c.text)) / pathBytesPerUnit
+	}
+	if v, set := n.style["opacity"]; set && v != "1" {
+		cost += layerCost
+	}
+	if _, set := n.style["mix-blend-mode"]; set {
+		cost += layerCost
+	}
+	return cost
+}
+
+// targets are the ids of what is drawn, or looked up, when n is drawn: links first, since what they bring
+// inherits a pattern, too.
+func (n *node) targets() []string {
+	var ids []string
+	if n.href != "" && n.name != "image" {
+		ids = append(ids, n.href)
+	}
+	for _, name := range []string{"fill", "stroke", "clip-path", "mask", "filter"} {
+		if v := n.style[name]; strings.Contains(v, "url(") {
+			for _, m := range urlReference.FindAllStringSubmatch(v, -1) {
+				ids = append(ids, m[1])
+			}
+		}
+	}
+	return ids
+}

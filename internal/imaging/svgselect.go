@@ -1,0 +1,286 @@
+package imaging
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tdewolff/parse/v2/css"
+)
+
+// compound is one step of a selector, such as path.cls-1 or #logo.
+type compound struct {
+	tag     string // "" or "*" is any
+	id      string
+	classes []string
+	root    bool
+}
+
+// selector is compounds from the outermost to the element itself, with what stands between them: ' ' for
+// within, '>' for directly within.
+type selector struct {
+	parts       []compound
+	combinators []byte
+}
+
+func (c compound) String() string {
+	s := c.tag
+	if c.id != "" {
+		s += "#" + c.id
+	}
+	for _, class := range c.classes {
+		s += "." + class
+	}
+	if c.root {
+		s += ":root"
+	}
+	return s
+}
+
+func (s selector) String() string {
+	var b strings.Builder
+	for i, p := range s.parts {
+		if i > 0 {
+			b.WriteByte(s.combinators[i-1])
+		}
+		b.WriteString(p.String())
+	}
+	return b.String()
+}
+
+// specificity orders selectors as CSS does: ids, then classes, then names.
+func (s selector) specificity() int {
+	ids, classes, tags := 0, 0, 0
+	for _, p := range s.parts {
+		if p.id != "" {
+			ids++
+		}
+		classes += len(p.classes)
+		if p.root {
+			classes++
+		}
+		if p.tag != "" && p.tag != "*" {
+			tags++
+		}
+	}
+	return min(ids, 255)<<16 | min(classes, 255)<<8 | min(tags, 255)
+}
+
+// parseSelectors reads a list and leaves out the selectors that say more than compound can.
+func parseSelectors(tokens []css.Token) []selector {
+	var out []selector
+	for len(tokens) > 0 {
+		end := slices.IndexFunc(tokens, func(t css.Token) bool { return t.TokenType == css.CommaToken })
+		if end < 0 {
+			end = len(tokens)
+		}
+		if s, ok := parseSelector(trimSpace(tokens[:end])); ok {
+			out = append(out, s)
+		}
+		tokens = tokens[min(end+1, len(tokens)):]
+	}
+	return out
+}
+
+func parseSelector(tokens []css.Token) (selector, bool) {
+	var s selector
+	var current compound
+	filled, between := false, byte(0)
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		if sep, ok := combinator(t); ok {
+			if !filled && between == 0 {
+				return s, false // begins with a combinator
+			}
+			if filled {
+				s.parts = append(s.parts, current)
+				current, filled = compound{}, false
+			}
+			if sep == '>' && between == '>' {
+				return s, false
+			}
+			between = max(between, sep) // '>' is greater than ' '
+			continue
+		}
+		if between != 0 {
+			s.combinators = append(s.combinators, between)
+			between = 0
+		}
+		used, ok := current.add(tokens[i:])
+		if !ok {
+			return s, false
+		}
+		filled = true
+		i += used - 1
+	}
+	if !filled || len(s.parts) >= maxSelectorPart {
+		return s, false
+	}
+	s.parts = append(s.parts, current)
+	return s, true
+}
+
+func combinator(t css.Token) (byte, bool) {
+	switch {
+	case t.TokenType == css.WhitespaceToken:
+		return ' ', true
+	case t.TokenType == css.DelimToken && string(t.Data) == ">":
+		return '>', true
+	}
+	return 0, false
+}
+
+// add takes the next simple selector and returns of how many tokens it was.
+func (c *compound) add(tokens []css.Token) (used int, ok bool) {
+	first := string(tokens[0].Data)
+	empty := c.tag == "" && c.id == "" && len(c.classes) == 0 && !c.root
+	switch {
+	case tokens[0].TokenType == css.IdentToken && empty && isIdent(first), first == "*" && empty:
+		c.tag = first
+		return 1, true
+	case tokens[0].TokenType == css.HashToken && c.id == "":
+		c.id = first[1:]
+		return 1, isID(c.id)
+	case len(tokens) < 2 || tokens[1].TokenType != css.IdentToken:
+		return 0, false
+	case tokens[0].TokenType == css.DelimToken && first == ".":
+		c.classes = append(c.classes, string(tokens[1].Data))
+		return 2, isIdent(string(tokens[1].Data))
+	case tokens[0].TokenType == css.ColonToken && string(tokens[1].Data) == "root" && !c.root:
+		c.root = true
+		return 2, true
+	}
+	return 0, false
+}
+
+func (c compound) matches(n *node) bool {
+	if c.tag != "" && c.tag != "*" && c.tag != n.name || c.id != "" && c.id != n.id || c.root && n.parent != nil {
+		return false
+	}
+	for _, class := range c.classes {
+		if !slices.Contains(n.classes, class) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxMatchSteps bounds the comparisons of selectors with elements of one document.
+const maxMatchSteps = 1_000_000
+
+// matcher counts its work. found is used anew for each element.
+type matcher struct {
+	steps int
+	index map[string][]*candidate // by id, class, or name of the last compound
+	found []*candidate
+}
+
+// matches walks from the element outwards. Without sibling combinators, taking the nearest ancestor for
+// each step is right except behind '>', where it may miss what backtracking would find; such selectors
+// (a b > c) do not occur in pictures, and a miss only makes a color estimate worse.
+func (m *matcher) matches(s selector, n *node) bool {
+	m.steps++
+	last := len(s.parts) - 1
+	if !s.parts[last].matches(n) {
+		return false
+	}
+	for i := last - 1; i >= 0; i-- {
+		n = n.parent
+		for n != nil && s.combinators[i] == ' ' && !s.parts[i].matches(n) {
+			n = n.parent
+			m.steps++
+		}
+		if n == nil || !s.parts[i].matches(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// candidate is a rule under one of its selectors.
+type candidate struct {
+	selector    selector
+	rule        *rule
+	specificity int
+	order       int
+}
+
+// cascade works out for each element which declarations hold for it: attributes, then rules by
+// specificity and order, then its own style, important ones last.
+func (d *document) cascade() error {
+	m := &matcher{index: map[string][]*candidate{}}
+	for i := range d.rules {
+		for _, s := range d.rules[i].selectors {
+			k := indexKey(s.parts[len(s.parts)-1])
+			m.index[k] = append(m.index[k], &candidate{s, &d.rules[i], s.specificity(), i})
+		}
+	}
+	for _, n := range d.order {
+		found := m.matching(n)
+		if m.steps > maxMatchSteps {
+			return fmt.Errorf("%w: style rules take too long to match", ErrTooLarge)
+		}
+		n.style = map[string]string{}
+		for _, a := range n.attrs {
+			if properties[a.name] || a.name == "transform" || a.name == "patternTransform" {
+				n.style[a.name] = a.value
+			}
+		}
+		for _, important := range []bool{false, true} {
+			for _, c := range found {
+				n.declare(c.rule.declarations, important)
+			}
+			n.declare(n.inline, important)
+		}
+	}
+	return nil
+}
+
+func indexKey(c compound) string {
+	switch {
+	case c.id != "":
+		return "#" + c.id
+	case len(c.classes) > 0:
+		return "." + c.classes[0]
+	case c.tag != "":
+		return c.tag
+	}
+	return "*"
+}
+
+// matching lists the rules for an element, the strongest last. The list is valid until the next call.
+func (m *matcher) matching(n *node) []*candidate {
+	m.found = m.found[:0]
+	m.collect("*", n)
+	m.collect(n.name, n)
+	if n.id != "" {
+		m.collect("#"+n.id, n)
+	}
+	for _, class := range n.classes {
+		m.collect("."+class, n)
+	}
+	slices.SortStableFunc(m.found, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.specificity, b.specificity), cmp.Compare(a.order, b.order))
+	})
+	return m.found
+}
+
+func (m *matcher) collect(key string, n *node) {
+	for _, c := range m.index[key] {
+		if m.steps > maxMatchSteps {
+			return
+		}
+		if m.matches(c.selector, n) {
+			m.found = append(m.found, c)
+		}
+	}
+}
+
+func (n *node) declare(ds []declaration, important bool) {
+	for _, d := range ds {
+		if d.important == important {
+			n.style[d.name] = d.value
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package imaging
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Limits of a document. Real logos stay far below: the largest of 1,863 has 3,000 elements, 30 deep.
+const (
+	maxDepth      = 128
+	maxElements   = 20_000
+	maxAttributes = 256 // of one element
+)
+
+const (
+	svgNamespace   = "http://www.w3.org/2000/svg"
+	xlinkNamespace = "http://www.w3.org/1999/xlink"
+	xmlNamespace   = "http://www.w3.org/XML/1998/namespace"
+)
+
+// attribute is one that passed the allow-list, in the form in which it is written.
+type attribute struct{ name, value string }
+
+// node is an element of the new document, or a text when name is empty.
+type node struct {
+	name     string
+	attrs    []attribute
+	children []*node
+	text     string
+	parent   *node
+
+	id      string // unique in the document
+	classes []string
+	href    string        // id that it refers to, or a data URL for image
+	inline  []declaration // of its style attribute
+	rules   []rule        // of a style element
+	ignored bool          // a style element for another medium
+	style   map[string]string
+}
+
+func (n *node) attr(name string) string {
+	for _, a := range n.attrs {
+		if a.name == name {
+			return a.value
+		}
+	}
+	return ""
+}
+
+func (n *node) set(name, value string) {
+	for i := range n.attrs {
+		if n.attrs[i].name == name {
+			n.attrs[i].value = value
+			return
+		}
+	}
+	n.attrs = append(n.attrs, attribute{name, value})
+}
+
+func (n *node) drop(name string) {
+	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return a.name == name })
+}
+
+// document is an SVG on its way from the allow-list to the output.
+type document struct {
+	root          *node
+	byID          map[string]*node
+	order         []*node // all elements, parents first
+	view          box
+	hasView       bool
+	width, height *int
+	rasterPixels  int
+	rasters       int
+	cssTokens     int
+	followsScheme bool
+	rules         []rule // of all style elements, in order
+}
+
+// parser builds a document from a token stream. It never recurses, so depth costs memory only.
+type parser struct {
+	doc      *document
+	text     []byte
+	decoder  *xml.Decoder
+	at       *node
+	depth    int
+	skipping int // depth inside an element that is left out; 0 outside
+	elements int
+}
+
+func newParser(text []byte) *parser {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	d.Strict = true
+	// The text is UTF-8 whatever a second declaration says.
+	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	return &parser{doc: &document{byID: map[string]*node{}}, text: text, decoder: d}
+}
+
+// parseSVG reads a whole document through the allow-list.
+func parseSVG(text []byte) (*document, error) {
+	p := newParser(text)
+	for {
+		token, err := p.decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, malformed(err)
+		}
+		if err := p.take(token); err != nil {
+			return nil, err
+		}
+	}
+	if p.doc.root == nil {
+		return nil, fmt.Errorf("%w: no svg element", ErrMalformed)
+	}
+	for _, n := range p.doc.order {
+		if n.name == "style" {
+			p.doc.readStyle(n)
+		}
+	}
+	return p.doc, nil
+}
+
+// parseRoot reads up to the first element.
+func parseRoot(text []byte) (*document, error) {
+	p := newParser(text)
+	for p.doc.root == nil {
+		token, err := p.decoder.Token()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		if err := p.take(token); err != nil {
+			return nil, err
+		}
+	}
+	return p.doc, nil
+}
+
+func (p *parser) take(token xml.Token) error {
+	switch t := token.(type) {
+	case xml.StartElement:
+		return p.start(t)
+	case xml.EndElement:
+		p.end()
+	case xml.CharData:
+		p.charData(string(t))
+	case xml.Directive:
+		if p.doc.root == nil && p.decoder.Entity == nil {
+			entities, err := parseEntities(t, p.text)
+			if err != nil {
+				return err
+			}
+			p.decoder.Entity = entities
+		}
+	}
+	return nil // comments and processing instructions are left out
+}
+
+func (p *parser) start(t xml.StartElement) error {
+	p.depth++
+	p.elements++
+	switch {
+	case p.depth > maxDepth:
+		return fmt.Errorf("%w: elements nested deeper than %d", ErrTooLarge, maxDepth)
+	case p.elements > maxElements:
+		return fmt.Errorf("%w: more than %d elements", ErrTooLarge, maxElements)
+	case len(t.Attr) > maxAttributes:
+		return fmt.Errorf("%w: more than %d attributes", ErrTooLarge, maxAttributes)
+	}
+	if p.skipping > 0 {
+		p.skipping++
+		return nil
+	}
+	name, ok := elementName(t.Name)
+	switch {
+	case p.at == nil && (name != "svg" || p.doc.root != nil):
+		return fmt.Errorf("%w: the root is %.40q", ErrMalformed, t.Name.Local)
+	case !ok || p.at != nil && p.at.name == "style":
+		p.skipping = 1
+		return nil
+	}
+	n := &node{name: name, parent: p.at}
+	if !p.doc.readAttributes(n, t.Attr) {
+		p.skipping = 1
+		return nil
+	}
+	if p.at == nil {
+		p.doc.root = n
+	} else {
+		p.at.children = append(p.at.children, n)
+	}
+	p.doc.order = append(p.doc.order, n)
+	p.at = n
+	return nil
+}
+
+func (p *parser) end() {
+	p.depth--
+	if p.skipping > 0 {
+		p.skipping--
+		return
+	}
+	p.at = p.at.parent
+}
+
+// charData keeps text where it is drawn or is a style; elsewhere it is white space or means nothing.
+func (p *parser) charData(s string) {
+	if p.skipping > 0 || p.at == nil {
+		return
+	}
+	switch p.at.name {
+	case "style":
+		p.at.text += s
+	case "text", "tspan", "textPath":
+		s = plainText(s)
+		if last := len(p.at.children) - 1; last >= 0 && p.at.children[last].name == "" {
+			p.at.children[last].text += s // around a comment
+			return
+		}
+		if s != "" {
+			p.at.children = append(p.at.children, &node{text: s, parent: p.at})
+		}
+	}
+}
+
+// plainText turns line ends and tabs into spaces, as SVG does, and drops what XML cannot hold.
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r':
+			return ' '
+		case r < 0x20 || r == 0x7f || r == 0xfffe || r == 0xffff || r == 0xfffd:
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// elementName returns the name an element has in the new document, and whether it has one. A link
+// becomes a group: its content is drawn, where it led is gone.
+func elementName(name xml.Name) (string, bool) {
+	switch name.Space {
+	case svgNamespace, "", "svg": // no namespace: inline SVG that was cut out of a page
+	default:
+		return "", false
+	}
+	if name.Local == "a" {
+		return "g", true
+	}
+	return name.Local, elements[name.Local]
+}
+
+// write is the new document as text.
+func (d *document) write() []byte {
+	var b bytes.Buffer
+	d.root.write(&b, d.hasReferences())
+	return b.Bytes()
+}
+
+func (d *document) hasReferences() bool {
+	return slices.ContainsFunc(d.order, func(n *node) bool { return n.href != "" })
+}
+
+// write recurses as deep as maxDepth.
+func (n *node) write(b *bytes.Buffer, withXlink bool) {
+	if n.name == "" {
+		escapeTo(b, n.text)
+		return
+	}
+	b.WriteString("<" + n.name)
+	if n.parent == nil {
+		writeAttribute(b, "xmlns", svgNamespace)
+		if withXlink { // href alone is SVG 2; older viewers know only this one
+			writeAttribute(b, "xmlns:xlink", xlinkNamespace)
+		}
+	}
+	for _, a := range n.attrs {
+		writeAttribute(b, a.name, a.value)
+	}
+	if n.id != "" {
+		writeAttribute(b, "id", n.id)
+	}
+	if len(n.classes) > 0 {
+		writeAttribute(b, "class", strings.Join(n.classes, " "))
+	}
+	if len(n.inline) > 0 {
+		writeAttribute(b, "style", writeDeclarations(n.inline))
+	}
+	switch {
+	case n.href == "":
+	case n.name == "image":
+		writeAttribute(b, "xlink:href", n.href)
+	default:
+		writeAttribute(b, "xlink:href", "#"+n.href)
+	}
+	if n.name == "style" {
+		b.WriteString(">")
+		escapeTo(b, writeRules(n.rules))
+		b.WriteString("</style>")
+		return
+	}
+	if len(n.children) == 0 {
+		b.WriteString("/>")
+		return
+	}
+	b.WriteString(">")
+	for _, c := range n.children {
+		c.write(b, false)
+	}
+	b.WriteString("</" + n.name + ">")
+}
+
+func writeAttribute(b *bytes.Buffer, name, value string) {
+	b.WriteString(" " + name + `="`)
+	escapeTo(b, value)
+	b.WriteByte('"')
+}
+
+var xmlEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
+
+func escapeTo(b *bytes.Buffer, s string) { b.WriteString(xmlEscaper.Replace(s)) }

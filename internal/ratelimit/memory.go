@@ -1,0 +1,169 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+const (
+	// shards bounds how many callers wait for each other; a power of two.
+	shards = 64
+	// defaultMaxKeys is a few hundred MB of counters at the very worst, in one minute.
+	defaultMaxKeys = 1 << 20
+	// minKeys is one key for each shard.
+	minKeys = shards
+	// maxStepBack is how far a clock may run back and still be taken for an adjustment, in which case the
+	// newer window stays in force and no unit is let through twice. A clock that was further off has been
+	// wrong, and its window is dropped, because it could last for years.
+	maxStepBack = 5 * time.Minute
+	// keptCapacity is the size up to which a shard's table is emptied and used again for the next window.
+	keptCapacity = 4096
+)
+
+// Config sets up a Memory. The zero Config is usable.
+type Config struct {
+	Now     func() time.Time // nil = time.Now
+	MaxKeys int              // keys counted in one minute; past it new keys are refused; 0 = 1,048,576
+}
+
+// Validate reports everything that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.MaxKeys < 0 || (c.MaxKeys > 0 && c.MaxKeys < minKeys) {
+		errs = append(errs, fmt.Errorf("rate-limit counters: MaxKeys is %d, want 0 or at least %d", c.MaxKeys, minKeys))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.MaxKeys == 0 {
+		c.MaxKeys = defaultMaxKeys
+	}
+	return c
+}
+
+// Memory is Counters of one process. Its windows start anew with the process.
+type Memory struct {
+	now          func() time.Time
+	keysPerShard int
+	seed         maphash.Seed
+	shards       [shards]shard
+}
+
+var _ Counters = (*Memory)(nil)
+
+type shard struct {
+	mu     sync.Mutex
+	window int64 // minutes since 1970
+	used   map[Key]int64
+	_      [64]byte // a cache line of its own: neighbours are locked by other cores
+}
+
+// NewMemory returns empty counters, or what is wrong with the Config.
+func NewMemory(cfg Config) (*Memory, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	m := &Memory{now: cfg.Now, keysPerShard: cfg.MaxKeys / shards, seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		m.shards[i].used = map[Key]int64{}
+	}
+	return m, nil
+}
+
+// Take implements Counters. It answers ErrUnavailable when MaxKeys different keys were seen in this
+// minute and the key is another one.
+func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decision, error) {
+	if units < 1 || limit < 0 {
+		return Decision{}, fmt.Errorf("take %d units of %s below %d: %w", units, key.Scope, limit, ErrInvalid)
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	s := m.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The clock is read under the lock, so that the order of the windows is the order of the callers.
+	s.advance(m.now())
+	used, seen := s.used[key]
+	decision := Decision{Limit: limit, Reset: windowEnd(s.window)}
+	// Written so that no sum can overflow: units and limit come from the caller.
+	if units <= limit && used <= limit-units {
+		if !seen && len(s.used) >= m.keysPerShard {
+			return Decision{}, fmt.Errorf("take of %s: %d keys in one minute: %w", key.Scope, m.keysPerShard*shards, ErrUnavailable)
+		}
+		used += units
+		s.used[key] = used
+		decision.Allowed = true
+	}
+	decision.Remaining = max(0, limit-used)
+	return decision, nil
+}
+
+// Give implements Counters.
+func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision) error {
+	if units < 1 {
+		return fmt.Errorf("give %d units of %s back: %w", units, key.Scope, ErrInvalid)
+	}
+	s := m.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance(m.now())
+	if !taken.Allowed || !windowEnd(s.window).Equal(taken.Reset) {
+		return nil
+	}
+	if used := s.used[key] - units; used > 0 {
+		s.used[key] = used
+	} else {
+		delete(s.used, key)
+	}
+	return nil
+}
+
+// Keys returns how many keys are held, of whatever window. It is for metrics and tests.
+func (m *Memory) Keys() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.used)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (m *Memory) shardOf(key Key) *shard {
+	return &m.shards[maphash.Comparable(m.seed, key)&(shards-1)]
+}
+
+// advance moves the shard to the window of now and drops the counts of the window before.
+func (s *shard) advance(now time.Time) {
+	window := windowOf(now)
+	if window == s.window || (window < s.window && s.window-window <= int64(maxStepBack/Window)) {
+		return
+	}
+	s.window = window
+	if len(s.used) > keptCapacity {
+		s.used = map[Key]int64{}
+		return
+	}
+	clear(s.used)
+}
+
+func windowOf(t time.Time) int64 {
+	seconds := t.Unix()
+	if seconds < 0 { // before 1970 a division would round toward the window after
+		return (seconds - 59) / 60
+	}
+	return seconds / 60
+}
+
+func windowEnd(window int64) time.Time { return time.Unix((window+1)*60, 0).UTC() }

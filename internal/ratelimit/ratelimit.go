@@ -1,0 +1,66 @@
+// Package ratelimit counts what may be done so many times a minute: requests of an account, live crawls
+// of an account, live crawls of the whole service.
+//
+// A window is one minute of UTC, from second 0 to second 60, the same for every key, so that several
+// nodes agree on it without talking. A limit is an upper bound: whatever the interleaving, no more units
+// are let through in one window than the limit of the call that asked.
+//
+// Counters is the port. Memory keeps the counts in this process; a store that nodes share can stand
+// behind the same port, and may then answer ErrUnavailable.
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Window is the length of every window.
+const Window = time.Minute
+
+// Errors of Counters.
+var (
+	// ErrUnavailable: the counts could not be checked, so nothing may run. Nothing was taken.
+	ErrUnavailable = errors.New("rate-limit counters are unavailable")
+	// ErrInvalid: units below one or a limit below zero. Nothing was taken.
+	ErrInvalid = errors.New("invalid request to the rate-limit counters")
+)
+
+// Key names one counter: what is counted, and of whom.
+type Key struct {
+	Scope string // such as requests or crawls
+	ID    string // such as an account id
+}
+
+// Decision is what a Take found.
+type Decision struct {
+	Allowed   bool
+	Limit     int64     // as it was asked for
+	Remaining int64     // units left in the window after this Take, never below zero
+	Reset     time.Time // when the window ends, UTC, on a whole minute
+}
+
+// RetryAfter returns how long after now the window ends, in whole seconds, rounded up and at least one:
+// a client that waits that long finds a new window.
+func (d Decision) RetryAfter(now time.Time) time.Duration {
+	wait := d.Reset.Sub(now)
+	if wait <= time.Second {
+		return time.Second
+	}
+	return (wait + time.Second - 1).Truncate(time.Second)
+}
+
+// Counters counts units of keys in minute windows.
+type Counters interface {
+	// Take takes units of the key's current window if all of them fit below limit, and none otherwise. The
+	// limit comes with each call because plans change: a higher one counts at once, within the window too.
+	//
+	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). With an error nothing was taken.
+	Take(ctx context.Context, key Key, units, limit int64) (Decision, error)
+
+	// Give hands back units that an allowed Take took, for work that turned out not to be done. Once the
+	// window of that decision is over there is nothing to hand back to, and Give does nothing.
+	//
+	// Errors: ErrUnavailable, ErrInvalid, ctx.Err().
+	Give(ctx context.Context, key Key, units int64, taken Decision) error
+}

@@ -1,0 +1,182 @@
+package safehttp
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Limits of every fetch.
+const (
+	MaxRedirects   = 5
+	MaxHeaderBytes = 64 << 10
+
+	tlsTimeout    = 5 * time.Second
+	headerTimeout = 8 * time.Second
+	// MaxFetchTime bounds a fetch from the first look-up to the last byte, redirects included.
+	MaxFetchTime = 8 * time.Second
+
+	maxConnsPerHost = 4
+	maxIdleConns    = 64
+	// idleTimeout is short: a crawl comes back to a host within seconds or not at all.
+	idleTimeout = 10 * time.Second
+)
+
+// Body limits per kind of file, in bytes after decompression.
+const (
+	MaxHTMLBytes     = 3 << 20
+	MaxCSSBytes      = 1 << 20
+	MaxImageBytes    = 5 << 20
+	MaxSVGBytes      = 512 << 10
+	MaxManifestBytes = 128 << 10
+	MaxRobotsBytes   = 500 << 10
+
+	maxBodyBytes = MaxImageBytes // no kind may ask for more
+)
+
+// Defaults of a session's budget.
+const (
+	DefaultSessionFetches = 32
+	DefaultSessionBytes   = 20 << 20
+)
+
+// Config of a Client. The zero value is complete.
+type Config struct {
+	// UserAgent is sent with every request; see UserAgent for the honest one. Default: UserAgent("").
+	UserAgent string
+	// SessionFetches and SessionBytes bound one session: calls of Get, and bytes of decompressed bodies.
+	SessionFetches int
+	SessionBytes   int64
+	// Denied are networks to refuse beside those that are not public, such as the operator's own public
+	// addresses behind a gateway, or a NAT64 prefix of the local network.
+	Denied []netip.Prefix
+
+	// Resolver is what names mean. Default: the machine's name servers, without its search list.
+	Resolver Resolver
+	// Dial connects to an address that the guard has approved. It is the seam for tests. Default: a
+	// net.Dialer that has the guard in its Control as well.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// OwnAddrs lists addresses of this machine, which are refused. Default: those of its interfaces
+	// other than the loopback device.
+	OwnAddrs func() ([]netip.Addr, error)
+	// RootCAs are the authorities to trust. Default: the machine's.
+	RootCAs *x509.CertPool
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// UserAgent is how this crawler names itself: with a page that says what it is. baseURL is the service's.
+func UserAgent(baseURL string) string {
+	if baseURL == "" {
+		return "Mozilla/5.0 (compatible; LetterheadBot/1.0)"
+	}
+	return "Mozilla/5.0 (compatible; LetterheadBot/1.0; +" + strings.TrimSuffix(baseURL, "/") + "/bot)"
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		errs = append(errs, errors.New("safehttp: UserAgent must be printable ASCII"))
+	}
+	if c.SessionFetches < 0 {
+		errs = append(errs, fmt.Errorf("safehttp: SessionFetches is %d", c.SessionFetches))
+	}
+	if c.SessionBytes < 0 {
+		errs = append(errs, fmt.Errorf("safehttp: SessionBytes is %d", c.SessionBytes))
+	}
+	for _, p := range c.Denied {
+		if !p.IsValid() {
+			errs = append(errs, errors.New("safehttp: Denied holds an invalid prefix"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.UserAgent == "" {
+		c.UserAgent = UserAgent("")
+	}
+	if c.SessionFetches == 0 {
+		c.SessionFetches = DefaultSessionFetches
+	}
+	if c.SessionBytes == 0 {
+		c.SessionBytes = DefaultSessionBytes
+	}
+	if c.Resolver == nil {
+		// PreferGo: no answer may come from elsewhere than the DNS and the hosts file.
+		c.Resolver = rootedResolver{&net.Resolver{PreferGo: true}}
+	}
+	if c.OwnAddrs == nil {
+		c.OwnAddrs = interfaceAddrs
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Client fetches from the public internet and from nowhere else. It is safe for concurrent use.
+type Client struct {
+	cfg       Config
+	guard     *guard
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+	transport *http.Transport
+	metrics   *metrics
+}
+
+// New returns a client, or all that is wrong with its configuration.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	c := &Client{cfg: cfg, guard: newGuard(cfg.Denied, cfg.OwnAddrs, cfg.Now), dial: cfg.Dial}
+	if c.dial == nil {
+		dialer := &net.Dialer{Timeout: connectTimeout, Control: c.guard.control}
+		c.dial = dialer.DialContext
+	}
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	c.metrics = m
+	c.transport = &http.Transport{
+		Proxy:                  nil, // a proxy would connect on our behalf, behind the guard's back
+		DialContext:            c.dialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    tlsTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
+		MaxResponseHeaderBytes: MaxHeaderBytes,
+		DisableCompression:     true, // the limits stand outside our own gzip reader
+		ForceAttemptHTTP2:      true,
+		MaxConnsPerHost:        maxConnsPerHost,
+		MaxIdleConnsPerHost:    maxConnsPerHost,
+		MaxIdleConns:           maxIdleConns,
+		IdleConnTimeout:        idleTimeout,
+	}
+	return c, nil
+}
+
+// Close lets go of idle connections. Fetches under way are not disturbed.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Get fetches one URL in a session of its own.
+func (c *Client) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
+	return c.NewSession().Get(ctx, rawURL, limits, headers...)
+}

@@ -1,0 +1,131 @@
+package safehttp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ownAddrsFor is how long the machine's own addresses are believed before they are read again.
+const ownAddrsFor = 30 * time.Second
+
+// azureWireServer answers instance metadata on Azure. It is the one special address that the guard's
+// lists, which follow the IANA registries, do not have.
+var azureWireServer = netip.MustParsePrefix("168.63.129.16/32")
+
+// guard decides which addresses may be connected to. It allows public unicast addresses on ports 80 and
+// 443 over TCP, and nothing else. IPv6 forms that embed an IPv4 address are refused whatever they embed
+// (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP): a gateway on the way would unwrap them.
+type guard struct {
+	guardian *ssrf.Guardian
+	ownAddrs func() ([]netip.Addr, error)
+	now      func() time.Time
+
+	mu     sync.Mutex
+	own    map[netip.Addr]bool
+	readAt time.Time
+}
+
+func newGuard(denied []netip.Prefix, ownAddrs func() ([]netip.Addr, error), now func() time.Time) *guard {
+	denied4, denied6 := []netip.Prefix{azureWireServer}, []netip.Prefix(nil)
+	for _, p := range denied {
+		if p.Addr().Is4() {
+			denied4 = append(denied4, p)
+		} else {
+			denied6 = append(denied6, p)
+		}
+	}
+	return &guard{
+		guardian: ssrf.New(ssrf.WithDeniedV4Prefixes(denied4...), ssrf.WithDeniedV6Prefixes(denied6...)),
+		ownAddrs: ownAddrs,
+		now:      now,
+	}
+}
+
+// control is the guard as net.Dialer.Control: address is what the socket is about to connect to.
+func (g *guard) control(network, address string, conn syscall.RawConn) error {
+	if err := g.guardian.Safe(network, address, conn); err != nil {
+		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
+	}
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
+	}
+	return g.check(ap)
+}
+
+// check returns ErrBlockedAddress unless ap may be connected to.
+func (g *guard) check(ap netip.AddrPort) error {
+	if err := g.guardian.SafeAddrPort(ap); err != nil {
+		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
+	}
+	addr := ap.Addr()
+	if addr.Zone() != "" || isISATAP(addr) {
+		return fmt.Errorf("%w: %s", ErrBlockedAddress, addr)
+	}
+	own, err := g.isOwn(addr)
+	if err != nil {
+		return fmt.Errorf("%w: own addresses are unknown: %w", ErrBlockedAddress, err)
+	}
+	if own {
+		return fmt.Errorf("%w: %s is an address of this machine", ErrBlockedAddress, addr)
+	}
+	return nil
+}
+
+// isISATAP knows the interface identifiers of RFC 5214: [02]00:5efe and an IPv4 address, in any prefix.
+func isISATAP(addr netip.Addr) bool {
+	if !addr.Is6() {
+		return false
+	}
+	b := addr.As16()
+	return (b[8] == 0 || b[8] == 2) && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+func (g *guard) isOwn(addr netip.Addr) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := g.now(); g.own == nil || now.Sub(g.readAt) >= ownAddrsFor {
+		addrs, err := g.ownAddrs()
+		if err != nil {
+			return false, err
+		}
+		g.own = make(map[netip.Addr]bool, len(addrs))
+		for _, a := range addrs {
+			g.own[a.Unmap().WithZone("")] = true
+		}
+		g.readAt = now
+	}
+	return g.own[addr], nil
+}
+
+// interfaceAddrs lists the addresses of the machine's network interfaces, less the loopback device:
+// what lies on that is refused as loopback anyway, and a public address put there for a service (an
+// anycast or virtual address) can be named in Config.Denied.
+func interfaceAddrs() ([]netip.Addr, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.Addr
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				all = append(all, p.Addr())
+			}
+		}
+	}
+	return all, nil
+}

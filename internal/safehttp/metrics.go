@@ -1,0 +1,44 @@
+package safehttp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	fetches  *prometheus.CounterVec
+	bytes    prometheus.Counter
+	duration prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_fetches_total", Help: "Fetches by outcome.",
+		}, []string{"outcome"}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_fetch_bytes_total", Help: "Bytes of fetched bodies after decompression.",
+		}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "letterhead_fetch_duration_seconds", Help: "Time of a fetch, redirects included.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8},
+		}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.fetches, m.bytes, m.duration} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("safehttp: register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) observe(took time.Duration, bytes int, err error) {
+	m.fetches.WithLabelValues(Reason(err)).Inc()
+	m.bytes.Add(float64(bytes))
+	m.duration.Observe(took.Seconds())
+}

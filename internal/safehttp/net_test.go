@@ -1,0 +1,280 @@
+package safehttp_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"letterhead/internal/safehttp"
+)
+
+// internet is what the tests' client sees: names, and servers behind addresses that look public. It stands
+// beneath the guard: dial is told addresses that were approved, and notes them.
+type internet struct {
+	t      *testing.T
+	mu     sync.Mutex
+	names  map[string]func(asked int) ([]netip.Addr, error)
+	asked  map[string]int
+	hosts  map[string]func(net.Conn) // by address and port
+	dialed []string
+	pipes  bool
+	done   sync.WaitGroup
+}
+
+func newInternet(t *testing.T) *internet {
+	n := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){}, asked: map[string]int{}, hosts: map[string]func(net.Conn){}}
+	t.Cleanup(n.done.Wait)
+	return n
+}
+
+var quiet = log.New(io.Discard, "", 0)
+
+// public is an address for a test's server.
+const public = "93.184.216.34"
+
+func addrs(list ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range list {
+		out = append(out, netip.MustParseAddr(s))
+	}
+	return out
+}
+
+func (n *internet) name(host string, list ...string) {
+	n.names[host] = func(int) ([]netip.Addr, error) { return addrs(list...), nil }
+}
+
+// serve puts a server at an address and port.
+func (n *internet) serve(addr string, conn func(net.Conn)) { n.hosts[addr] = conn }
+
+// site is a plain HTTP host with a name.
+func (n *internet) site(host string, h http.Handler) {
+	n.name(host, public)
+	n.serve(public+":80", n.http(h, nil))
+}
+
+// http answers the requests of one connection. With a certificate it speaks TLS, and HTTP/1.1 only.
+func (n *internet) http(h http.Handler, config *tls.Config) func(net.Conn) {
+	return func(conn net.Conn) {
+		if config != nil {
+			conn = tls.Server(conn, config)
+		}
+		one := &oneConn{conn: conn, closed: make(chan struct{})}
+		server := &http.Server{Handler: h, ErrorLog: quiet, ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed || s == http.StateHijacked {
+				one.Close()
+			}
+		}}
+		_ = server.Serve(one) // ends when the connection does
+	}
+}
+
+// LookupNetIP makes it a resolver.
+func (n *internet) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	n.mu.Lock()
+	answer, known := n.names[host]
+	n.asked[host]++
+	count := n.asked[host]
+	n.mu.Unlock()
+	if !known {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	list, err := answer(count)
+	if errors.Is(err, context.DeadlineExceeded) { // a name server that never answers
+		<-ctx.Done()
+		return nil, &net.DNSError{Err: ctx.Err().Error(), Name: host, IsTimeout: true}
+	}
+	return list, err
+}
+
+func (n *internet) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	n.mu.Lock()
+	n.dialed = append(n.dialed, network+" "+addr)
+	serve := n.hosts[addr]
+	n.mu.Unlock()
+	if serve == nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	client, server := n.pair()
+	n.done.Go(func() {
+		defer server.Close()
+		serve(server)
+	})
+	return client, nil
+}
+
+// pair is a connection. Pipes hold nothing between the two sides, which ends in a deadlock when both
+// write, as they do when TLS fails; but clocks that jump know pipes only.
+func (n *internet) pair() (client, server net.Conn) {
+	if n.pipes {
+		return net.Pipe()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Error(err)
+		return net.Pipe()
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err == nil {
+		server, err = l.Accept()
+	}
+	if err != nil {
+		n.t.Error(err)
+		return net.Pipe()
+	}
+	return client, server
+}
+
+func (n *internet) dials() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.dialed...)
+}
+
+// client is one on this internet. Changes may be nil.
+func (n *internet) client(change func(*safehttp.Config)) *safehttp.Client {
+	n.t.Helper()
+	cfg := safehttp.Config{Resolver: n, Dial: n.dial, RootCAs: roots, OwnAddrs: func() ([]netip.Addr, error) { return addrs("198.100.1.1"), nil }}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := safehttp.New(cfg)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(c.Close)
+	return c
+}
+
+// oneConn is a listener of a single connection.
+type oneConn struct {
+	conn   net.Conn
+	taken  bool
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if !l.taken {
+		l.taken = true
+		return l.conn, nil
+	}
+	<-l.closed
+	return nil, io.EOF
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// raw answers the first request of a connection with these bytes and closes it.
+func raw(answer string) func(net.Conn) {
+	return func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			io.WriteString(conn, answer)
+		}
+	}
+}
+
+// read waits for a request, then hands over the connection.
+func read(then func(net.Conn)) func(net.Conn) {
+	return func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			then(conn)
+		}
+	}
+}
+
+// authority signs the certificates of test servers.
+var (
+	authorityKey, authority = newAuthority()
+	roots                   = func() *x509.CertPool { p := x509.NewCertPool(); p.AddCert(authority); return p }()
+)
+
+func newAuthority() (*ecdsa.PrivateKey, *x509.Certificate) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	return key, cert
+}
+
+// certificate is for hosts; change may spoil it.
+func certificate(t *testing.T, change func(*x509.Certificate), hosts ...string) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: hosts, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if change != nil {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority, &key.PublicKey, authorityKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+}
+
+func text(body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(w, body)
+	})
+}
+
+func redirectTo(target string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Location"] = []string{target}
+		w.WriteHeader(http.StatusFound)
+	})
+}
+
+// get fetches and expects an error of a kind; nil expects an answer.
+func get(t *testing.T, c *safehttp.Client, url string, want error) *safehttp.Response {
+	t.Helper()
+	res, err := c.Get(t.Context(), url, safehttp.Limits{})
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		t.Fatalf("get %s: %v (%s), want %v", url, err, safehttp.Reason(err), want)
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error tells a query: %v", err)
+	}
+	return res
+}

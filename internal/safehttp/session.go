@@ -1,0 +1,190 @@
+package safehttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+const (
+	// maxCookies and maxCookieBytes bound what is kept of one answer and sent with one request.
+	maxCookies     = 50
+	maxCookieBytes = 8 << 10
+)
+
+// Limits of one fetch. A zero field is the default; values past the package's own limits are cut to them.
+type Limits struct {
+	Body int64         // bytes after decompression; default MaxHTMLBytes
+	Time time.Duration // default MaxFetchTime; the context's deadline counts as well
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Body <= 0 {
+		l.Body = MaxHTMLBytes
+	}
+	l.Body = min(l.Body, maxBodyBytes)
+	if l.Time <= 0 {
+		l.Time = MaxFetchTime
+	}
+	return l
+}
+
+// Header is one request header beside those that the client sends itself, such as Accept or
+// If-None-Match. It replaces the client's own, except for User-Agent, Accept-Encoding, Host and Cookie.
+type Header struct{ Name, Value string }
+
+// Response is a complete answer.
+type Response struct {
+	StatusCode int
+	Header     http.Header // of the last hop, as sent
+	Body       []byte      // decompressed, at most Limits.Body bytes
+	Truncated  bool        // the body ended early: past a limit, or cut off by the server
+	FinalURL   *url.URL    // where the answer came from
+	Redirects  []*url.URL  // the URLs that redirected, in order; empty without a redirect
+}
+
+// Session is the fetches of one crawl: its cookies and its budget. It keeps no connection of its own and
+// need not be closed. It is safe for concurrent use.
+type Session struct {
+	client  *Client
+	jar     *cookiejar.Jar
+	fetches atomic.Int64
+	bytes   atomic.Int64
+}
+
+// NewSession starts a crawl, with an empty cookie jar and a full budget.
+func (c *Client) NewSession() *Session {
+	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never fails
+	return &Session{client: c, jar: jar}
+}
+
+// Fetched returns the calls of Get and the bytes of bodies so far.
+func (s *Session) Fetched() (fetches int, bytes int64) {
+	return int(s.fetches.Load()), s.bytes.Load()
+}
+
+// Get fetches rawURL and follows up to MaxRedirects redirects. Any status is an answer, not an error.
+// Errors are *Error; see the Err values. With ErrTooLarge for a body, and with ErrBudget within a body,
+// the response is returned beside the error.
+func (s *Session) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
+	c := s.client
+	began := c.cfg.Now()
+	limits = limits.withDefaults()
+	ctx, cancel := context.WithTimeout(ctx, limits.Time)
+	defer cancel()
+	res, err := s.get(ctx, rawURL, limits, headers)
+	size := 0
+	if res != nil {
+		size = len(res.Body)
+	}
+	took := c.cfg.Now().Sub(began)
+	c.metrics.observe(took, size, err)
+	c.cfg.Logger.DebugContext(ctx, "fetch", "url", redact(rawURL), "outcome", Reason(err), "bytes", size, "duration", took)
+	return res, err
+}
+
+func (s *Session) get(ctx context.Context, rawURL string, limits Limits, headers []Header) (*Response, error) {
+	u, err := CheckURL(rawURL)
+	if err != nil {
+		return nil, &Error{URL: redact(rawURL), Kind: ErrForbiddenURL, Err: err}
+	}
+	if s.fetches.Add(1) > int64(s.client.cfg.SessionFetches) {
+		return nil, &Error{URL: show(u), Kind: ErrBudget, Err: fmt.Errorf("%d fetches", s.client.cfg.SessionFetches)}
+	}
+	var passed []*url.URL
+	for {
+		answer, err := s.roundTrip(ctx, u, headers)
+		if err != nil {
+			return nil, &Error{URL: show(u), Kind: classify(ctx, err), Err: err}
+		}
+		location := answer.Header.Get("Location")
+		if !isRedirect(answer.StatusCode) || location == "" {
+			res := &Response{StatusCode: answer.StatusCode, Header: answer.Header, FinalURL: u, Redirects: passed}
+			return s.finish(ctx, res, answer, limits)
+		}
+		answer.Body.Close()
+		passed = append(passed, u)
+		if len(passed) > MaxRedirects {
+			return nil, &Error{URL: show(u), Kind: ErrTooManyRedirects}
+		}
+		next, err := ResolveURL(u, location)
+		if err != nil {
+			return nil, &Error{URL: show(u), Kind: ErrBadRedirect, Err: err}
+		}
+		u = next
+	}
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// roundTrip sends one request and keeps the cookies of its answer.
+func (s *Session) roundTrip(ctx context.Context, u *url.URL, headers []Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	req.Header.Set("Accept", "*/*")
+	req.Header.Set("Accept-Language", "en,*;q=0.5")
+	for _, h := range headers {
+		req.Header.Set(h.Name, h.Value)
+	}
+	req.Header.Del("Cookie")
+	req.Header.Del("Host")
+	req.Header.Set("User-Agent", s.client.cfg.UserAgent)
+	req.Header.Set("Accept-Encoding", "gzip")
+	sent := 0
+	for _, cookie := range s.jar.Cookies(u) {
+		if sent += len(cookie.Name) + len(cookie.Value); sent > maxCookieBytes {
+			break
+		}
+		req.AddCookie(cookie)
+	}
+	answer, err := s.client.transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if cookies := answer.Cookies(); len(cookies) > 0 {
+		s.jar.SetCookies(u, cookies[:min(len(cookies), maxCookies)])
+	}
+	return answer, nil
+}
+
+// finish reads the body of the last hop.
+func (s *Session) finish(ctx context.Context, res *Response, answer *http.Response, limits Limits) (*Response, error) {
+	defer answer.Body.Close()
+	body, truncated, err := s.readBody(answer, limits.Body)
+	res.Body, res.Truncated = body, truncated
+	if err == nil {
+		return res, nil
+	}
+	failed := &Error{URL: show(res.FinalURL), Kind: classify(ctx, err), Err: err}
+	if truncated {
+		return res, failed
+	}
+	return nil, failed
+}
+
+// show is a URL for logs and errors: query and fragment may hold secrets.
+func show(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: clip(u.Path)}).String()
+}
+
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "a URL that is not valid"
+	}
+	return show(u)
+}

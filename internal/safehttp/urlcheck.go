@@ -1,0 +1,237 @@
+package safehttp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+const (
+	maxURLBytes   = 8192 // longer than any honest link, signed ones included
+	maxHostBytes  = 253  // RFC 1035, without the final dot
+	maxLabelBytes = 63
+)
+
+// localSuffixes are names that mean something on a local network only, or never in the DNS.
+var localSuffixes = []string{
+	"localhost", "local", "localdomain", "internal", "intranet", "private", "corp", "home", "lan",
+	"home.arpa", "onion", "i2p",
+}
+
+// hostProfile maps a host the way browsers do before a look-up. It is lenient about underscores and
+// hyphens, which real host names have; what may be in a label is checked after it.
+var hostProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
+
+// CheckURL parses an absolute URL and returns it in the form in which it will be fetched: host in ASCII
+// and lower case, no default port, no fragment. The error is ErrForbiddenURL with the reason.
+//
+// What it returns has a host name, never an address. Which addresses the name has is the guard's affair.
+func CheckURL(raw string) (*url.URL, error) {
+	u, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return check(u)
+}
+
+// ResolveURL is CheckURL for a reference found at base: a redirect's Location, or a link of a page.
+func ResolveURL(base *url.URL, ref string) (*url.URL, error) {
+	u, err := parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "" && u.Opaque == "" {
+		u = base.ResolveReference(u)
+	}
+	return check(u)
+}
+
+func forbidden(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrForbiddenURL, fmt.Sprintf(format, args...))
+}
+
+func parse(raw string) (*url.URL, error) {
+	raw = strings.Trim(raw, " \t\r\n\f")
+	if len(raw) > maxURLBytes {
+		return nil, forbidden("%d bytes long", len(raw))
+	}
+	for i := range len(raw) {
+		switch c := raw[i]; {
+		case c < 0x20, c == 0x7f:
+			return nil, forbidden("holds a control character")
+		case c == '\\': // browsers read it as a slash, url.Parse does not
+			return nil, forbidden("holds a backslash")
+		}
+	}
+	u, err := url.Parse(escapeStrayPercents(raw))
+	if err != nil {
+		var cause *url.Error
+		if errors.As(err, &cause) {
+			err = cause.Err // the text of a url.Error holds the whole URL
+		}
+		return nil, forbidden("%v", err)
+	}
+	return u, nil
+}
+
+// escapeStrayPercents makes "100%.png" parse, as browsers do.
+func escapeStrayPercents(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		b.WriteByte(s[i])
+		if s[i] == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])) {
+			b.WriteString("25")
+		}
+	}
+	return b.String()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func check(u *url.URL) (*url.URL, error) {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, forbidden("scheme %q", clip(u.Scheme))
+	case u.Opaque != "":
+		return nil, forbidden("no // after the scheme")
+	case u.User != nil:
+		return nil, forbidden("holds user info")
+	}
+	host, err := CheckHost(u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	host, err = withPort(u, host)
+	if err != nil {
+		return nil, err
+	}
+	checked := &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
+	if checked.Path == "" {
+		checked.Path = "/"
+	}
+	if n := len(checked.String()); n > maxURLBytes { // escapes make it longer
+		return nil, forbidden("%d bytes long", n)
+	}
+	return checked, nil
+}
+
+func withPort(u *url.URL, host string) (string, error) {
+	port := u.Port()
+	switch {
+	case port == "" && strings.HasSuffix(u.Host, ":"), port == "":
+		return host, nil
+	case port != "80" && port != "443":
+		return "", forbidden("port %s", clip(port))
+	case u.Scheme == "http" && port == "80", u.Scheme == "https" && port == "443":
+		return host, nil
+	}
+	return host + ":" + port, nil
+}
+
+// CheckHost returns a host name in ASCII and lower case without a final dot. It refuses (ErrForbiddenURL)
+// IP addresses in every notation, single labels, and names of local networks.
+func CheckHost(host string) (string, error) {
+	name, err := asciiHost(strings.TrimSuffix(host, "."))
+	if err != nil {
+		return "", err
+	}
+	if _, err := netip.ParseAddr(name); err == nil || strings.ContainsAny(name, ":[]%") {
+		return "", forbidden("an IP address in place of a host name")
+	}
+	if len(name) > maxHostBytes {
+		return "", forbidden("host of %d bytes", len(name))
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		if err := checkLabel(label); err != nil {
+			return "", err
+		}
+	}
+	if len(labels) < 2 {
+		return "", forbidden("host %q has a single label", clip(name))
+	}
+	if isNumeric(labels[len(labels)-1]) {
+		// 127.1, 0x7f.1, 1.2.3.0400: system calls read these as IPv4 (WHATWG URL, "ends in a number").
+		return "", forbidden("an IP address in place of a host name")
+	}
+	for _, suffix := range localSuffixes {
+		if name == suffix || strings.HasSuffix(name, "."+suffix) {
+			return "", forbidden("host %q belongs to a local network", clip(name))
+		}
+	}
+	return name, nil
+}
+
+// asciiHost maps a host to ASCII. Full-width dots and circled digits become what they look like here,
+// so the checks that follow see them.
+func asciiHost(host string) (string, error) {
+	plain := true
+	for i := range len(host) {
+		plain = plain && host[i] < 0x80
+	}
+	host = lowerASCII(host)
+	if plain && !strings.Contains(host, "xn--") {
+		return host, nil
+	}
+	name, err := hostProfile.ToASCII(host)
+	if err != nil {
+		return "", forbidden("host %q is not a valid international name", clip(host))
+	}
+	return strings.TrimSuffix(name, "."), nil
+}
+
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+func checkLabel(label string) error {
+	if label == "" || len(label) > maxLabelBytes {
+		return forbidden("host with a label of %d bytes", len(label))
+	}
+	for i := range len(label) {
+		switch c := label[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return forbidden("host with the character %q", c)
+		}
+	}
+	return nil
+}
+
+// isNumeric says whether a last label would make a host an IPv4 address to some parser.
+func isNumeric(label string) bool {
+	digits := strings.TrimPrefix(label, "0x")
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	if digits != label {
+		isDigit = isHex
+	}
+	for i := range len(digits) {
+		if !isDigit(digits[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// clip keeps error texts short whatever was sent.
+func clip(s string) string {
+	const longest = 80
+	if len(s) > longest {
+		return strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,322 @@
+package bleveindex
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// layout changes whenever documents are indexed in another way; a generation of another layout is dropped
+// and fed again.
+const layout = "v1"
+
+// Names in the folder.
+const (
+	currentName = "CURRENT"
+	lockName    = "LOCK"
+	sumsSuffix  = ".sums"
+	maxCurrent  = 256 // bytes
+)
+
+// folder is where the generations lie.
+type folder struct{ path string }
+
+func (f folder) at(name string) string { return filepath.Join(f.path, name) }
+
+// openCurrent opens the generation that answers. What is not it, or not whole, is removed.
+func (f folder) openCurrent(ctx context.Context, log *slog.Logger) (*generation, error) {
+	name := f.current()
+	if err := f.removeOthers(name); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		g, err := f.open(ctx, name)
+		if err == nil {
+			return g, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		log.Warn("search index is damaged and will be built again", "generation", name, "error", err)
+	}
+	g, err := f.begin()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.setCurrent(g.name); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	if name == "" {
+		return g, nil
+	}
+	return g, f.remove(name)
+}
+
+// open opens a generation whose files are whole.
+func (f folder) open(ctx context.Context, name string) (*generation, error) {
+	if err := f.verify(ctx, name); err != nil {
+		return nil, err
+	}
+	g, err := openGeneration(f.at(name), name)
+	if err != nil {
+		return nil, err
+	}
+	// From now on the files change: the list would be wrong after a crash.
+	if err := removeIfThere(f.at(name + sumsSuffix)); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// current returns the name of the generation that answers, "" when there is none of this layout.
+func (f folder) current() string {
+	file, err := os.Open(f.at(currentName))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxCurrent))
+	name := strings.TrimSpace(string(data))
+	if err != nil || generationNumber(name) == 0 {
+		return ""
+	}
+	return name
+}
+
+// generationNumber returns the number in a generation's name, 0 when it is no such name.
+func generationNumber(name string) uint64 {
+	digits, ok := strings.CutPrefix(name, layout+"-")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// begin makes an empty generation under a name that was not used.
+func (f folder) begin() (*generation, error) {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return nil, err
+	}
+	last := uint64(0)
+	for _, e := range entries {
+		last = max(last, generationNumber(e.Name()))
+	}
+	name := fmt.Sprintf("%s-%06d", layout, last+1)
+	return newGeneration(f.at(name), name)
+}
+
+// setCurrent replaces CURRENT in one step.
+func (f folder) setCurrent(name string) error {
+	return writeDurably(f.at(currentName), func(w io.Writer) error {
+		_, err := io.WriteString(w, name+"\n")
+		return err
+	})
+}
+
+func (f folder) remove(name string) error {
+	return errors.Join(os.RemoveAll(f.at(name)), removeIfThere(f.at(name+sumsSuffix)))
+}
+
+// removeOthers removes what a rebuild or another layout left behind. It touches only names that a
+// generation of some layout can have.
+func (f folder) removeOthers(keep string) error {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), sumsSuffix)
+		kind, digits, ok := strings.Cut(name, "-")
+		_, err := strconv.ParseUint(digits, 10, 63)
+		if name == keep || !ok || err != nil || !strings.HasPrefix(kind, "v") {
+			continue
+		}
+		if err := os.RemoveAll(f.at(e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal closes a generation and leaves the checksums of its files.
+func (f folder) seal(g *generation) error {
+	if err := g.close(); err != nil {
+		return err
+	}
+	files, err := listFiles(f.at(g.name))
+	if err != nil {
+		return err
+	}
+	return writeDurably(f.at(g.name+sumsSuffix), func(w io.Writer) error {
+		for _, file := range files {
+			sum, err := sumOf(f.at(filepath.Join(g.name, file)))
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(w, "%s %s\n", sum, file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// verify compares a generation with the list that seal left, or else Bleve's own checksums.
+func (f folder) verify(ctx context.Context, name string) error {
+	files, err := listFiles(f.at(name))
+	if err != nil {
+		return err
+	}
+	list, err := os.Open(f.at(name + sumsSuffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f.verifySegments(ctx, name, files)
+	}
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	var listed []string
+	for lines := bufio.NewScanner(list); lines.Scan(); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		want, file, ok := strings.Cut(lines.Text(), " ")
+		if !ok || !filepath.IsLocal(file) {
+			return errors.New("list of checksums is damaged")
+		}
+		sum, err := sumOf(f.at(filepath.Join(name, file)))
+		if err != nil {
+			return err
+		}
+		if sum != want {
+			return fmt.Errorf("%s has changed since it was closed", file)
+		}
+		listed = append(listed, file)
+	}
+	if !slices.Equal(listed, files) {
+		return errors.New("files were added or taken away since it was closed")
+	}
+	return nil
+}
+
+// verifySegments removes segment files whose own checksum is wrong. A crash leaves such files when they were
+// not finished, and then nothing refers to them; when something does, Bleve does not open.
+func (f folder) verifySegments(ctx context.Context, name string, files []string) error {
+	for _, file := range files {
+		if filepath.Ext(file) != ".zap" {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		path := f.at(filepath.Join(name, file))
+		ok, err := segmentWhole(path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// segmentWhole says whether the last four bytes of a segment are the CRC-32 of what stands before them.
+func segmentWhole(path string) (bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if info.Size() < crc32.Size {
+		return false, nil
+	}
+	sum := crc32.NewIEEE()
+	if _, err := io.CopyN(sum, file, info.Size()-crc32.Size); err != nil {
+		return false, err
+	}
+	var tail [crc32.Size]byte
+	if _, err := io.ReadFull(file, tail[:]); err != nil {
+		return false, err
+	}
+	return binary.BigEndian.Uint32(tail[:]) == sum.Sum32(), nil
+}
+
+// listFiles returns the files below a folder, sorted, as paths inside it.
+func listFiles(root string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		files = append(files, rel)
+		return err
+	})
+	slices.Sort(files)
+	return files, err
+}
+
+// castagnoli is the CRC that processors compute; a list of checksums guards against damage, not malice.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sumOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, file)
+	return fmt.Sprintf("%d-%s", n, hex.EncodeToString(sum.Sum(nil))), err
+}
+
+// writeDurably writes a file in one step: a crash leaves the old one or the new one.
+func writeDurably(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, removeIfThere(f.Name()))
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package bleveindex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/internal/searchindex"
+	"letterhead/internal/searchindex/bleveindex"
+)
+
+// filled makes an index with a few batches, so that it has several segments, and returns its folder.
+func filled(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "search")
+	x := open(t, dir)
+	fill(t, x)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func fill(t *testing.T, x *bleveindex.Index) {
+	t.Helper()
+	for i := range uint64(3) {
+		var docs []searchindex.Document
+		for j := range uint64(50) {
+			n := i*50 + j + 1
+			docs = append(docs, searchindex.Document{Domain: fmt.Sprintf("site%d.com", n), Name: fmt.Sprintf("Site %d", n), Version: n})
+		}
+		if err := x.Apply(context.Background(), docs, (i+1)*50); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// filesOf returns all files below a folder but for the lock.
+func filesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != "LOCK" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 4 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	return files
+}
+
+// works opens a folder and uses the index; it returns the checkpoint that it began with.
+func works(t *testing.T, dir string) uint64 {
+	t.Helper()
+	ctx := context.Background()
+	x := open(t, dir)
+	defer func() {
+		if err := x.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	at, err := x.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, err := x.Search(ctx, "site 7", 5)
+	if err != nil || (len(hits) > 0) != (at > 0) {
+		t.Errorf("at %d it finds %v, %v", at, hits, err)
+	}
+	fill(t, x)
+	if hits, err := x.Search(ctx, "site 7", 1); err != nil || len(hits) != 1 {
+		t.Errorf("fed again it finds %v, %v", hits, err)
+	}
+	return at
+}
+
+// damages are ways in which a file goes bad.
+var damages = map[string]func(path string) error{
+	"emptied":   func(path string) error { return os.Truncate(path, 0) },
+	"cut":       func(path string) error { return edit(path, func(b []byte) []byte { return b[:len(b)/2] }) },
+	"removed":   os.Remove,
+	"scrambled": func(path string) error { return edit(path, scramble) },
+	"grown":     func(path string) error { return edit(path, func(b []byte) []byte { return append(b, b...) }) },
+}
+
+func scramble(b []byte) []byte {
+	for i := len(b) / 3; i < len(b); i += 7 {
+		b[i] ^= 0x5a
+	}
+	return b
+}
+
+func edit(path string, change func([]byte) []byte) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, change(data), 0o600)
+}
+
+func TestADamagedFolderIsBuiltAgain(t *testing.T) {
+	for _, file := range filesOf(t, filled(t)) {
+		base := filepath.Base(file)
+		for name, damage := range damages {
+			t.Run(base+" "+name, func(t *testing.T) {
+				dir := filled(t)
+				for _, f := range filesOf(t, dir) {
+					if filepath.Base(f) == base {
+						if err := damage(f); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				// What is not the index itself may be missing: the files are then checked without the list.
+				spare := strings.HasSuffix(base, ".sums") && name == "removed"
+				if at := works(t, dir); at != 0 && !spare {
+					t.Errorf("it goes on at %d", at)
+				}
+			})
+		}
+	}
+}
+
+// crashed copies the folder of an open index, which is what a killed process leaves.
+func crashed(t *testing.T) string {
+	t.Helper()
+	from := filepath.Join(t.TempDir(), "search")
+	x := open(t, from)
+	defer x.Close()
+	fill(t, x)
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestWhatWasAppliedOutlivesACrash(t *testing.T) {
+	if at := works(t, crashed(t)); at != 150 {
+		t.Errorf("it goes on at %d, want 150", at)
+	}
+}
+
+func TestADamagedFolderAfterACrashIsBuiltAgain(t *testing.T) {
+	for _, kind := range []string{".zap", "root.bolt", "index_meta.json", "CURRENT"} {
+		for name, damage := range damages {
+			if kind == "root.bolt" && name == "scrambled" {
+				continue // Bolt checks its own head and no more; only the list of checksums sees the rest
+			}
+			t.Run(kind+" "+name, func(t *testing.T) {
+				dir := crashed(t)
+				hit := 0
+				for _, f := range filesOf(t, dir) {
+					if strings.HasSuffix(f, kind) {
+						hit++
+						if err := damage(f); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if hit == 0 {
+					t.Fatalf("there is no %s", kind)
+				}
+				works(t, dir)
+			})
+		}
+	}
+}
+
+func TestAHalfWrittenSegmentOfACrashIsNoDamage(t *testing.T) {
+	dir := crashed(t)
+	for _, f := range filesOf(t, dir) {
+		if filepath.Ext(f) == ".zap" {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(f), "0000000fffff.zap"), []byte("half a segment"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if at := works(t, dir); at != 150 {
+		t.Errorf("it goes on at %d, want 150", at)
+	}
+}
+
+func TestLeftoversAreRemovedAndOthersFilesAreNot(t *testing.T) {
+	dir := filled(t)
+	for _, name := range []string{"v1-000099", "v0-000001"} { // an interrupted rebuild, an older layout
+		if err := os.MkdirAll(filepath.Join(dir, name, "store"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"v0-000001.sums", "notes.txt", "v-x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at := works(t, dir); at != 150 {
+		t.Errorf("it goes on at %d, want 150", at)
+	}
+	for name, want := range map[string]bool{"v1-000099": false, "v0-000001": false, "v0-000001.sums": false, "notes.txt": true, "v-x": true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: %v, want there: %v", name, err, want)
+		}
+	}
+}
+
+func TestAnotherLayoutIsBuiltAgain(t *testing.T) {
+	dir := filled(t)
+	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("v0-000001\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if at := works(t, dir); at != 0 {
+		t.Errorf("it goes on at %d", at)
+	}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "search")
+	x := open(t, dir)
+	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: dir}); !errors.Is(err, searchindex.ErrUnavailable) {
+		t.Errorf("second open: %v, want ErrUnavailable", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenSaysWhatItCannotDo(t *testing.T) {
+	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{}); err == nil || !strings.Contains(err.Error(), "Path") {
+		t.Errorf("no path: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: file}); err == nil {
+		t.Error("a file is no folder")
+	}
+}

@@ -1,0 +1,232 @@
+package bleveindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"letterhead/internal/searchindex"
+)
+
+// Config of an index.
+type Config struct {
+	// Path is the index's folder. It is made when it is not there.
+	Path string
+	// Logger; nil for none.
+	Logger *slog.Logger
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c Config) Validate() error {
+	if c.Path == "" {
+		return errors.New("search index: Path is missing")
+	}
+	return nil
+}
+
+// Index implements searchindex.Index.
+type Index struct {
+	folder folder
+	lock   *flock.Flock
+	log    *slog.Logger
+
+	// mu is held for reading by whoever uses live, and for writing by who replaces it.
+	mu         sync.RWMutex
+	live       *generation
+	rebuilding *Rebuild
+	closed     bool
+}
+
+var _ searchindex.Index = (*Index)(nil)
+
+// Open opens the index in a folder, or begins an empty one when there is none or it is damaged; the
+// checkpoint is then 0. Errors: what the file system says; searchindex.ErrUnavailable when another process
+// has the index open.
+func Open(ctx context.Context, cfg Config) (*Index, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	x := &Index{folder: folder{cfg.Path}, log: cfg.Logger}
+	err := x.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open search index %s: %w", cfg.Path, err)
+	}
+	return x, nil
+}
+
+// begin locks the folder before it looks at anything: what is half written belongs to who holds the lock.
+func (x *Index) begin(ctx context.Context) error {
+	if err := os.MkdirAll(x.folder.path, 0o700); err != nil {
+		return err
+	}
+	x.lock = flock.New(x.folder.at(lockName))
+	locked, err := x.lock.TryLock()
+	if err != nil {
+		return err
+	}
+	if !locked {
+		return fmt.Errorf("%w: another process has it open", searchindex.ErrUnavailable)
+	}
+	if x.live, err = x.folder.openCurrent(ctx, x.log); err != nil {
+		return errors.Join(err, x.lock.Unlock())
+	}
+	return nil
+}
+
+// with runs f on the generation that answers.
+func (x *Index) with(ctx context.Context, f func(*generation) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return searchindex.ErrClosed
+	}
+	return f(x.live)
+}
+
+// Apply implements searchindex.Index.
+func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	return x.with(ctx, func(g *generation) error { return g.apply(ctx, docs, checkpoint) })
+}
+
+// Checkpoint implements searchindex.Index.
+func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
+	var at uint64
+	err := x.with(ctx, func(g *generation) (err error) {
+		at, err = g.checkpoint()
+		return err
+	})
+	return at, err
+}
+
+// Search implements searchindex.Index.
+func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
+	if limit < 1 || limit > searchindex.MaxLimit {
+		return nil, fmt.Errorf("search for at most %d: %w", limit, searchindex.ErrInvalid)
+	}
+	var hits []searchindex.Hit
+	err := x.with(ctx, func(g *generation) (err error) {
+		hits, err = g.search(ctx, searchindex.ReadQuery(text), limit)
+		return err
+	})
+	return hits, err
+}
+
+// Scan implements searchindex.Index.
+func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchindex.Document, error) {
+	if limit < 1 || limit > searchindex.MaxScan {
+		return nil, fmt.Errorf("scan at most %d: %w", limit, searchindex.ErrInvalid)
+	}
+	var docs []searchindex.Document
+	err := x.with(ctx, func(g *generation) (err error) {
+		docs, err = g.scan(ctx, after, limit)
+		return err
+	})
+	return docs, err
+}
+
+// Close implements searchindex.Index. A rebuild under way is discarded.
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil
+	}
+	x.closed = true
+	var err error
+	if x.rebuilding != nil {
+		err = x.rebuilding.drop()
+		x.rebuilding = nil
+	}
+	return errors.Join(err, x.folder.seal(x.live), x.lock.Unlock())
+}
+
+// Rebuild is a generation that is being built.
+type Rebuild struct {
+	index *Index
+	g     *generation
+	over  bool // under index.mu
+}
+
+var _ searchindex.Generation = (*Rebuild)(nil)
+
+// Rebuild implements searchindex.Index.
+func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.closed:
+		return nil, searchindex.ErrClosed
+	case x.rebuilding != nil:
+		return nil, fmt.Errorf("a rebuild is under way: %w", searchindex.ErrInvalid)
+	}
+	g, err := x.folder.begin()
+	if err != nil {
+		return nil, fmt.Errorf("begin a rebuild of the search index: %w", err)
+	}
+	x.rebuilding = &Rebuild{index: x, g: g}
+	return x.rebuilding, nil
+}
+
+// Apply implements searchindex.Generation.
+func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	r.index.mu.RLock()
+	defer r.index.mu.RUnlock()
+	if r.over {
+		return searchindex.ErrClosed
+	}
+	return r.g.apply(ctx, docs, checkpoint)
+}
+
+// Publish implements searchindex.Generation.
+func (r *Rebuild) Publish(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r.over {
+		return searchindex.ErrClosed
+	}
+	if err := x.folder.setCurrent(r.g.name); err != nil {
+		return fmt.Errorf("publish the rebuilt search index: %w: %w", searchindex.ErrUnavailable, err)
+	}
+	old := x.live
+	x.live, x.rebuilding, r.over = r.g, nil, true
+	if err := errors.Join(old.close(), x.folder.remove(old.name)); err != nil {
+		// The new generation answers; what is left of the old one goes at the next start.
+		x.log.Warn("old search index not removed", "generation", old.name, "error", err)
+	}
+	return nil
+}
+
+// Discard implements searchindex.Generation.
+func (r *Rebuild) Discard() error {
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r.over {
+		return nil
+	}
+	x.rebuilding = nil
+	return r.drop()
+}
+
+func (r *Rebuild) drop() error {
+	r.over = true
+	return errors.Join(r.g.close(), r.index.folder.remove(r.g.name))
+}

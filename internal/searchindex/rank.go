@@ -1,0 +1,229 @@
+package searchindex
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// level is how well a document answers a query; smaller is better.
+type level int
+
+const (
+	sameDomain level = iota
+	sameBoth         // the name, and the label as well: of two brands of one name the one that is named like its domain
+	sameName
+	sameLabel
+	nameBegins  // the name begins with the query
+	hostBegins  // the label or domain begins with the query
+	wordsBegin  // words of the name begin with the query's, or the label is that of another domain
+	typo        // the name or label, with typing errors
+	nameAndMore // the query begins with the whole name, and more words follow
+	typoBegins  // the name or label begins with the query, with typing errors
+	noMatch
+)
+
+// MaxTypos is how many typing errors a text of n runes may have: as many as Elasticsearch's AUTO allows.
+func MaxTypos(n int) int {
+	switch {
+	case n < 3:
+		return 0
+	case n < 6:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// Rank orders candidates for a query, drops those that do not answer it, and returns at most limit of them.
+// Within one kind of match the fewer typing errors come first, then the better record, then the shorter
+// name, then the domain. Adapters bring more candidates than asked for and leave the order to it.
+func Rank(query Keys, candidates []Document, limit int) []Hit {
+	type ranked struct {
+		hit   Hit
+		level level
+		typos int
+		size  int
+	}
+	var found []ranked
+	for _, d := range candidates {
+		if d.Gone {
+			continue
+		}
+		keys := KeysOf(d)
+		l, typos := compare(query, keys)
+		if l == noMatch {
+			continue
+		}
+		found = append(found, ranked{Hit{d, matchOf(l)}, l, typos, utf8.RuneCountInString(keys.Full)})
+	}
+	slices.SortFunc(found, func(a, b ranked) int {
+		return cmp.Or(
+			cmp.Compare(a.level, b.level),
+			cmp.Compare(a.typos, b.typos),
+			cmp.Compare(b.hit.Quality, a.hit.Quality),
+			cmp.Compare(a.size, b.size),
+			strings.Compare(a.hit.Domain, b.hit.Domain),
+		)
+	})
+	found = slices.CompactFunc(found, func(a, b ranked) bool { return a.hit.Domain == b.hit.Domain })
+	hits := make([]Hit, 0, min(limit, len(found)))
+	for _, f := range found[:min(limit, len(found))] {
+		hits = append(hits, f.hit)
+	}
+	return hits
+}
+
+func matchOf(l level) Match {
+	switch {
+	case l <= sameLabel:
+		return Exact
+	case l <= wordsBegin:
+		return Prefix
+	default:
+		return Fuzzy
+	}
+}
+
+// compare says how well a document answers, and with how many typing errors.
+func compare(q, d Keys) (level, int) {
+	switch {
+	case q.Domain != "" && q.Domain == d.Domain, q.Typed != "" && q.Typed == d.Domain:
+		return sameDomain, 0
+	case same(q.Full, d.Full), same(q.Full, d.Core), same(q.Core, d.Core), same(q.Core, d.Full):
+		if d.Label == d.Full || d.Label == d.Core {
+			return sameBoth, 0
+		}
+		return sameName, 0
+	case same(q.Full, d.Label), same(q.Core, d.Label):
+		return sameLabel, 0
+	case begins(d.Full, q.Full), begins(d.Full, q.Core):
+		return nameBegins, 0
+	case begins(d.Label, q.Full), begins(d.Label, q.Core), begins(d.Domain, q.Typed):
+		return hostBegins, 0
+	case same(q.Label, d.Label), same(q.Label, d.Full), wordsOf(q.Words, d.Words):
+		return wordsBegin, 0
+	}
+	l, typos := compareTypos(q, d)
+	if more := q.wordsAfter(d.Core); more > 0 && l != typo {
+		return nameAndMore, more
+	}
+	return l, typos
+}
+
+// Leading returns the beginnings of a query of several words, each as one word, without the whole.
+func (k Keys) Leading() []string {
+	var out []string
+	for i := 1; i < len(k.Words); i++ {
+		out = append(out, strings.Join(k.Words[:i], ""))
+	}
+	return out
+}
+
+// wordsAfter returns how many words of a query stand after a name, 0 when it does not begin with it.
+func (k Keys) wordsAfter(name string) int {
+	for i, leading := range k.Leading() {
+		if leading == name {
+			return len(k.Words) - i - 1
+		}
+	}
+	return 0
+}
+
+func same(a, b string) bool         { return a != "" && a == b }
+func begins(text, with string) bool { return with != "" && strings.HasPrefix(text, with) }
+
+// wordsOf says whether each of the query's words begins a different word of the name.
+func wordsOf(query, name []string) bool {
+	if len(query) == 0 || len(query) > len(name) {
+		return false
+	}
+	used := make([]bool, len(name))
+next:
+	for _, q := range query {
+		for i, w := range name {
+			if !used[i] && strings.HasPrefix(w, q) {
+				used[i] = true
+				continue next
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// MinTypoStart is the shortest text, in runes, whose beginnings of names may hold typing errors: below it
+// nearly every name begins like it.
+const MinTypoStart = 5
+
+// compareTypos looks for typing errors. Of a domain only the label is compared, so that a long suffix does
+// not excuse more errors.
+func compareTypos(q, d Keys) (level, int) {
+	text := []rune(q.TypoText())
+	allowed := MaxTypos(len(text))
+	if allowed == 0 {
+		return noMatch, 0
+	}
+	best, found := allowed+1, noMatch
+	for _, key := range []string{d.Full, d.Core, d.Label} {
+		whole, start := distance(text, []rune(key), allowed)
+		if whole <= allowed && (found != typo || whole < best) {
+			best, found = whole, typo
+		}
+		if found != typo && start <= allowed && start < best && len(text) >= MinTypoStart {
+			best, found = start, typoBegins
+		}
+	}
+	return found, best
+}
+
+// TypoText is the part of a query that may hold typing errors.
+func (k Keys) TypoText() string {
+	if k.Label != "" {
+		return k.Label
+	}
+	return k.Core
+}
+
+// distance counts the typing errors (a letter too many, too few, wrong, or two swapped) between a text and a
+// key, and between the text and the nearest beginning of the key. What is past the bound is bound+1. It is
+// the optimal string alignment distance, over runes.
+func distance(text, key []rune, bound int) (whole, start int) {
+	far := bound + 1
+	if len(text) == 0 || len(key) == 0 || len(text) > len(key)+bound {
+		return far, far
+	}
+	longer := len(key) > len(text)+bound
+	if longer {
+		key = key[:len(text)+bound]
+	}
+	before, last, row := make([]int, len(key)+1), make([]int, len(key)+1), make([]int, len(key)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(text); i++ {
+		row[0] = i
+		least := i
+		for j := 1; j <= len(key); j++ {
+			cost := 1
+			if text[i-1] == key[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && text[i-1] == key[j-2] && text[i-2] == key[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+			least = min(least, row[j])
+		}
+		if least > bound {
+			return far, far
+		}
+		before, last, row = last, row, before
+	}
+	whole, start = min(last[len(key)], far), min(slices.Min(last), far)
+	if longer {
+		whole = far
+	}
+	return whole, start
+}

@@ -1,0 +1,67 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A writer that never rests starts the write-ahead log anew after each round, so that it does not grow.
+func TestCheckpointBoundsTheLogUnderSteadyWriting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	s, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	write := func(statement string) {
+		t.Helper()
+		err := s.Write(context.Background(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(statement)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`CREATE TABLE x (n BYTEA)`)
+	const perRound = 10 * 100_000 // bytes
+	for range 30 {
+		for range 10 {
+			write(`INSERT INTO x VALUES (randomblob(100000))`)
+		}
+		if err := s.check.round(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 3*perRound {
+		t.Errorf("the write-ahead log has %d bytes after 30 rounds of %d", info.Size(), perRound)
+	}
+}
+
+func TestTruncateEmptiesTheLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	s, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.WriteDurable(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE x (n BYTEA)`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Truncate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
+		t.Errorf("the write-ahead log: %v, %v", info, err)
+	}
+}

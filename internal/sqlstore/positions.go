@@ -1,0 +1,62 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"letterhead/internal/eventlog"
+)
+
+const createPositions = `
+CREATE TABLE IF NOT EXISTS positions (
+	name     TEXT   NOT NULL PRIMARY KEY,
+	position BIGINT NOT NULL
+)`
+
+const savePosition = `
+INSERT INTO positions (name, position) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position
+WHERE positions.position < excluded.position`
+
+// Positions remembers how far readers of the log have come that have no tables of their own: relays and
+// workers. They are disposable: whoever finds none begins where it sees fit, and repeats are harmless.
+type Positions struct{ store *Store }
+
+// NewPositions makes the table when it is missing.
+func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
+	err := store.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, createPositions)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create table of positions: %w", err)
+	}
+	return &Positions{store: store}, nil
+}
+
+// Load returns the position saved under a name. Errors: ErrUnavailable, ErrCorrupt, ctx.Err().
+func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error) {
+	var at int64
+	err = p.store.read.QueryRowContext(ctx, "SELECT position FROM positions WHERE name = $1", name).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("load position of %s: %w", name, Classify(err))
+	}
+	return eventlog.Position(at), true, nil
+}
+
+// Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
+	err := p.store.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, savePosition, name, int64(position))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("save position of %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Package accounts is the read model of accounts: who holds them, on which plan, in what standing, with
+// what balance. It trails the log by moments; what a request may spend, only the account stream decides.
+package accounts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "accounts"
+	version = 1
+
+	// MaxPage bounds the accounts that List returns.
+	MaxPage = 1000
+	// keptRows bounds the rows, of some 200 bytes, that the fold keeps between batches.
+	keptRows = 100_000
+)
+
+// ErrNotFound: there is no such account.
+var ErrNotFound = errors.New("account not found")
+
+// opened_at is microseconds since 1970.
+const create = `
+CREATE TABLE {accounts} (
+	id        TEXT   NOT NULL PRIMARY KEY,
+	holder    TEXT   NOT NULL,
+	plan      TEXT   NOT NULL,
+	status    TEXT   NOT NULL,
+	balance   BIGINT NOT NULL,
+	opened_at BIGINT NOT NULL,
+	revision  BIGINT NOT NULL
+)`
+
+const (
+	into    = `{accounts} (id, holder, plan, status, balance, opened_at, revision)`
+	columns = 7
+)
+
+const upsert = `ON CONFLICT (id) DO UPDATE SET
+	holder = excluded.holder, plan = excluded.plan, status = excluded.status,
+	balance = excluded.balance, opened_at = excluded.opened_at, revision = excluded.revision`
+
+const selectAccounts = `SELECT id, holder, plan, status, balance, opened_at, revision FROM {accounts} `
+
+// Account is one account as of the log position that the read model has reached.
+type Account struct {
+	ID       string         `json:"id"`
+	Holder   string         `json:"holder"` // opaque id of the side table of names
+	Plan     plan.ID        `json:"plan"`
+	Status   account.Status `json:"status"`
+	Balance  int64          `json:"balance"` // credits; open holds do not lower it
+	OpenedAt time.Time      `json:"opened_at"`
+	Revision uint64         `json:"revision"` // of the last event folded
+}
+
+// Model is the read model.
+type Model struct{ handle *projections.Handle }
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number:   version,
+		Families: projections.Accounts,
+		Tables:   []projections.Table{{Name: "accounts", Create: create, Key: []string{"id"}}},
+		NewFold:  newFold,
+	}}
+}
+
+// Get returns an account. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
+	var a Account
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		return scan(q.QueryRowContext(ctx, t.SQL(selectAccounts+`WHERE id = $1`), id), &a)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get account %s: %w", id, err)
+	}
+	return &a, nil
+}
+
+// List returns at most limit accounts (MaxPage at most) whose id comes after the given one, by id.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
+	var all []Account
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectAccounts+`WHERE id > $1 ORDER BY id LIMIT $2`), after, min(max(limit, 0), MaxPage))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var a Account
+			if err := scan(rows, &a); err != nil {
+				return err
+			}
+			all = append(all, a)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return all, nil
+}
+
+func scan(row interface{ Scan(...any) error }, a *Account) error {
+	var opened int64
+	if err := row.Scan(&a.ID, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision); err != nil {
+		return err
+	}
+	a.OpenedAt = time.UnixMicro(opened).UTC()
+	return nil
+}
+
+// fold keeps the rows it touches.
+type fold struct {
+	tables *projections.Tables
+	rows   *projections.Rows[string, Account]
+}
+
+func newFold(t *projections.Tables, empty bool) projections.Fold {
+	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, Account)) error {
+		return projections.LoadRows(ctx, q, t.SQL(selectAccounts+`WHERE id`), 1, projections.Texts(keys), func(rows *sql.Rows) error {
+			var a Account
+			if err := scan(rows, &a); err != nil {
+				return err
+			}
+			found(a.ID, a)
+			return nil
+		})
+	}
+	return &fold{tables: t, rows: projections.NewRows(keptRows, empty, strings.Compare, load)}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	err := f.rows.Want(ctx, q, func(yield func(string) bool) {
+		for _, e := range events {
+			if !yield(e.Subject) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return projections.Changes{}, err
+	}
+	for _, e := range events {
+		apply(f.rows.Change(e.Subject), e)
+	}
+	values := make([]any, 0, f.rows.Changed()*columns)
+	f.rows.Take(func(id string, a *Account) {
+		values = append(values, id, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(), int64(a.Revision))
+	})
+	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
+	}}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.rows.Reset() }
+
+func apply(a *Account, e *projections.Event) {
+	a.Revision = e.Revision
+	switch ev := e.Body.(type) {
+	case eventschemas.AccountOpened:
+		a.Holder, a.Plan, a.Status, a.OpenedAt = ev.Holder, plan.ID(ev.Plan), account.Active, e.OccurredAt
+	case eventschemas.PlanChanged:
+		a.Plan = plan.ID(ev.To)
+	case eventschemas.AccountSuspended:
+		a.Status = account.Suspended
+	case eventschemas.AccountReinstated:
+		a.Status = account.Active
+	case eventschemas.AccountClosed:
+		a.Status = account.Closed
+	case eventschemas.CreditsGranted:
+		a.Balance += ev.Credits
+	case eventschemas.CreditsCharged:
+		a.Balance -= ev.Credits
+	case eventschemas.ChargeReversed:
+		a.Balance += ev.Credits
+	case eventschemas.PaymentRefunded:
+		a.Balance -= ev.Credits
+	}
+}

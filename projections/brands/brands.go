@@ -1,0 +1,269 @@
+package brands
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/brand"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name = "brands"
+	// tablesVersion is raised when the tables or the bodies change; see version.
+	tablesVersion = 1
+	// version also grows with the fold of the domain, whose state is stored.
+	version = tablesVersion*1000 + brand.FoldVersion
+
+	// MaxPage bounds what List and Changed return.
+	MaxPage = 1000
+)
+
+// ErrNotFound: no brand of that domain or id can be answered.
+var ErrNotFound = errors.New("brand not found")
+
+// Position is that of the last event that changed what is answered, 0 when nothing ever was. Readable is
+// 1 when there is something to answer: a record, not withdrawn. Without, body is empty and the fields
+// beside it are those of nobody.
+const (
+	create = `
+CREATE TABLE {brands} (
+	domain    TEXT   NOT NULL PRIMARY KEY,
+	id        TEXT   NOT NULL,
+	readable  BIGINT NOT NULL,
+	status    TEXT   NOT NULL,
+	name      TEXT,
+	claimed   BIGINT NOT NULL,
+	quality   DOUBLE PRECISION NOT NULL,
+	has_logo  BIGINT NOT NULL,
+	revision  BIGINT NOT NULL,
+	position  BIGINT NOT NULL,
+	body      BYTEA  NOT NULL,
+	state     BYTEA  NOT NULL
+)`
+	indexID       = `CREATE INDEX IF NOT EXISTS {brands}_by_id ON {brands} (id)`
+	indexPosition = `CREATE INDEX IF NOT EXISTS {brands}_by_position ON {brands} (position)`
+
+	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
+)
+
+// Entry is a brand as it is answered.
+type Entry struct {
+	ID      string
+	Domain  string
+	Status  string // ready, partial or failed
+	HasLogo bool   // an answer costs a credit
+	// Revision is that of the brand stream's event that the answer goes back to.
+	Revision uint64
+	Body     Body
+}
+
+// Doc is what a search index keeps of a brand.
+type Doc struct {
+	Domain       string
+	BrandID      string
+	Name         string // empty when it is not known
+	Claimed      bool
+	QualityScore float64
+	// Gone means that there is nothing to answer (any more): the domain is to be taken out.
+	Gone bool
+	// Position is that of the last event that changed any of this.
+	Position eventlog.Position
+}
+
+// Config of a Model. The zero value is complete.
+type Config struct {
+	// CacheBytes bounds the cached answers. Default: DefaultCacheBytes.
+	CacheBytes int64
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.CacheBytes < 0 || c.CacheBytes > maxCacheBytes {
+		return fmt.Errorf("cache of brands has %d bytes; it is 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes))
+	}
+	return nil
+}
+
+// Model is the read model. It is safe for concurrent use.
+type Model struct {
+	handle  *projections.Handle
+	cache   *cache
+	metrics *metrics
+	// loaded is called between a look at the tables and the put into the cache; nil but in a test.
+	loaded func()
+}
+
+// New returns the read model; it answers once a Runner has started it.
+func New(cfg Config, store *sqlstore.Store) (*Model, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.CacheBytes == 0 {
+		cfg.CacheBytes = DefaultCacheBytes
+	}
+	c, err := newCache(cfg.CacheBytes)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{handle: projections.NewHandle(Name, store), cache: c}
+	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Close ends the cache's goroutines.
+func (m *Model) Close() { m.cache.close() }
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number:   version,
+		Families: projections.Brands,
+		Tables: []projections.Table{{
+			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition}, Key: []string{"domain"},
+		}},
+		NewFold: m.newFold,
+	}}
+}
+
+// Reload implements projections.Reloader: answers of other tables may be written in another way.
+func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
+	return m.cache.invalidateAll, nil
+}
+
+// Get returns the brand of a registrable domain, from the cache if it is there. The Entry is shared and
+// must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
+	if e, ok := m.cache.get(domain); ok {
+		m.metrics.hits.Inc()
+		return e, nil
+	}
+	m.metrics.misses.Inc()
+	return m.load(ctx, domain)
+}
+
+func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
+	begun := m.cache.begin(domain)
+	e, err := m.one(ctx, `WHERE domain = $1 AND readable = 1`, domain)
+	if err != nil {
+		return nil, err
+	}
+	if m.loaded != nil {
+		m.loaded()
+	}
+	m.cache.put(begun, e)
+	return e, nil
+}
+
+// ByID returns the brand with an id. Errors: as Get.
+func (m *Model) ByID(ctx context.Context, id uuid.UUID) (*Entry, error) {
+	var domain string
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		return q.QueryRowContext(ctx, t.SQL(`SELECT domain FROM {brands} WHERE id = $1 AND readable = 1`), id.String()).Scan(&domain)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get brand %s: %w", id, err)
+	}
+	return m.Get(ctx, domain)
+}
+
+func (m *Model) one(ctx context.Context, where, arg string) (*Entry, error) {
+	var e Entry
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		return scan(q.QueryRowContext(ctx, t.SQL(selectEntry+where), arg), &e)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%s: %w", arg, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get brand %s: %w", arg, err)
+	}
+	return &e, nil
+}
+
+func scan(row interface{ Scan(...any) error }, e *Entry) error {
+	return row.Scan(&e.ID, &e.Domain, &e.Status, &e.HasLogo, &e.Revision, &e.Body.marked)
+}
+
+// List returns at most limit brands (MaxPage at most) whose domain comes after the given one, by domain.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, error) {
+	var all []*Entry
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectEntry+`WHERE domain > $1 AND readable = 1 ORDER BY domain LIMIT $2`),
+			after, min(max(limit, 0), MaxPage))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var e Entry
+			if err := scan(rows, &e); err != nil {
+				return err
+			}
+			all = append(all, &e)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list brands: %w", err)
+	}
+	return all, nil
+}
+
+// Changed returns brands whose answer changed after a position, at most limit of them (MaxPage at most),
+// in the order of their last change. All changes up to upTo are among those returned by this call and the
+// ones before: go on from there. When there are no more, upTo is where the read model stands. Errors: as
+// List.
+func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int) (docs []Doc, upTo eventlog.Position, err error) {
+	limit = min(max(limit, 1), MaxPage)
+	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+		upTo = max(at, after)
+		rows, err := q.QueryContext(ctx, t.SQL(`
+SELECT domain, id, coalesce(name, ''), claimed, quality, readable, position FROM {brands}
+WHERE position > $1 ORDER BY position LIMIT $2`), int64(after), limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var d Doc
+			var readable bool
+			if err := rows.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &readable, &d.Position); err != nil {
+				return err
+			}
+			d.Gone = !readable
+			docs = append(docs, d)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("brands changed after position %d: %w", after, err)
+	}
+	if len(docs) == limit {
+		upTo = docs[len(docs)-1].Position
+	}
+	return docs, upTo, nil
+}

@@ -1,0 +1,138 @@
+package projections_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+)
+
+// pair is two toys over a log of 200 charges, of which the second will be told to fail.
+func pair(t *testing.T) (e *projectionstest.Env, r *projections.Runner, good, bad *toy) {
+	t.Helper()
+	e = projectionstest.Open(t)
+	good, bad = newToy("good", e.Store, 1), newToy("bad", e.Store, 1)
+	cfg := quick
+	cfg.BatchEvents = 20
+	r, _ = e.Start(cfg, good, bad)
+	for i := range 200 {
+		e.Events("account-a", start, charge(i))
+	}
+	e.CatchUp(r)
+	return e, r, good, bad
+}
+
+// While one batch is written the next is folded already, on top of it. When the writing fails, what was
+// folded on top is void.
+func TestWriteThatFailsOnceInAReplayIsMadeUpFor(t *testing.T) {
+	e, r, good, bad := pair(t)
+	for _, last := range []uint64{19, 119, 199} { // the first batch, one in the middle, the last
+		var failed atomic.Bool
+		bad.breakWrite(func(l uint64) error {
+			if l == last && failed.CompareAndSwap(false, true) {
+				return errors.New("this once")
+			}
+			return nil
+		})
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Errorf("failing at %d: %v", last, err)
+		}
+		if !failed.Load() {
+			t.Errorf("no batch ended with revision %d", last)
+		}
+		wantCount(t, good, "a", 200)
+		wantCount(t, bad, "a", 200)
+	}
+}
+
+func TestWriteThatAlwaysFailsInAReplayNamesItsEvent(t *testing.T) {
+	e, r, good, bad := pair(t)
+	bad.breakWrite(func(last uint64) error {
+		if last >= 57 {
+			return fmt.Errorf("no row after %d", last)
+		}
+		return nil
+	})
+	err := r.Rebuild(e.Context(), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "rebuild bad") || !strings.Contains(err.Error(), "no row after 57") {
+		t.Errorf("rebuild: %v", err)
+	}
+	wantCount(t, good, "a", 200)
+	wantCount(t, bad, "a", 200) // the old tables
+}
+
+// Trouble of the database is nobody's fault: nobody is set aside, and all try again.
+func TestDatabaseTroubleSetsNobodyAside(t *testing.T) {
+	e, r, good, bad := pair(t)
+	trouble := fmt.Errorf("disk is full: %w", sqlstore.ErrUnavailable)
+	var folds, writes atomic.Int32
+	folds.Store(3)
+	writes.Store(3)
+	bad.breakAt(func(ev *projections.Event) error {
+		if ev.Revision%50 == 30 && folds.Add(-1) >= 0 {
+			return trouble
+		}
+		return nil
+	})
+	bad.breakWrite(func(last uint64) error {
+		if last%50 == 19 && writes.Add(-1) >= 0 {
+			return trouble
+		}
+		return nil
+	})
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Errorf("rebuild: %v", err)
+	}
+	wantCount(t, bad, "a", 200)
+	folds.Store(2)
+	writes.Store(0)
+	for i := range 51 {
+		e.Events("account-a", start, charge(200+i))
+	}
+	e.CatchUp(r) // an error here would be a set-aside read model
+	wantCount(t, good, "a", 251)
+	wantCount(t, bad, "a", 251)
+	if folds.Load() > 0 || writes.Load() > 0 {
+		t.Errorf("%d folds and %d writes did not meet their trouble", folds.Load(), writes.Load())
+	}
+}
+
+func TestRebuildOfWhatIsBeingBuiltIsRefused(t *testing.T) {
+	e, r, _, bad := pair(t)
+	gate := make(chan struct{})
+	bad.mu.Lock()
+	bad.gates = map[int]chan struct{}{1: gate}
+	bad.mu.Unlock()
+	ended := make(chan error, 1)
+	begun := make(chan struct{})
+	go func() {
+		close(begun)
+		ended <- r.Rebuild(e.Context(), []string{"bad"}, nil)
+	}()
+	<-begun
+	var err error
+	for err == nil { // until the first one has begun, "good" alone is rebuilt
+		if err = r.Rebuild(e.Context(), []string{"good"}, nil); err == nil {
+			all, lerr := r.List(t.Context())
+			if lerr != nil {
+				t.Fatal(lerr)
+			}
+			if all[0].Building != nil {
+				err = r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
+			}
+		}
+	}
+	if !errors.Is(err, projections.ErrBuilding) {
+		t.Errorf("second rebuild: %v", err)
+	}
+	close(gate)
+	if err := <-ended; err != nil {
+		t.Errorf("first rebuild: %v", err)
+	}
+	wantCount(t, bad, "a", 200)
+}

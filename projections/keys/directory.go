@@ -1,0 +1,252 @@
+package keys
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "keys"
+	version = 1
+	// maxListed bounds the keys of one account that List returns.
+	maxListed = 10_000
+)
+
+// Key is what a request needs to know about the key it came with.
+type Key struct {
+	ID            string
+	AccountID     string
+	Kind          string // secret or publishable
+	Revoked       bool
+	Plan          plan.ID
+	AccountStatus string // active, suspended or closed
+}
+
+// Listed is a key as its owner sees it. Times are zero when there was none.
+type Listed struct {
+	ID         string    `json:"id"`
+	AccountID  string    `json:"account_id"`
+	Kind       string    `json:"kind"`
+	Last4      string    `json:"last4"`
+	IssuedAt   time.Time `json:"issued_at"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"` // up to a second behind
+}
+
+// Directory is the read model. It is safe for concurrent use.
+type Directory struct {
+	handle *projections.Handle
+
+	mu sync.RWMutex
+	contents
+}
+
+type hash = [sha256.Size]byte
+
+// contents is what lies in memory, some 300 bytes a key.
+type contents struct {
+	byHash   map[hash]*known
+	byID     map[string]*known
+	accounts map[string]*standing
+}
+
+type known struct {
+	id, kind string
+	hash     hash
+	revoked  bool
+	account  string
+	standing *standing
+}
+
+// standing is what all keys of an account share.
+type standing struct {
+	plan   plan.ID
+	status string
+}
+
+func newContents() contents {
+	return contents{byHash: map[hash]*known{}, byID: map[string]*known{}, accounts: map[string]*standing{}}
+}
+
+// New returns an empty Directory; it knows keys once a Runner has started it.
+func New(store *sqlstore.Store) *Directory {
+	return &Directory{handle: projections.NewHandle(Name, store), contents: newContents()}
+}
+
+// Lookup returns the key with this SHA-256. A revoked key is found too and says so.
+func (d *Directory) Lookup(sum [32]byte) (Key, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	k, ok := d.byHash[sum]
+	// The map has found it by then; comparing the whole hash in constant time keeps the answer from
+	// depending on how the map compares.
+	if !ok || subtle.ConstantTimeCompare(k.hash[:], sum[:]) != 1 {
+		return Key{}, false
+	}
+	return Key{
+		ID: k.id, AccountID: k.account, Kind: k.kind, Revoked: k.revoked,
+		Plan: k.standing.plan, AccountStatus: k.standing.status,
+	}, true
+}
+
+// List returns an account's keys, the first issued first, revoked ones too. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
+	var all []Listed
+	err := d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectKeys+`WHERE account = $1 ORDER BY issued_at, id LIMIT $2`), accountID, maxListed)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var k row
+			if err := scanKey(rows, &k); err != nil {
+				return err
+			}
+			all = append(all, k.listed())
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list keys of account %s: %w", accountID, err)
+	}
+	return all, nil
+}
+
+// Get returns one key by its id. Errors: sql.ErrNoRows is never returned; found is false instead.
+func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
+	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectKeys+`WHERE id = $1`), keyID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r row
+			if err := scanKey(rows, &r); err != nil {
+				return err
+			}
+			k, found = r.listed(), true
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
+	}
+	return k, found, nil
+}
+
+// Reload implements projections.Reloader.
+func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projections.Tables) (apply func(), err error) {
+	fresh := newContents()
+	if err := fresh.readAccounts(ctx, q, t); err != nil {
+		return nil, fmt.Errorf("read accounts of keys: %w", err)
+	}
+	if err := fresh.readKeys(ctx, q, t); err != nil {
+		return nil, fmt.Errorf("read keys: %w", err)
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.contents = fresh
+	}, nil
+}
+
+func (c *contents) readAccounts(ctx context.Context, q projections.Queryer, t *projections.Tables) error {
+	rows, err := q.QueryContext(ctx, t.SQL(selectStandings))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var s standing
+		if err := rows.Scan(&id, &s.plan, &s.status); err != nil {
+			return err
+		}
+		c.accounts[id] = &s
+	}
+	return rows.Err()
+}
+
+func (c *contents) readKeys(ctx context.Context, q projections.Queryer, t *projections.Tables) error {
+	rows, err := q.QueryContext(ctx, t.SQL(selectKeys))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k row
+		if err := scanKey(rows, &k); err != nil {
+			return err
+		}
+		c.put(&k)
+	}
+	return rows.Err()
+}
+
+// take puts what a committed batch changed in force, all of it at one moment.
+func (d *Directory) take(changed []row, accounts map[string]standing) {
+	if len(changed) == 0 && len(accounts) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, s := range accounts {
+		*d.standing(id) = s
+	}
+	for i := range changed {
+		d.put(&changed[i])
+	}
+}
+
+func (c *contents) standing(accountID string) *standing {
+	s, ok := c.accounts[accountID]
+	if !ok {
+		s = &standing{}
+		c.accounts[accountID] = s
+	}
+	return s
+}
+
+func (c *contents) put(k *row) {
+	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: k.revokedAt.Valid, account: k.account, standing: c.standing(k.account)}
+	if before, ok := c.byID[k.id]; ok && before.hash != k.hash {
+		delete(c.byHash, before.hash)
+	}
+	c.byID[k.id], c.byHash[k.hash] = now, now
+}
+
+func (k *row) listed() Listed {
+	return Listed{
+		ID: k.id, AccountID: k.account, Kind: k.kind, Last4: k.last4,
+		IssuedAt: timeOf(sql.NullInt64{Int64: k.issuedAt, Valid: true}), RevokedAt: timeOf(k.revokedAt), LastUsedAt: timeOf(k.lastUsedAt),
+	}
+}
+
+func timeOf(micros sql.NullInt64) time.Time {
+	if !micros.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros.Int64).UTC()
+}
+
+// parseHash reads the hex form that events carry.
+func parseHash(text string) (h hash, err error) {
+	if n, err := hex.Decode(h[:], []byte(text)); err != nil || n != len(h) || len(text) != 2*len(h) {
+		return h, fmt.Errorf("key hash %q is not a SHA-256 in hex", text)
+	}
+	return h, nil
+}

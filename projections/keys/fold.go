@@ -1,0 +1,276 @@
+package keys
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+// Times are microseconds since 1970. The accounts table is this read model's own, so that the Directory
+// loads from one position.
+const (
+	createKeys = `
+CREATE TABLE {keys} (
+	id           TEXT   NOT NULL PRIMARY KEY,
+	account      TEXT   NOT NULL,
+	kind         TEXT   NOT NULL,
+	hash         BYTEA  NOT NULL,
+	last4        TEXT   NOT NULL,
+	issued_at    BIGINT NOT NULL,
+	revoked_at   BIGINT,
+	last_used_at BIGINT
+)`
+	indexKeys      = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
+	createAccounts = `
+CREATE TABLE {accounts} (
+	id     TEXT NOT NULL PRIMARY KEY,
+	plan   TEXT NOT NULL,
+	status TEXT NOT NULL
+)`
+
+	selectKeys      = `SELECT id, account, kind, hash, last4, issued_at, revoked_at, last_used_at FROM {keys} `
+	selectStandings = `SELECT id, plan, status FROM {accounts} `
+
+	intoKeys     = `{keys} (id, account, kind, hash, last4, issued_at, revoked_at, last_used_at)`
+	keyColumns   = 8
+	intoAccounts = `{accounts} (id, plan, status)`
+	accColumns   = 3
+
+	upsertKeys = `ON CONFLICT (id) DO UPDATE SET
+	account = excluded.account, kind = excluded.kind, hash = excluded.hash, last4 = excluded.last4,
+	issued_at = excluded.issued_at, revoked_at = excluded.revoked_at, last_used_at = excluded.last_used_at`
+	upsertAccounts = `ON CONFLICT (id) DO UPDATE SET plan = excluded.plan, status = excluded.status`
+
+	// keptRows bounds the rows that the fold keeps between batches.
+	keptRows = 100_000
+)
+
+// row is a row of the keys table.
+type row struct {
+	id, account, kind, last4 string
+	hash                     hash
+	issuedAt                 int64
+	revokedAt, lastUsedAt    sql.NullInt64
+}
+
+func scanKey(rows *sql.Rows, k *row) error {
+	var sum []byte
+	err := rows.Scan(&k.id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt)
+	if err != nil {
+		return err
+	}
+	if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
+		return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
+	}
+	return nil
+}
+
+// Name implements projections.Projection.
+func (d *Directory) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (d *Directory) Handle() *projections.Handle { return d.handle }
+
+// Versions implements projections.Projection.
+func (d *Directory) Versions() []projections.Version {
+	return []projections.Version{{
+		Number:   version,
+		Families: projections.Accounts | projections.Usage,
+		Tables: []projections.Table{
+			{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
+			{Name: "accounts", Create: createAccounts, Key: []string{"id"}},
+		},
+		NewFold: d.newFold,
+	}}
+}
+
+type fold struct {
+	directory *Directory
+	tables    *projections.Tables
+	keys      *projections.Rows[string, row]
+	accounts  *projections.Rows[string, standing]
+}
+
+func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold {
+	loadKeys := func(ctx context.Context, q projections.Queryer, ids []string, found func(string, row)) error {
+		return projections.LoadRows(ctx, q, t.SQL(selectKeys+`WHERE id`), 1, projections.Texts(ids), func(rows *sql.Rows) error {
+			var k row
+			if err := scanKey(rows, &k); err != nil {
+				return err
+			}
+			found(k.id, k)
+			return nil
+		})
+	}
+	loadAccounts := func(ctx context.Context, q projections.Queryer, ids []string, found func(string, standing)) error {
+		return projections.LoadRows(ctx, q, t.SQL(selectStandings+`WHERE id`), 1, projections.Texts(ids), func(rows *sql.Rows) error {
+			var id string
+			var s standing
+			if err := rows.Scan(&id, &s.plan, &s.status); err != nil {
+				return err
+			}
+			found(id, s)
+			return nil
+		})
+	}
+	return &fold{
+		directory: d, tables: t,
+		keys:     projections.NewRows(keptRows, empty, strings.Compare, loadKeys),
+		accounts: projections.NewRows(keptRows, empty, strings.Compare, loadAccounts),
+	}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	if err := f.want(ctx, q, events); err != nil {
+		return projections.Changes{}, err
+	}
+	news := news{keys: map[string]struct{}{}, accounts: map[string]struct{}{}}
+	for _, e := range events {
+		if err := f.apply(e, news); err != nil {
+			return projections.Changes{}, e.Errorf("%w", err)
+		}
+	}
+	return f.changes(news), nil
+}
+
+// news are what a batch changed that requests must know: all but the last use of keys.
+type news struct{ keys, accounts map[string]struct{} }
+
+func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projections.Event) error {
+	err := f.accounts.Want(ctx, q, func(yield func(string) bool) {
+		for _, e := range events {
+			switch e.Body.(type) {
+			case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
+				eventschemas.AccountReinstated, eventschemas.AccountClosed:
+				if !yield(e.Subject) {
+					return
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.keys.Want(ctx, q, func(yield func(string) bool) {
+		for _, e := range events {
+			switch ev := e.Body.(type) {
+			case eventschemas.KeyIssued:
+				if !yield(ev.KeyID) {
+					return
+				}
+			case eventschemas.KeyRevoked:
+				if !yield(ev.KeyID) {
+					return
+				}
+			case eventschemas.UsageTicked:
+				for i := range ev.Entries {
+					for _, used := range ev.Entries[i].KeysUsed {
+						if !yield(used.KeyID) {
+							return
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func (f *fold) apply(e *projections.Event, n news) error {
+	switch ev := e.Body.(type) {
+	case eventschemas.AccountOpened:
+		s := f.changeAccount(n, e.Subject)
+		s.plan, s.status = plan.ID(ev.Plan), string(account.Active)
+	case eventschemas.PlanChanged:
+		f.changeAccount(n, e.Subject).plan = plan.ID(ev.To)
+	case eventschemas.AccountSuspended:
+		f.changeAccount(n, e.Subject).status = string(account.Suspended)
+	case eventschemas.AccountReinstated:
+		f.changeAccount(n, e.Subject).status = string(account.Active)
+	case eventschemas.AccountClosed:
+		f.changeAccount(n, e.Subject).status = string(account.Closed)
+	case eventschemas.KeyIssued:
+		sum, err := parseHash(ev.Hash)
+		if err != nil {
+			return err
+		}
+		k := f.changeKey(n, ev.KeyID)
+		*k = row{id: ev.KeyID, account: e.Subject, kind: ev.Kind, last4: ev.Last4, hash: sum, issuedAt: e.OccurredAt.UnixMicro()}
+	case eventschemas.KeyRevoked:
+		if k := f.keys.Get(ev.KeyID); k != nil && !k.revokedAt.Valid {
+			f.changeKey(n, ev.KeyID).revokedAt = sql.NullInt64{Int64: e.OccurredAt.UnixMicro(), Valid: true}
+		}
+	case eventschemas.UsageTicked:
+		for i := range ev.Entries {
+			for _, used := range ev.Entries[i].KeysUsed {
+				f.used(used)
+			}
+		}
+	}
+	return nil
+}
+
+// used notes the last use of a key. Ticks of several nodes come in any order.
+func (f *fold) used(u eventschemas.KeyUsed) {
+	at := u.At.UnixMicro()
+	k := f.keys.Get(u.KeyID)
+	if k == nil || (k.lastUsedAt.Valid && k.lastUsedAt.Int64 >= at) {
+		return
+	}
+	f.keys.Change(u.KeyID).lastUsedAt = sql.NullInt64{Int64: at, Valid: true}
+}
+
+func (f *fold) changeKey(n news, id string) *row {
+	n.keys[id] = struct{}{}
+	return f.keys.Change(id)
+}
+
+func (f *fold) changeAccount(n news, id string) *standing {
+	n.accounts[id] = struct{}{}
+	return f.accounts.Change(id)
+}
+
+// changes takes the changed rows, and copies of those that are news.
+func (f *fold) changes(n news) projections.Changes {
+	standings := make(map[string]standing, len(n.accounts))
+	accounts := make([]any, 0, f.accounts.Changed()*accColumns)
+	f.accounts.Take(func(id string, s *standing) {
+		accounts = append(accounts, id, string(s.plan), s.status)
+		standings[id] = *s
+	})
+	known := make([]row, 0, len(n.keys))
+	keys := make([]any, 0, f.keys.Changed()*keyColumns)
+	f.keys.Take(func(id string, k *row) {
+		sum := k.hash
+		keys = append(keys, id, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
+		if _, ok := n.keys[id]; ok {
+			known = append(known, *k)
+		}
+	})
+	return projections.Changes{
+		Write: func(ctx context.Context, tx *sql.Tx) error {
+			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accColumns, upsertAccounts, accounts); err != nil {
+				return err
+			}
+			return sqlstore.Insert(ctx, tx, f.tables.SQL(intoKeys), keyColumns, upsertKeys, keys)
+		},
+		Committed: func(live bool) {
+			if live {
+				f.directory.take(known, standings)
+			}
+		},
+	}
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() {
+	f.keys.Reset()
+	f.accounts.Reset()
+}

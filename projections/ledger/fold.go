@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"strings"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_id, actor, domain,
+	event_id, charge_id, hold_id, payment_id)`
+	entryColumns = 15
+
+	intoAccounts   = `{accounts} (no, account, balance, revision)`
+	accountColumns = 4
+	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
+
+	// keptRows bounds the accounts that the fold keeps between batches.
+	keptRows = 200_000
+)
+
+// standing is a row of the accounts table.
+type standing struct {
+	no, balance int64
+	revision    uint64
+}
+
+type fold struct {
+	tables   *projections.Tables
+	accounts *projections.Rows[string, standing]
+}
+
+func newFold(t *projections.Tables, empty bool) projections.Fold {
+	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
+		return projections.LoadRows(ctx, q, t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
+			projections.Texts(keys), func(rows *sql.Rows) error {
+				var account string
+				var s standing
+				if err := rows.Scan(&s.no, &account, &s.balance, &s.revision); err != nil {
+					return err
+				}
+				found(account, s)
+				return nil
+			})
+	}
+	return &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load)}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	err := f.accounts.Want(ctx, q, func(yield func(string) bool) {
+		for _, e := range events {
+			if !yield(e.Subject) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return projections.Changes{}, err
+	}
+	entries := make([]any, 0, len(events)*entryColumns)
+	for _, e := range events {
+		d := describe(e)
+		s := f.accounts.Change(e.Subject)
+		if s.no == 0 {
+			s.no = int64(e.Position)
+		}
+		s.balance += d.amount
+		s.revision = e.Revision
+		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
+			d.amount, d.held, s.balance, d.requestID, e.Metadata.Actor, d.domain,
+			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID))
+	}
+	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
+	f.accounts.Take(func(account string, s *standing) {
+		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
+	})
+	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
+			return err
+		}
+		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
+	}}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.accounts.Reset() }
+
+// text is NULL for an id that the event does not have.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// details are what an entry takes from its event's body.
+type details struct {
+	amount, held                int64
+	requestID, domain           string
+	chargeID, holdID, paymentID string
+}
+
+func describe(e *projections.Event) details {
+	d := details{requestID: e.Metadata.RequestID}
+	switch ev := e.Body.(type) {
+	case eventschemas.CreditsGranted:
+		d.amount, d.paymentID = ev.Credits, ev.PaymentID
+	case eventschemas.CreditsHeld:
+		d.held, d.holdID, d.domain = ev.Credits, ev.HoldID, ev.Domain
+		d.requestID = cmp.Or(ev.RequestID, d.requestID)
+	case eventschemas.CreditsCharged:
+		d.amount, d.chargeID, d.holdID, d.domain = -ev.Credits, ev.ChargeID, ev.HoldID, ev.Domain
+		d.requestID = cmp.Or(ev.RequestID, d.requestID)
+	case eventschemas.HoldReleased:
+		d.held, d.holdID = -ev.Credits, ev.HoldID
+	case eventschemas.ChargeReversed:
+		d.amount, d.chargeID = ev.Credits, ev.ChargeID
+		d.requestID = cmp.Or(ev.RequestID, d.requestID)
+	case eventschemas.PaymentRefunded:
+		d.amount, d.paymentID = -ev.Credits, ev.PaymentID
+	}
+	return d
+}

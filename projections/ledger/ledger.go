@@ -1,0 +1,291 @@
+// Package ledger is the read model of money: one row for each event of each account stream, with the
+// balance that it left. It is what people look at, export and audit; what a request may spend, only the
+// stream decides.
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "ledger"
+	version = 1
+	// pageRows is how many rows an iteration holds in memory.
+	pageRows = 1000
+)
+
+// ErrNotFound: the account has no entries up to that time.
+var ErrNotFound = errors.New("no ledger entries")
+
+// Rows are appended in the order of the log, and name their account by a number: measured with fifteen
+// columns, inserting them by account costs a bulk load four times as much, and an account's id in each row
+// and index entry a fifth more. The number is the position of the account's first event, so that it is the
+// same in every replay. At is microseconds since 1970.
+const (
+	createEntries = `
+CREATE TABLE {entries} (
+	position   {bigkey} PRIMARY KEY,
+	account_no BIGINT NOT NULL,
+	revision   BIGINT NOT NULL,
+	type       TEXT   NOT NULL,
+	at         BIGINT NOT NULL,
+	amount     BIGINT NOT NULL,
+	held       BIGINT NOT NULL,
+	balance    BIGINT NOT NULL,
+	request_id TEXT   NOT NULL,
+	actor      TEXT   NOT NULL,
+	domain     TEXT   NOT NULL,
+	event_id   BYTEA  NOT NULL,
+	charge_id  TEXT,
+	hold_id    TEXT,
+	payment_id TEXT
+)`
+	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
+	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_id)`
+
+	// Where each account stands: a fold finds the running balance here, without an index on the entries.
+	createAccounts = `
+CREATE TABLE {accounts} (
+	no       {bigkey} PRIMARY KEY,
+	account  TEXT   NOT NULL UNIQUE,
+	balance  BIGINT NOT NULL,
+	revision BIGINT NOT NULL
+)`
+
+	selectEntries = `
+SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id
+FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
+	// ofAccount comes before further conditions; its parameter is $1.
+	ofAccount = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1) `
+	// The + keeps the planner from the account's index: a request has a few entries, an account a million.
+	ofRequestAndAccount = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1) AND e.request_id = $2 `
+)
+
+// Entry is one event of an account stream.
+type Entry struct {
+	Position  eventlog.Position `json:"position"`
+	AccountID string            `json:"account_id"`
+	Revision  uint64            `json:"revision"`
+	Type      string            `json:"type"`
+	At        time.Time         `json:"at"`
+	// Amount is what the event adds to the balance: grants and reversals above zero, charges and refunds
+	// below, 0 for all others.
+	Amount int64 `json:"amount"`
+	// Held is what the event sets aside (above zero) or hands back (below).
+	Held int64 `json:"held"`
+	// Balance is the sum of the amounts up to this one.
+	Balance   int64     `json:"balance"`
+	RequestID string    `json:"request_id"` // of a reversal: the request whose charge is handed back
+	Actor     string    `json:"actor"`
+	Domain    string    `json:"domain,omitempty"`
+	EventID   uuid.UUID `json:"event_id"`
+	ChargeID  string    `json:"charge_id,omitempty"`
+	HoldID    string    `json:"hold_id,omitempty"`
+	PaymentID string    `json:"payment_id,omitempty"`
+}
+
+// Filter chooses entries of an account.
+type Filter struct {
+	// RequestID, when not empty, leaves only what belongs to that request.
+	RequestID string
+	// FromRevision is the first revision that is wanted.
+	FromRevision uint64
+	// Limit is the most entries returned; 0 means all.
+	Limit int
+}
+
+// Model is the read model.
+type Model struct{ handle *projections.Handle }
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number:   version,
+		Families: projections.Accounts,
+		Tables: []projections.Table{
+			{Name: "entries", Create: createEntries, Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
+			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
+		},
+		NewFold: newFold,
+	}}
+}
+
+// Entries returns the chosen entries of an account in the order of its stream, read a bounded number at a
+// time: neither memory nor a transaction grows with them. After an error there are no more. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Seq2[Entry, error] {
+	read := func(after *Entry, limit int) ([]Entry, error) {
+		from := f.FromRevision
+		if after != nil {
+			from = after.Revision + 1
+		}
+		if f.RequestID != "" {
+			return m.read(ctx, ofRequestAndAccount+`AND e.revision >= $3 ORDER BY e.revision LIMIT $4`,
+				accountID, f.RequestID, int64(from), limit)
+		}
+		return m.read(ctx, ofAccount+`AND e.revision >= $2 ORDER BY e.revision LIMIT $3`, accountID, int64(from), limit)
+	}
+	return pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read)
+}
+
+// ByRequest returns the entries of a request, whose account need not be known, in the order of the log.
+// Errors: as Entries.
+func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
+	read := func(after *Entry, limit int) ([]Entry, error) {
+		return m.read(ctx, `WHERE e.request_id = $1 AND e.position > $2 ORDER BY e.position LIMIT $3`,
+			requestID, int64(positionOf(after)), limit)
+	}
+	return pages(0, fmt.Sprintf("ledger of request %s", requestID), read)
+}
+
+// All returns the entries of all accounts after a position, in the order of the log. Errors: as Entries.
+func (m *Model) All(ctx context.Context, after eventlog.Position) iter.Seq2[Entry, error] {
+	read := func(last *Entry, limit int) ([]Entry, error) {
+		return m.read(ctx, `WHERE e.position > $1 ORDER BY e.position LIMIT $2`, int64(max(after, positionOf(last))), limit)
+	}
+	return pages(0, "ledger", read)
+}
+
+func positionOf(e *Entry) eventlog.Position {
+	if e == nil {
+		return 0
+	}
+	return e.Position
+}
+
+// pages goes through what read returns after the last entry, until there is no more.
+func pages(limit int, what string, read func(after *Entry, limit int) ([]Entry, error)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var last *Entry
+		for left := limit; limit <= 0 || left > 0; {
+			size := pageRows
+			if limit > 0 {
+				size = min(size, left)
+			}
+			page, err := read(last, size)
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("%s: %w", what, err))
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(page) < size {
+				return
+			}
+			left -= len(page)
+			last = &page[len(page)-1]
+		}
+	}
+}
+
+func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, error) {
+	var page []Entry
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectEntries+where), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var e Entry
+			if err := scan(rows, &e); err != nil {
+				return err
+			}
+			page = append(page, e)
+		}
+		return rows.Err()
+	})
+	return page, err
+}
+
+func scan(row *sql.Rows, e *Entry) error {
+	var at int64
+	var id []byte
+	var charge, hold, payment sql.NullString
+	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
+		&e.RequestID, &e.Actor, &e.Domain, &id, &charge, &hold, &payment)
+	if err != nil {
+		return err
+	}
+	if e.EventID, err = uuid.FromBytes(id); err != nil {
+		return fmt.Errorf("event id at position %d: %w", e.Position, err)
+	}
+	e.At = time.UnixMicro(at).UTC()
+	e.ChargeID, e.HoldID, e.PaymentID = charge.String, hold.String, payment.String
+	return nil
+}
+
+// AsOf returns the last entry of an account that occurred at or before a moment: its Balance is what the
+// account had then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (Entry, error) {
+	e, err := m.asOf(ctx, accountID, at.UnixMicro())
+	if err != nil {
+		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID, at.UTC().Format(time.RFC3339Nano), err)
+	}
+	return e, nil
+}
+
+// asOf searches by halves: times never go backwards within a stream, so no index on them is needed.
+func (m *Model) asOf(ctx context.Context, accountID string, micros int64) (Entry, error) {
+	const one = ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT 1`
+	head, err := m.head(ctx, accountID)
+	if err != nil {
+		return Entry{}, err
+	}
+	var best *Entry
+	for low, high := int64(0), head; low <= high; {
+		middle := low + (high-low)/2
+		page, err := m.read(ctx, one, accountID, middle)
+		if err != nil {
+			return Entry{}, err
+		}
+		if len(page) == 0 || page[0].At.UnixMicro() > micros {
+			high = middle - 1
+			continue
+		}
+		best = &page[0]
+		low = int64(best.Revision) + 1
+	}
+	if best == nil {
+		return Entry{}, ErrNotFound
+	}
+	return *best, nil
+}
+
+// head returns the last revision of an account.
+func (m *Model) head(ctx context.Context, accountID string) (revision int64, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		return q.QueryRowContext(ctx, t.SQL(`SELECT revision FROM {accounts} WHERE account = $1`), accountID).Scan(&revision)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, ErrNotFound
+	}
+	return revision, err
+}

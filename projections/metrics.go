@@ -1,0 +1,56 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	lagDesc = prometheus.NewDesc("letterhead_projection_lag_positions",
+		"Positions between what a read model has folded and the head of the event log.", []string{"projection"}, nil)
+	behindDesc = prometheus.NewDesc("letterhead_projection_behind_seconds",
+		"Age of the oldest event that a read model has not folded.", []string{"projection"}, nil)
+	asideDesc = prometheus.NewDesc("letterhead_projection_set_aside",
+		"1 while a read model stands still because its fold failed.", []string{"projection"}, nil)
+)
+
+// collector asks the log at each scrape, so that a lane that hangs shows.
+type collector struct{ r *Runner }
+
+func (r *Runner) register(reg prometheus.Registerer) error {
+	if reg == nil {
+		return nil
+	}
+	if err := reg.Register(collector{r}); err != nil {
+		return fmt.Errorf("register metrics of the projections: %w", err)
+	}
+	return nil
+}
+
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- lagDesc
+	ch <- behindDesc
+	ch <- asideDesc
+}
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // a scrape brings no context
+	defer cancel()
+	all, err := c.r.List(ctx)
+	if err != nil {
+		c.r.cfg.Logger.Warn("lag of projections is not known", slog.Any("error", err))
+		return
+	}
+	for _, s := range all {
+		aside := 0.0
+		if s.State == stateSetAside {
+			aside = 1
+		}
+		ch <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(s.Lag), s.Name)
+		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, s.Behind.Seconds(), s.Name)
+		ch <- prometheus.MustNewConstMetric(asideDesc, prometheus.GaugeValue, aside, s.Name)
+	}
+}

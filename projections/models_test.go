@@ -1,0 +1,39 @@
+package projections_test
+
+import (
+	"testing"
+
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/projectionstest"
+	"letterhead/projections/usage"
+)
+
+// models are all read models of one Env.
+type models struct {
+	accounts *accounts.Model
+	keys     *keys.Directory
+	usage    *usage.Model
+	ledger   *ledger.Model
+	brands   *brands.Model
+}
+
+func newModels(t testing.TB, e *projectionstest.Env) models {
+	t.Helper()
+	b, err := brands.New(brands.Config{}, e.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return models{
+		accounts: accounts.New(e.Store), keys: keys.New(e.Store), usage: usage.New(e.Store, e.Log),
+		ledger: ledger.New(e.Store), brands: b,
+	}
+}
+
+func (m models) all() []projections.Projection {
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.brands}
+}

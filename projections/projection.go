@@ -1,0 +1,154 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"letterhead/internal/sqlstore"
+)
+
+// Projection is a read model: its versions and the door for its readers.
+type Projection interface {
+	// Name is a lower-case word, the same for ever.
+	Name() string
+	// Versions returns those this release can fold and read: the current one first, then the one of the
+	// release before if it was another.
+	Versions() []Version
+	// Handle is where the Runner says which tables are live.
+	Handle() *Handle
+}
+
+// Reloader is a Projection that keeps something of its tables in memory.
+type Reloader interface {
+	// Reload reads what it keeps from tables that are about to become live, and returns what puts it in
+	// the place of what it kept before. No fold writes meanwhile. The Runner calls apply once the tables
+	// are live, or not at all.
+	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
+}
+
+// Version is one shape and meaning of a read model's rows.
+type Version struct {
+	// Number grows whenever folding the same events would give other rows.
+	Number int
+	// Families are the streams that it folds.
+	Families Family
+	Tables   []Table
+	// NewFold returns the fold that fills the tables. With empty the tables have no rows yet.
+	NewFold func(t *Tables, empty bool) Fold
+}
+
+// Table is one table of a version.
+type Table struct {
+	// Name is a lower-case word, unique in the version.
+	Name string
+	// Create is the CREATE TABLE statement. In it and in all SQL that goes through Tables.SQL, {name}
+	// stands for the physical name of a table, {bigkey} for the type of a 64-bit integer primary key.
+	Create string
+	// Indexes are CREATE INDEX IF NOT EXISTS statements. A generation that is built gets them when its
+	// rows are loaded. A fold must not depend on them.
+	Indexes []string
+	// Key is the columns of the primary key, in their order.
+	Key []string
+}
+
+// Fold turns events into rows. It is for one goroutine at a time.
+//
+// It works in two steps, so that one batch is folded while the one before is being written.
+type Fold interface {
+	// Fold folds events, in order, in memory, and returns what changed. Rows that it has not in memory it
+	// reads from q, which may not hold what the last Fold returned yet, but all before. An error or a panic
+	// sets the read model aside; a fault of the database or the log makes the whole lane try again.
+	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
+	// Reset drops everything in memory: what Fold returned last will not be written.
+	Reset()
+}
+
+// Changes are what a batch changed.
+type Changes struct {
+	// Write writes the rows, the same each time it is called: a transaction may have to be repeated.
+	Write func(ctx context.Context, tx *sql.Tx) error
+	// Committed is called once, when the rows stand; nil does nothing. With live the tables are those that
+	// are read.
+	Committed func(live bool)
+}
+
+// Queryer runs questions. *sql.DB and *sql.Tx are Queryers.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Tables knows the physical names of one generation's tables.
+type Tables struct {
+	Version    int
+	Generation int
+
+	names    map[string]string
+	replacer *strings.Replacer
+	texts    sync.Map // SQL with names in the place of {name}
+}
+
+func newTables(projection string, v *Version, generation int) *Tables {
+	t := &Tables{Version: v.Number, Generation: generation, names: make(map[string]string, len(v.Tables))}
+	pairs := []string{"{bigkey}", sqlstore.BigKey}
+	for _, table := range v.Tables {
+		name := projection + "_v" + strconv.Itoa(v.Number) + "_g" + strconv.Itoa(generation) + "_" + table.Name
+		t.names[table.Name] = name
+		pairs = append(pairs, "{"+table.Name+"}", name)
+	}
+	t.replacer = strings.NewReplacer(pairs...)
+	return t
+}
+
+// SQL returns the text with the physical name of each table in the place of {name}. The text must be a
+// constant: each different one is kept.
+func (t *Tables) SQL(text string) string {
+	if sql, ok := t.texts.Load(text); ok {
+		return sql.(string)
+	}
+	sql := t.replacer.Replace(text)
+	t.texts.Store(text, sql)
+	return sql
+}
+
+// maxVersions bounds what one release carries: the current version and the one before.
+const maxVersions = 2
+
+var word = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
+
+func validate(p Projection) error {
+	var errs []error
+	if !word.MatchString(p.Name()) {
+		errs = append(errs, fmt.Errorf("name %q is not a short lower-case word", p.Name()))
+	}
+	if p.Handle() == nil {
+		errs = append(errs, errors.New("no handle"))
+	}
+	versions := p.Versions()
+	if len(versions) == 0 || len(versions) > maxVersions {
+		errs = append(errs, fmt.Errorf("%d versions; a release carries 1 to %d", len(versions), maxVersions))
+	}
+	for i, v := range versions {
+		if v.Number < 1 || (i > 0 && v.Number >= versions[i-1].Number) {
+			errs = append(errs, fmt.Errorf("version %d is out of order", v.Number))
+		}
+		if v.Families == 0 || v.NewFold == nil || len(v.Tables) == 0 {
+			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
+		}
+		for _, t := range v.Tables {
+			if !word.MatchString(t.Name) || t.Create == "" || len(t.Key) == 0 {
+				errs = append(errs, fmt.Errorf("version %d: table %q has a bad name, no CREATE or no key", v.Number, t.Name))
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("projection %q: %w", p.Name(), err)
+	}
+	return nil
+}

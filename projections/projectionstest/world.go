@@ -1,0 +1,307 @@
+package projectionstest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// Group is what one append holds.
+type Group struct {
+	Stream string
+	Events []eventschemas.Event
+	At     time.Time
+	// RequestID and Actor are metadata of all events.
+	RequestID, Actor string
+}
+
+// World makes up a plausible log: the same seed gives the same groups. It keeps to what the domain would
+// decide as far as folds can tell (charges after grants, reversals of charges made, outcomes of crawls
+// requested). Time moves by seconds, and over ends of months.
+type World struct {
+	rng      *rand.Rand
+	now      time.Time
+	step     time.Duration
+	accounts []*life
+	brands   []*site
+	n        int
+}
+
+type life struct {
+	id      string
+	charges []eventschemas.CreditsCharged // those of the last day's that could be reversed
+	at      []time.Time
+	holds   []eventschemas.CreditsHeld
+	keys    []string
+}
+
+type site struct {
+	domain  string
+	known   bool
+	running string
+}
+
+// NewWorld returns a world with so many accounts and brands, whose clock moves by about step with each
+// group.
+func NewWorld(seed uint64, accounts, brands int, step time.Duration) *World {
+	w := &World{
+		rng:      rand.New(rand.NewPCG(seed, 7)),
+		now:      time.Date(2026, 10, 30, 12, 0, 0, 0, time.UTC),
+		step:     step,
+		accounts: make([]*life, accounts),
+		brands:   make([]*site, brands),
+	}
+	for i := range w.accounts {
+		w.accounts[i] = &life{id: w.uuid()}
+	}
+	for i := range w.brands {
+		w.brands[i] = &site{domain: fmt.Sprintf("brand-%d-example.com", i)}
+	}
+	return w
+}
+
+// Accounts returns the accounts' ids.
+func (w *World) Accounts() []string {
+	ids := make([]string, len(w.accounts))
+	for i, a := range w.accounts {
+		ids[i] = a.id
+	}
+	return ids
+}
+
+func (w *World) uuid() string {
+	var id uuid.UUID
+	for i := range id {
+		id[i] = byte(w.rng.Uint32())
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id.String()
+}
+
+func (w *World) hash() string {
+	sum := sha256.Sum256([]byte(w.uuid()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Next returns the next group: in the long run 79 of 100 events on account streams, 15 on usage streams, 6
+// on brand streams.
+func (w *World) Next() Group {
+	w.n++
+	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(2*w.step) + 1)))
+	at := w.now.Truncate(time.Microsecond)
+	switch p := w.rng.IntN(100); {
+	case p < 72:
+		return w.accountGroup(at)
+	case p < 91:
+		return w.usageGroup(at)
+	default:
+		return w.brandGroup(at)
+	}
+}
+
+func (w *World) accountGroup(at time.Time) Group {
+	a := w.accounts[w.rng.IntN(len(w.accounts))]
+	g := Group{Stream: account.Stream(a.id), At: at, RequestID: "req_" + w.uuid(), Actor: "account:" + a.id}
+	if a.keys == nil {
+		g.Actor = "operator:world"
+		g.Events = []eventschemas.Event{
+			eventschemas.AccountOpened{AccountID: a.id, Holder: "holder-" + a.id[:8], Plan: "free"},
+			eventschemas.CreditsGranted{GrantID: "free-" + a.id[:8], Kind: "free", Credits: 50},
+			w.issue(a),
+		}
+		return g
+	}
+	for range 1 + w.rng.IntN(2) {
+		g.Events = append(g.Events, w.accountEvent(a, at, g.RequestID))
+	}
+	return g
+}
+
+func (w *World) issue(a *life) eventschemas.KeyIssued {
+	id := w.uuid()
+	a.keys = append(a.keys, id)
+	return eventschemas.KeyIssued{KeyID: id, Hash: w.hash(), Last4: id[:4], Kind: [...]string{"secret", "publishable"}[w.rng.IntN(2)]}
+}
+
+func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas.Event {
+	switch p := w.rng.IntN(200); {
+	case p < 4 && len(a.charges) > 0 && at.Sub(a.at[0]) < account.ReversalWindow:
+		c := a.charges[0]
+		a.charges, a.at = a.charges[1:], a.at[1:]
+		return eventschemas.ChargeReversed{ChargeID: c.ChargeID, Credits: c.Credits, RequestID: c.RequestID, Reason: account.ReasonClientGone}
+	case p < 12:
+		h := eventschemas.CreditsHeld{HoldID: w.uuid(), Credits: 1, Deadline: at.Add(time.Minute), RequestID: request, Domain: w.domain()}
+		a.holds = append(a.holds, h)
+		return h
+	case p < 16 && len(a.holds) > 0:
+		h := a.holds[0]
+		a.holds = a.holds[1:]
+		return eventschemas.HoldReleased{HoldID: h.HoldID, Credits: h.Credits, Cause: "handed_back"}
+	case p < 20:
+		return eventschemas.CreditsGranted{
+			GrantID: w.uuid(), Kind: "topup", Credits: 1000, PaymentID: "pay-" + w.uuid(),
+			Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"},
+		}
+	case p < 21:
+		return eventschemas.PaymentRefunded{RefundID: w.uuid(), PaymentID: "pay-" + w.uuid(), Credits: 100}
+	case p < 22:
+		return eventschemas.PlanChanged{From: "free", To: [...]string{"starter", "growth"}[w.rng.IntN(2)]}
+	case p < 23:
+		return w.issue(a)
+	case p < 24:
+		return eventschemas.KeyRevoked{KeyID: a.keys[w.rng.IntN(len(a.keys))]}
+	case p < 25:
+		return eventschemas.AccountSuspended{Reason: "payment"}
+	case p < 26:
+		return eventschemas.AccountReinstated{}
+	default:
+		return w.charge(a, at, request)
+	}
+}
+
+func (w *World) charge(a *life, at time.Time, request string) eventschemas.Event {
+	domain := w.domain()
+	c := eventschemas.CreditsCharged{
+		ChargeID: w.uuid(), Credits: 1, RequestID: request, BrandID: brand.ID(domain).String(), Domain: domain, RecordRevision: 2,
+	}
+	if len(a.holds) > 0 && w.rng.IntN(2) == 0 {
+		c.HoldID = a.holds[0].HoldID
+		a.holds = a.holds[1:]
+	}
+	const kept = 8
+	if len(a.charges) == kept {
+		a.charges, a.at = a.charges[1:], a.at[1:]
+	}
+	a.charges, a.at = append(a.charges, c), append(a.at, at)
+	return c
+}
+
+func (w *World) domain() string { return w.brands[w.rng.IntN(len(w.brands))].domain }
+
+func (w *World) usageGroup(at time.Time) Group {
+	month := at.Format("2006-01")
+	if w.rng.IntN(5) > 0 {
+		id := w.accounts[w.rng.IntN(len(w.accounts))].id
+		return Group{
+			Stream: "usage-" + id + "-" + at.Format("200601"), At: at, Actor: "account:" + id,
+			Events: []eventschemas.Event{eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
+				{AccountID: id, Month: month, Searches: 1 + w.rng.Int64N(9)},
+			}}},
+		}
+	}
+	var tick eventschemas.UsageTicked
+	for range 1 + w.rng.IntN(8) {
+		a := w.accounts[w.rng.IntN(len(w.accounts))]
+		entry := eventschemas.UsageEntry{AccountID: a.id, Month: month, Logos: w.rng.Int64N(50)}
+		if len(a.keys) > 0 {
+			entry.KeysUsed = []eventschemas.KeyUsed{{KeyID: a.keys[w.rng.IntN(len(a.keys))], At: at.Add(-time.Duration(w.rng.Int64N(int64(time.Second))))}}
+		}
+		tick.Entries = append(tick.Entries, entry)
+	}
+	return Group{Stream: "usage-node-1", At: at, Actor: "system:usage", Events: []eventschemas.Event{tick}}
+}
+
+func (w *World) brandGroup(at time.Time) Group {
+	s := w.brands[w.rng.IntN(len(w.brands))]
+	g := Group{Stream: brand.Stream(s.domain), At: at, Actor: "system:crawler", RequestID: "req_" + w.uuid()}
+	switch {
+	case !s.known && s.running == "" && w.rng.IntN(2) == 0:
+		s.known = true
+		g.Events = []eventschemas.Event{eventschemas.BrandImported{
+			BrandID: brand.ID(s.domain).String(), Domain: s.domain, Source: "world 1", Record: w.Record(s.domain), Evidence: evidence(),
+		}}
+	case s.running == "":
+		s.running = w.uuid()
+		if !s.known {
+			g.Events = append(g.Events, eventschemas.BrandDiscovered{BrandID: brand.ID(s.domain).String(), Domain: s.domain})
+			s.known = true
+		}
+		g.Events = append(g.Events, eventschemas.CrawlRequested{
+			CrawlID: s.running, Domain: s.domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, AllowedMS: 8500,
+		})
+	default:
+		g.Events = []eventschemas.Event{w.outcome(s)}
+		s.running = ""
+	}
+	return g
+}
+
+func (w *World) outcome(s *site) eventschemas.Event {
+	switch p := w.rng.IntN(40); {
+	case p < 15:
+		return eventschemas.CrawlSucceeded{
+			CrawlID: s.running, Record: w.Record(s.domain), Evidence: evidence(), FinalURL: "https://www." + s.domain + "/", ETag: `"1"`,
+		}
+	case p < 32:
+		return eventschemas.CrawlConfirmed{CrawlID: s.running, ETag: `"1"`}
+	case p < 36:
+		return eventschemas.CrawlFailed{CrawlID: s.running, Outcome: brand.FetchFailed, RememberSeconds: 3600, Detail: "connection refused"}
+	case p < 37:
+		return eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(`"By hand"`)}
+	case p < 38:
+		return eventschemas.OverrideRemoved{Field: "name"}
+	case p < 39:
+		return eventschemas.BrandClaimed{}
+	default:
+		return eventschemas.BrandWithdrawn{Reason: "owner"}
+	}
+}
+
+// Record makes up a record with a logo in two themes.
+func (w *World) Record(domain string) eventschemas.Record {
+	text := func(s string) *string { return &s }
+	number := func(n int) *int { return &n }
+	logo := func(kind, theme string) eventschemas.Logo {
+		return eventschemas.Logo{Type: kind, Theme: text(theme), Tags: []string{}, Formats: []eventschemas.Asset{
+			{ID: w.hash(), Format: "svg", Background: text("transparent"), Size: 2311},
+			{ID: w.hash(), Format: "png", Background: text("transparent"), Width: number(512), Height: number(512), Size: 20311},
+		}}
+	}
+	return eventschemas.Record{
+		Name: text("Brand of " + domain), Description: text("They make <things> & \"stuff\" for people at " + domain),
+		Links:   []eventschemas.Link{{Name: "github", URL: "https://github.com/" + domain}, {Name: "linkedin", URL: "https://www.linkedin.com/company/" + domain}},
+		Logos:   []eventschemas.Logo{logo("icon", "dark"), logo("logo", "light")},
+		Colors:  []eventschemas.Color{{Hex: "#1a2b3c", Type: "accent", Brightness: 40}, {Hex: "#ffffff", Type: "light", Brightness: 255}},
+		Fonts:   []eventschemas.Font{{Name: "Inter", Type: "body", Origin: "google", OriginID: text("Inter"), Weights: []int{400, 700}}},
+		Images:  []eventschemas.Image{},
+		OGImage: text("https://www." + domain + "/og.png"), Company: eventschemas.EmptyCompany(),
+		QualityScore: float64(w.rng.IntN(101)) / 100, Complete: w.rng.IntN(2) == 0,
+	}
+}
+
+func evidence() []eventschemas.Evidence {
+	return []eventschemas.Evidence{
+		{Field: "description", Source: "https://example.com/", Method: "meta description", Confidence: 0.8},
+		{Field: "logos", Source: "https://example.com/logo.svg", Method: "link rel=icon", Confidence: 0.9},
+		{Field: "name", Source: "https://example.com/", Method: "og:site_name", Confidence: 0.9},
+	}
+}
+
+// Proposed returns the group as a log takes it. Salt tells equal groups at different places apart.
+func (g Group) Proposed(salt string) ([]eventlog.Proposed, error) {
+	out := make([]eventlog.Proposed, len(g.Events))
+	for i, ev := range g.Events {
+		enc, err := eventschemas.Encode(ev)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = eventlog.Proposed{
+			ID: eventschemas.EventID(g.Stream, salt, enc.Type, fmt.Sprint(i)), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
+			OccurredAt: g.At, Data: enc.Data,
+			Metadata: eventlog.Metadata{RequestID: g.RequestID, Actor: g.Actor},
+		}
+		if len(g.Stream) > 8 && g.Stream[:8] == account.StreamPrefix {
+			out[i].Metadata.Hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+		}
+	}
+	return out, nil
+}

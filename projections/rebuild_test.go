@@ -1,0 +1,203 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+)
+
+var names = []string{"accounts", "brands", "keys", "ledger", "usage"}
+
+func dumps(e *projectionstest.Env) map[string]string {
+	out := make(map[string]string, len(names))
+	for _, name := range names {
+		out[name] = e.Dump(name)
+	}
+	return out
+}
+
+func compareDumps(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, want, got map[string]string) {
+	t.Helper()
+	for _, name := range names {
+		if want[name] == got[name] {
+			continue
+		}
+		w, g := strings.Split(want[name], "\n"), strings.Split(got[name], "\n")
+		for i := range w {
+			if i >= len(g) || w[i] != g[i] {
+				t.Errorf("%s: line %d was\n%s\nand is\n%s", name, i, w[i], append(g, "missing")[min(i, len(g))])
+				break
+			}
+		}
+		if len(g) > len(w) {
+			t.Errorf("%s: %d lines more", name, len(g)-len(w))
+		}
+	}
+}
+
+func TestRebuildGivesTheSameRows(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, _ := e.Start(projections.Config{}, newModels(t, e).all()...)
+	w := projectionstest.NewWorld(1, 20, 30, time.Hour)
+	for range 40 { // small live batches
+		e.Fill(w, 25)
+		e.CatchUp(r)
+	}
+	live := dumps(e)
+	for _, name := range names {
+		if strings.Count(live[name], "\n") < 10 {
+			t.Errorf("%s has hardly any rows:\n%s", name, live[name])
+		}
+	}
+	var last projections.Progress
+	if err := r.Rebuild(e.Context(), nil, func(p projections.Progress) { last = p }); err != nil {
+		t.Fatal(err)
+	}
+	compareDumps(t, live, dumps(e))
+	head, err := e.Log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Position != head || last.Target != head || last.Events < 1000 {
+		t.Errorf("last progress was %+v, head is %d", last, head)
+	}
+	list, err := r.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.State != "live" || s.Generation != 2 || s.Lag != 0 || s.Building != nil || s.Error != "" {
+			t.Errorf("after the rebuild: %+v", s)
+		}
+	}
+}
+
+func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
+	e := projectionstest.Open(t)
+	m := newModels(t, e)
+	r, _ := e.Start(projections.Config{BatchEvents: 500}, m.all()...)
+	w := projectionstest.NewWorld(2, 20, 30, time.Minute)
+	e.Fill(w, 3000)
+
+	ctx, stop := context.WithCancel(e.Context())
+	var busy sync.WaitGroup
+	busy.Go(func() { // charges and imports
+		for ctx.Err() == nil {
+			e.Append(w.Next())
+		}
+	})
+	busy.Go(func() { // readers
+		for ctx.Err() == nil {
+			if _, err := m.accounts.List(context.Background(), "", 100); err != nil && !errors.Is(err, projections.ErrNotReady) {
+				t.Errorf("read during rebuilds: %v", err)
+				return
+			}
+		}
+	})
+	for round := range 4 {
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil && !(round == 0 && errors.Is(err, projections.ErrBuilding)) {
+			t.Error(err)
+		}
+		found, err := r.Verify(e.Context(), nil, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, v := range found {
+			if !v.OK() && !(round == 0 && errors.Is(v.Err, projections.ErrNotReady)) {
+				t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)
+			}
+		}
+	}
+	stop()
+	busy.Wait()
+	e.CatchUp(r)
+	live := dumps(e)
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	compareDumps(t, live, dumps(e))
+}
+
+// Folding in whatever batches gives what one replay gives.
+func TestBatchesDoNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		e := projectionstest.Open(t)
+		seed := rapid.Uint64().Draw(rt, "seed")
+		batch := rapid.SampledFrom([]int{1, 2, 7, 50, 1000}).Draw(rt, "batch")
+		step := rapid.SampledFrom([]time.Duration{time.Second, time.Hour, 12 * time.Hour}).Draw(rt, "step")
+		w := projectionstest.NewWorld(seed, 5, 5, step)
+		r, stop := e.Start(projections.Config{BatchEvents: batch}, newModels(t, e).all()...)
+		for _, n := range rapid.SliceOfN(rapid.IntRange(1, 60), 1, 6).Draw(rt, "pieces") {
+			e.Fill(w, n)
+			if rapid.Bool().Draw(rt, "wait") {
+				e.CatchUp(r)
+			}
+			if rapid.IntRange(0, 4).Draw(rt, "restart") == 0 {
+				stop()
+				r, stop = e.Start(projections.Config{BatchEvents: batch}, newModels(t, e).all()...)
+			}
+		}
+		e.CatchUp(r)
+		live := dumps(e)
+		stop()
+		r, stop = e.Start(projections.Config{}, newModels(t, e).all()...)
+		defer e.Close()
+		defer stop()
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			rt.Fatal(err)
+		}
+		compareDumps(rt, live, dumps(e))
+	})
+}
+
+func TestVerifyFindsTheFirstDifference(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, _ := e.Start(projections.Config{}, newModels(t, e).all()...)
+	w := projectionstest.NewWorld(3, 10, 10, time.Minute)
+	e.Fill(w, 800)
+	e.CatchUp(r)
+	tampered := map[string]string{
+		"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
+		"ledger":   `DELETE FROM ledger_v1_g1_entries WHERE position = (SELECT max(position) FROM ledger_v1_g1_entries)`,
+		"usage":    `INSERT INTO usage_v1_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
+	}
+	for _, sql := range tampered {
+		e.Exec(sql)
+	}
+	found, err := r.Verify(e.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != len(names) {
+		t.Fatalf("%d read models were verified, not %d", len(found), len(names))
+	}
+	for _, v := range found {
+		d := v.Difference
+		switch {
+		case tampered[v.Name] == "":
+			if !v.OK() || v.Rows == 0 {
+				t.Errorf("%s: %v %v, %d rows", v.Name, d, v.Err, v.Rows)
+			}
+		case d == nil:
+			t.Errorf("%s: nothing found", v.Name)
+		case v.Name == "accounts" && d.Column != "balance",
+			v.Name == "ledger" && (d.Column != "" || !strings.Contains(d.Live, "no more")),
+			v.Name == "usage" && !strings.Contains(d.Key, "zzz"):
+			t.Errorf("%s: %v", v.Name, d)
+		}
+	}
+	if left := e.Tables("accounts_v1_g2"); len(left) > 0 {
+		t.Errorf("scratch tables are left: %v", left)
+	}
+}

@@ -1,0 +1,138 @@
+package projections_test
+
+import (
+	"context"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+)
+
+// replayEvents is the size of the benchmarks' log.
+func replayEvents(b *testing.B) int {
+	text := os.Getenv("LETTERHEAD_REPLAY_EVENTS")
+	if text == "" {
+		return 200_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		b.Fatalf("LETTERHEAD_REPLAY_EVENTS is %q", text)
+	}
+	return n
+}
+
+// fillFast appends a world's events from several goroutines, so that the log commits them in groups.
+func fillFast(b *testing.B, e *projectionstest.Env, events int) {
+	b.Helper()
+	const writers = 32
+	w := projectionstest.NewWorld(1, 1000, 5000, 50*time.Millisecond)
+	lanes := make([]chan projectionstest.Group, writers) // a stream always in the same lane, to keep its order
+	var group sync.WaitGroup
+	for i := range lanes {
+		lanes[i] = make(chan projectionstest.Group, 64)
+		group.Go(func() {
+			for g := range lanes[i] {
+				e.Append(g)
+			}
+		})
+	}
+	for n := 0; n < events; {
+		g := w.Next()
+		sum := 0
+		for _, c := range []byte(g.Stream) {
+			sum = sum*31 + int(c)
+		}
+		lanes[uint(sum)%writers] <- g
+		n += len(g.Events)
+	}
+	for _, lane := range lanes {
+		close(lane)
+	}
+	group.Wait()
+}
+
+// profile writes a CPU profile of what follows, without the making of the log, to the file that
+// LETTERHEAD_REPLAY_PROFILE names.
+func profile(b *testing.B) (stop func()) {
+	path := os.Getenv("LETTERHEAD_REPLAY_PROFILE")
+	if path == "" {
+		return func() {}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReplay folds a log from its beginning into all read models, indexes and all. Run it with
+// -benchtime 1x; LETTERHEAD_REPLAY_EVENTS sets the size.
+func BenchmarkReplay(b *testing.B) {
+	n := replayEvents(b)
+	e := projectionstest.Open(b)
+	fillFast(b, e, n)
+	head, err := e.Log.Head(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := projections.New(projections.Config{}, e.Log, e.Store, newModels(b, e).all()...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := r.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer profile(b)()
+	b.ResetTimer()
+	for b.Loop() {
+		if err := r.Rebuild(b.Context(), nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(head)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkReadAndDecode is what a replay cannot be faster than with one reader: the log's pages, decoded.
+func BenchmarkReadAndDecode(b *testing.B) {
+	e := projectionstest.Open(b)
+	fillFast(b, e, replayEvents(b))
+	var events atomic.Int64
+	b.ResetTimer()
+	for b.Loop() {
+		for at := eventlog.Position(0); ; {
+			page, err := e.Log.ReadAll(context.Background(), at, eventlog.Filter{}, 4096)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range page.Events {
+				rec := &page.Events[i]
+				if _, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			events.Add(int64(len(page.Events)))
+			if at = page.Next; page.End {
+				break
+			}
+		}
+	}
+	b.ReportMetric(float64(events.Load())/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(0, "ns/op")
+}

@@ -1,0 +1,158 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+
+	"letterhead/internal/sqlstore"
+)
+
+// keysPerQuery bounds the keys of one statement that loads rows.
+const keysPerQuery = 500
+
+// Loader reads the rows of at most 500 keys and hands on those that are there.
+type Loader[K comparable, V any] func(ctx context.Context, q Queryer, keys []K, found func(K, V)) error
+
+// Rows keeps the rows of one table that a fold has touched: read together, changed in memory, written
+// together. It is for folds whose events change a row that is there.
+//
+// Rows of the last batch and of the one before are always kept: their changes may not be in the table yet.
+type Rows[K comparable, V any] struct {
+	compare  func(a, b K) int
+	load     Loader[K, V]
+	limit    int
+	batch    int // counts calls of Take
+	kept     map[K]*row[V]
+	changed  []K
+	complete bool // every row of the table is in kept
+}
+
+type row[V any] struct {
+	value   V
+	touched int // the batch it was last wanted or changed in
+	changed bool
+}
+
+// NewRows returns a set that keeps about limit rows between batches. Compare orders keys as the table's
+// primary key does. With empty the table has no rows, so that nothing need be read while all fit.
+func NewRows[K comparable, V any](limit int, empty bool, compare func(a, b K) int, load Loader[K, V]) *Rows[K, V] {
+	return &Rows[K, V]{compare: compare, load: load, limit: limit, complete: empty, kept: make(map[K]*row[V])}
+}
+
+// Want reads the rows with these keys that are not kept. Afterwards, until Take, a row that Get does not
+// know is not in the table.
+func (r *Rows[K, V]) Want(ctx context.Context, q Queryer, keys iter.Seq[K]) error {
+	if r.complete {
+		return nil
+	}
+	seen := make(map[K]struct{})
+	var missing []K
+	for k := range keys {
+		if kept, ok := r.kept[k]; ok {
+			kept.touched = r.batch
+			continue
+		}
+		if _, twice := seen[k]; !twice {
+			seen[k] = struct{}{}
+			missing = append(missing, k)
+		}
+	}
+	for part := range slices.Chunk(missing, keysPerQuery) {
+		err := r.load(ctx, q, part, func(k K, v V) { r.kept[k] = &row[V]{value: v, touched: r.batch} })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get returns a row to look at, nil when there is none. Change it only after Change.
+func (r *Rows[K, V]) Get(k K) *V {
+	kept, ok := r.kept[k]
+	if !ok {
+		return nil
+	}
+	return &kept.value
+}
+
+// Change returns a row to change, a new zero one when there is none.
+func (r *Rows[K, V]) Change(k K) *V {
+	kept, ok := r.kept[k]
+	if !ok {
+		kept = &row[V]{}
+		r.kept[k] = kept
+	}
+	if !kept.changed {
+		kept.changed = true
+		r.changed = append(r.changed, k)
+	}
+	kept.touched = r.batch
+	return &kept.value
+}
+
+// Take ends a batch: it hands each changed row to take, in the order of their keys, which is kind to the
+// table's tree. What take keeps must not change with the row.
+func (r *Rows[K, V]) Take(take func(K, *V)) {
+	slices.SortFunc(r.changed, r.compare)
+	for _, k := range r.changed {
+		kept := r.kept[k]
+		kept.changed = false
+		take(k, &kept.value)
+	}
+	r.changed = r.changed[:0]
+	r.trim()
+	r.batch++
+}
+
+// Changed is the number of changed rows.
+func (r *Rows[K, V]) Changed() int { return len(r.changed) }
+
+// Keep changes the limit of NewRows.
+func (r *Rows[K, V]) Keep(limit int) { r.limit = limit }
+
+func (r *Rows[K, V]) trim() {
+	if len(r.kept) <= r.limit {
+		return
+	}
+	for k, kept := range r.kept {
+		if kept.touched < r.batch-1 {
+			delete(r.kept, k)
+			r.complete = false
+		}
+	}
+}
+
+// Reset drops all rows.
+func (r *Rows[K, V]) Reset() {
+	clear(r.kept)
+	r.changed = r.changed[:0]
+	r.complete = false
+}
+
+// LoadRows runs a query that ends in a column (or a list of them in parentheses) with IN and the keys, and
+// hands on each row. Values has as many values for each key as there are columns.
+func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any, scan func(rows *sql.Rows) error) error {
+	rows, err := q.QueryContext(ctx, query+" IN "+sqlstore.InRows(columns, len(values)/columns), values...)
+	if err != nil {
+		return fmt.Errorf("load rows: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("load rows: %w", err)
+		}
+	}
+	return rows.Err()
+}
+
+// Texts returns keys of one text column as LoadRows takes them.
+func Texts(keys []string) []any {
+	values := make([]any, len(keys))
+	for i, k := range keys {
+		values[i] = k
+	}
+	return values
+}

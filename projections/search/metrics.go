@@ -1,0 +1,44 @@
+package search
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+)
+
+type metrics struct {
+	indexed, failures, searchFailures prometheus.Counter
+	seconds                           prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer, position func() eventlog.Position) (*metrics, error) {
+	m := &metrics{
+		indexed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_search_indexed_total", Help: "Changes of brands that were written to the search index.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_search_feed_failures_total", Help: "Attempts to feed the search index that failed.",
+		}),
+		searchFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_search_failures_total", Help: "Searches that failed.",
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "letterhead_search_seconds", Help: "Time of searches in the index.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14), // 0.1 ms to 0.8 s
+		}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "letterhead_search_position", Help: "Log position up to which all changes of brands are found.",
+	}, func() float64 { return float64(position()) })
+	for _, c := range []prometheus.Collector{m.indexed, m.failures, m.searchFailures, m.seconds, at} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("search metrics: %w", err)
+		}
+	}
+	return m, nil
+}

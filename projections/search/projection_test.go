@@ -1,0 +1,551 @@
+package search_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
+	"letterhead/internal/searchindex/bleveindex"
+	"letterhead/projections"
+	"letterhead/projections/brands"
+	"letterhead/projections/projectionstest"
+	"letterhead/projections/search"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a log with the brands model and a search index behind it.
+type world struct {
+	*projectionstest.Env
+	t      *testing.T
+	model  *brands.Model
+	runner *projections.Runner
+	path   string
+	index  *bleveindex.Index
+	search *search.Projection
+	stop   func()
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{Env: projectionstest.Open(t), t: t, path: filepath.Join(t.TempDir(), "search")}
+	var err error
+	if w.model, err = brands.New(brands.Config{}, w.Store); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.model.Close)
+	w.runner, _ = w.Start(projections.Config{}, w.model)
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+// open opens the index and follows the brands.
+func (w *world) open() {
+	w.t.Helper()
+	w.index = openIndex(w.t, w.path)
+	var err error
+	w.search, err = search.New(w.Context(), search.Config{
+		Await: func(ctx context.Context, at eventlog.Position) error { return w.runner.WaitFor(ctx, brands.Name, at) },
+		Head:  w.Log.Head,
+	}, w.model, w.index)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.stop = run(w.t, w.search)
+}
+
+func (w *world) close() {
+	w.stop()
+	if err := w.index.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func openIndex(t testing.TB, path string) *bleveindex.Index {
+	t.Helper()
+	x, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// run runs a projection until stop is called.
+func run(t testing.TB, p *search.Projection) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+	}
+}
+
+// say appends events to a brand's stream.
+func (w *world) say(domain string, events ...eventschemas.Event) eventlog.Position {
+	w.t.Helper()
+	return w.Events(brand.Stream(domain), noon, events...)
+}
+
+func imported(domain, name string, quality float64) eventschemas.Event {
+	r := eventschemas.Record{
+		Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Colors: []eventschemas.Color{},
+		Fonts: []eventschemas.Font{}, Images: []eventschemas.Image{}, Company: eventschemas.EmptyCompany(), QualityScore: quality,
+	}
+	if name != "" {
+		r.Name = &name
+	}
+	return eventschemas.BrandImported{BrandID: brand.ID(domain).String(), Domain: domain, Source: "test 1", Record: r, Evidence: []eventschemas.Evidence{}}
+}
+
+// finds waits until a position is searchable and compares the hits, each as describe writes it.
+func (w *world) finds(at eventlog.Position, q string, want ...string) {
+	w.t.Helper()
+	if err := w.search.WaitFor(w.Context(), at); err != nil {
+		w.t.Fatalf("wait for %d: %v", at, err)
+	}
+	hits, err := w.search.Search(w.Context(), q, 5)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got := describe(hits); !slices.Equal(got, want) {
+		w.t.Errorf("search %q found %v, want %v", q, got, want)
+	}
+}
+
+func describe(hits []search.Hit) []string {
+	out := []string{}
+	for _, h := range hits {
+		s := h.Domain + "=" + h.Name
+		if h.BrandID == nil && h.QualityScore == nil {
+			s += " unknown"
+		} else if *h.BrandID != brand.ID(h.Domain).String() || h.QualityScore == nil {
+			s += " with a wrong id or no quality"
+		}
+		if h.Claimed {
+			s += " claimed"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestWhatALookUpWouldAnswerIsFound(t *testing.T) {
+	w := newWorld(t)
+	w.finds(0, "acme.com", "acme.com=acme unknown")
+	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
+	w.finds(at, "acme", "acme.com=Acme")
+	w.finds(at, "acme.com", "acme.com=Acme")
+	at = w.say("acme.com", eventschemas.BrandClaimed{})
+	w.finds(at, "acme", "acme.com=Acme claimed")
+	at = w.say("acme.com", eventschemas.BrandWithdrawn{Reason: "owner"})
+	w.finds(at, "acme")
+	w.finds(at, "acme.com", "acme.com=acme unknown")
+}
+
+func TestABrandWhoseFirstCrawlRunsHasNoID(t *testing.T) {
+	w := newWorld(t)
+	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
+		eventschemas.CrawlRequested{CrawlID: uuid.NewString(), Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500})
+	w.finds(at, "acme.com", "acme.com=acme unknown")
+	w.finds(at, "acme")
+}
+
+func TestABrandWithoutANameIsFoundByItsDomain(t *testing.T) {
+	w := newWorld(t)
+	at := w.say("acme.com", imported("acme.com", "", 0.2))
+	w.finds(at, "acme", "acme.com=acme")
+}
+
+func TestADomainThatIsNotHeldStandsBehindExactAndBeforeFuzzyHits(t *testing.T) {
+	w := newWorld(t)
+	w.say("stripe.com", imported("stripe.com", "Stripe", 0.5))
+	at := w.say("named.org", imported("named.org", "Node.com", 0.5))
+	for q, want := range map[string][]string{
+		"stripe.co":                 {"stripe.co=stripe unknown", "stripe.com=Stripe"},
+		"stripf.com":                {"stripf.com=stripf unknown", "stripe.com=Stripe"},
+		"node.com":                  {"named.org=Node.com", "node.com=node unknown"},
+		"www.nowhere.co.uk":         {"nowhere.co.uk=nowhere unknown"},
+		"  Nowhere.COM ":            {"nowhere.com=nowhere unknown"},
+		"https://docs.nowhere.com/": {"nowhere.com=nowhere unknown"},
+		"bücher.de":                 {"xn--bcher-kva.de=bücher unknown"},
+		"shop.myshopify.com":        {"shop.myshopify.com=shop unknown"},
+		"docs.stripe.com":           {"stripe.com=Stripe"},
+		"co.uk":                     {},
+		"com":                       {},
+		"127.0.0.1":                 {},
+		"next.js":                   {},
+		"nowhere":                   {},
+		"no where.com":              {},
+	} {
+		w.finds(at, q, want...)
+	}
+}
+
+func TestTheLimitCountsTheUnknownDomainToo(t *testing.T) {
+	w := newWorld(t)
+	at := w.say("stripe.com", imported("stripe.com", "Stripe", 0.5))
+	if err := w.search.WaitFor(w.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	hits, err := w.search.Search(w.Context(), "stripf.com", 1)
+	if got := describe(hits); err != nil || !slices.Equal(got, []string{"stripf.com=stripf unknown"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := w.search.Search(w.Context(), "stripe", 0); !errors.Is(err, searchindex.ErrInvalid) {
+		t.Errorf("limit 0: %v", err)
+	}
+}
+
+func TestItGoesOnWhereTheIndexStands(t *testing.T) {
+	w := newWorld(t)
+	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
+	w.finds(at, "acme", "acme.com=Acme")
+	w.close()
+	at = w.say("other.com", imported("other.com", "Other", 0.5))
+	w.open()
+	w.finds(at, "acme", "acme.com=Acme")
+	w.finds(at, "other", "other.com=Other")
+}
+
+func TestAnIndexOfAnotherLogIsBuiltAgain(t *testing.T) {
+	w := newWorld(t)
+	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
+	w.finds(at, "acme", "acme.com=Acme")
+	w.stop()
+	stale := searchindex.Document{Domain: "stale.com", Name: "Stale", Version: 1 << 40}
+	if err := w.index.Apply(w.Context(), []searchindex.Document{stale}, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	w.open()
+	w.finds(at, "stale")
+	w.finds(at, "acme", "acme.com=Acme")
+}
+
+func TestRebuildGivesTheSameWhileBrandsChange(t *testing.T) {
+	const count = 300
+	w := newWorld(t)
+	for i := range count {
+		w.say(fmt.Sprintf("site%d.com", i), imported(fmt.Sprintf("site%d.com", i), fmt.Sprintf("Site %d", i), 0.5))
+	}
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				domain := fmt.Sprintf("new%d.com", i)
+				w.say(domain, imported(domain, "New", 0.5))
+			}
+		}
+	})
+	for range 3 {
+		if err := w.search.Rebuild(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.finds(count, "site 107", "site107.com=Site 107")
+		w.verifies("")
+	}
+	close(stop)
+	group.Wait()
+	at, err := w.Log.Head(w.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finds(at, "site 108", "site108.com=Site 108")
+	w.verifies("")
+}
+
+// verifies compares the index with the brands and names the domain that differs, "" for none.
+func (w *world) verifies(differing string) {
+	w.t.Helper()
+	v, err := w.search.Verify(w.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key := ""
+	if v.Difference != nil {
+		key = v.Difference.Key
+	}
+	if key != differing || v.Name != search.Name || v.Rows == 0 || v.OK() != (differing == "") {
+		w.t.Errorf("verified %+v (%v), want a difference at %q", v, v.Difference, differing)
+	}
+}
+
+func TestVerifySeesBothDirectionsAndEveryField(t *testing.T) {
+	w := newWorld(t)
+	w.say("gone.com", imported("gone.com", "Gone", 0.5))
+	w.say("gone.com", eventschemas.BrandWithdrawn{Reason: "owner"})
+	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
+	w.finds(at, "acme", "acme.com=Acme")
+	w.verifies("")
+
+	tamper := func(d searchindex.Document) {
+		t.Helper()
+		if err := w.index.Apply(w.Context(), []searchindex.Document{d}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repair := func() {
+		t.Helper()
+		if err := w.search.Rebuild(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.verifies("")
+	}
+	tamper(searchindex.Document{Domain: "extra.com", Name: "Extra", Version: 1})
+	w.verifies("extra.com")
+	repair()
+	for _, d := range []searchindex.Document{
+		{Domain: "acme.com", BrandID: brand.ID("acme.com").String(), Name: "Other", Quality: 0.5, Version: uint64(at) + 1},
+		{Domain: "acme.com", BrandID: brand.ID("acme.com").String(), Name: "Acme", Quality: 0.6, Version: uint64(at) + 1},
+		{Domain: "acme.com", Version: uint64(at) + 1, Gone: true},
+		{Domain: "gone.com", Name: "Gone", Version: uint64(at) + 1},
+	} {
+		tamper(d)
+		w.verifies(d.Domain)
+		repair()
+	}
+
+	// An index that lost a document: the checkpoint says that it is there.
+	g, err := w.index.Rebuild(w.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Apply(w.Context(), nil, uint64(at)), g.Publish(w.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.verifies("acme.com")
+	repair()
+}
+
+// script is a source that answers from a list.
+type script struct {
+	mu    sync.Mutex
+	docs  []brands.Doc
+	fail  error
+	asked []eventlog.Position
+}
+
+func (s *script) Changed(_ context.Context, after eventlog.Position, limit int) ([]brands.Doc, eventlog.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, after)
+	if s.fail != nil {
+		return nil, 0, s.fail
+	}
+	var out []brands.Doc
+	for _, d := range s.docs {
+		if d.Position > after && len(out) < limit {
+			out = append(out, d)
+		}
+	}
+	if len(out) == limit {
+		return out, out[limit-1].Position, nil
+	}
+	return out, max(after, s.last()), nil
+}
+
+func (s *script) last() eventlog.Position {
+	if len(s.docs) == 0 {
+		return 0
+	}
+	return s.docs[len(s.docs)-1].Position
+}
+
+func (s *script) set(fail error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+func scripted(n int) *script {
+	s := &script{}
+	for i := range n {
+		s.docs = append(s.docs, brands.Doc{
+			Domain: fmt.Sprintf("site%d.com", i), Name: fmt.Sprintf("Site %d", i), BrandID: "id", Position: eventlog.Position(i + 1),
+		})
+	}
+	return s
+}
+
+func patience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestAFailingSourceIsAskedAgain(t *testing.T) {
+	s := scripted(3)
+	broken := errors.New("database is away")
+	s.fail = broken
+	x := openIndex(t, t.TempDir())
+	defer x.Close()
+	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, p)()
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.WaitFor(soon, 3); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, broken) {
+		t.Errorf("while it fails: %v", err)
+	}
+	s.set(nil)
+	if err := p.WaitFor(patience(t), 3); err != nil || p.Err() != nil {
+		t.Errorf("afterwards: %v, %v", err, p.Err())
+	}
+}
+
+func TestTheCheckpointIsSavedAtTheEnd(t *testing.T) {
+	s := scripted(3)
+	dir := t.TempDir()
+	x := openIndex(t, dir)
+	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, p)
+	if err := p.WaitFor(patience(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing but the position moves: no brand changed.
+	s.mu.Lock()
+	s.docs = append(s.docs, brands.Doc{Domain: "site2.com", Gone: true, Position: 9})
+	s.mu.Unlock()
+	if err := p.WaitFor(patience(t), 9); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = openIndex(t, dir)
+	defer x.Close()
+	if at, err := x.Checkpoint(t.Context()); err != nil || at != 9 {
+		t.Errorf("checkpoint %d, %v, want 9", at, err)
+	}
+}
+
+func TestMoreThanOneBatch(t *testing.T) {
+	const count = 2*brands.MaxPage + 7
+	s := scripted(count)
+	x := openIndex(t, t.TempDir())
+	defer x.Close()
+	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, p)()
+	if err := p.WaitFor(patience(t), count); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != count {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := p.Rebuild(patience(t)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != count {
+		t.Errorf("after a rebuild: %+v, %v", v, err)
+	}
+}
+
+func TestAnInterruptedRebuildLeavesTheIndexAsItWas(t *testing.T) {
+	s := scripted(3)
+	x := openIndex(t, t.TempDir())
+	defer x.Close()
+	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, p)()
+	if err := p.WaitFor(patience(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("database is away")
+	s.set(broken)
+	if err := p.Rebuild(patience(t)); !errors.Is(err, broken) {
+		t.Errorf("rebuild: %v", err)
+	}
+	s.set(nil)
+	if hits, err := p.Search(t.Context(), "site 1", 5); err != nil || len(hits) == 0 || hits[0].Domain != "site1.com" {
+		t.Errorf("%v, %v", hits, err)
+	}
+	if err := p.Rebuild(patience(t)); err != nil {
+		t.Errorf("the next rebuild: %v", err)
+	}
+}
+
+func TestNewReportsWhatIsMissingAndRegistersMetricsOnce(t *testing.T) {
+	if _, err := search.New(t.Context(), search.Config{Poll: -1}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "Poll") || !strings.Contains(err.Error(), "source and index") {
+		t.Errorf("%v", err)
+	}
+	x := openIndex(t, t.TempDir())
+	defer x.Close()
+	reg := prometheus.NewRegistry()
+	if _, err := search.New(t.Context(), search.Config{Registerer: reg}, scripted(1), x); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := search.New(t.Context(), search.Config{Registerer: reg}, scripted(1), x); err == nil {
+		t.Error("the same metrics were registered twice")
+	}
+	if families, err := reg.Gather(); err != nil || len(families) != 5 {
+		t.Errorf("%d metrics, %v", len(families), err)
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	for _, q := range []string{"acme", "acme.com", "https://a@b:80/?q#f", "\x00", "\xff", "a b c d e f g h i j k l m n", "*?~^:\"(", "xn--a", strings.Repeat("ä", 300), "٠١٢", "а́", "\u200d", "1.2.3.4", ".", "@", "a..b"} {
+		f.Add(q, 5)
+	}
+	x := openIndex(f, f.TempDir())
+	f.Cleanup(func() { x.Close() })
+	s := scripted(50)
+	p, err := search.New(context.Background(), search.Config{}, s, x)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := p.Rebuild(context.Background()); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, q string, limit int) {
+		hits, err := p.Search(context.Background(), q, limit)
+		if limit < 1 || limit > searchindex.MaxLimit {
+			if !errors.Is(err, searchindex.ErrInvalid) {
+				t.Errorf("limit %d: %v", limit, err)
+			}
+			return
+		}
+		if err != nil || len(hits) > limit {
+			t.Errorf("search %q: %d hits, %v", q, len(hits), err)
+		}
+		for _, h := range hits {
+			if h.Domain == "" || h.Name == "" || (h.BrandID == nil) != (h.QualityScore == nil) {
+				t.Errorf("search %q: %+v", q, h)
+			}
+		}
+	})
+}

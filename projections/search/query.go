@@ -1,0 +1,79 @@
+package search
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+
+	"letterhead/domain/brand"
+	"letterhead/internal/searchindex"
+)
+
+// Hit is one found brand, or a domain that is not indexed, as the API answers it.
+type Hit struct {
+	BrandID      *string // nil until the brand has been indexed
+	Name         string
+	Domain       string
+	Claimed      bool
+	QualityScore *float64 // nil until the brand has been indexed
+}
+
+// Search returns at most limit hits, the best first. A q that is a domain which the index does not hold
+// yields one hit for that domain, behind exact matches and before all others. Errors: as
+// searchindex.Index.Search.
+func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, error) {
+	began := time.Now()
+	found, err := p.index.Search(ctx, q, limit)
+	if err != nil {
+		p.metrics.searchFailures.Inc()
+		return nil, err
+	}
+	p.metrics.seconds.Observe(time.Since(began).Seconds())
+	hits := make([]Hit, 0, len(found)+1)
+	for _, f := range found {
+		hits = append(hits, indexed(f.Document))
+	}
+	if domain, ok := typedDomain(q); ok && (len(found) == 0 || found[0].Domain != domain) {
+		exact := 0
+		for exact < len(found) && found[exact].Match == searchindex.Exact {
+			exact++
+		}
+		hits = slices.Insert(hits, exact, Hit{Name: label(domain), Domain: domain})
+	}
+	return hits[:min(limit, len(hits))], nil
+}
+
+func indexed(d searchindex.Document) Hit {
+	h := Hit{BrandID: &d.BrandID, Name: d.Name, Domain: d.Domain, Claimed: d.Claimed, QualityScore: &d.Quality}
+	if h.Name == "" {
+		h.Name = label(d.Domain)
+	}
+	return h
+}
+
+// typedDomain reads a query as a domain. Its suffix must be one of the public list: "next.js" is a name.
+func typedDomain(q string) (string, bool) {
+	q = strings.TrimSpace(q)
+	if !strings.ContainsRune(q, '.') {
+		return "", false
+	}
+	id, err := brand.ParseIdentifier(q)
+	if err != nil || id.Kind != brand.Domain {
+		return "", false
+	}
+	suffix, icann := publicsuffix.PublicSuffix(id.Domain)
+	return id.Domain, icann || strings.ContainsRune(suffix, '.')
+}
+
+// label is a registrable domain's own part, in its own script.
+func label(domain string) string {
+	own, _, _ := strings.Cut(domain, ".")
+	if unicode, err := idna.ToUnicode(own); err == nil {
+		return unicode
+	}
+	return own
+}

@@ -1,0 +1,273 @@
+// Package usage is the read model of what accounts use in a calendar month (UTC): successful lookups,
+// searches, logos. Reports read it; limits do not, they belong to the streams.
+package usage
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "usage"
+	version = 1
+
+	// MaxMonths bounds what List returns.
+	MaxMonths = 240
+	// keptRows bounds the rows that the fold keeps between batches.
+	keptRows = 100_000
+	// searchPage is how many events are read at once in search of a charge.
+	searchPage = 512
+
+	monthLayout = "2006-01"
+)
+
+const create = `
+CREATE TABLE {months} (
+	account  TEXT   NOT NULL,
+	month    TEXT   NOT NULL,
+	lookups  BIGINT NOT NULL,
+	searches BIGINT NOT NULL,
+	logos    BIGINT NOT NULL,
+	PRIMARY KEY (account, month)
+)`
+
+const (
+	into    = `{months} (account, month, lookups, searches, logos)`
+	columns = 5
+)
+
+const upsert = `ON CONFLICT (account, month) DO UPDATE SET
+	lookups = excluded.lookups, searches = excluded.searches, logos = excluded.logos`
+
+const selectMonths = `SELECT account, month, lookups, searches, logos FROM {months} `
+
+// Counts is what an account used in a month.
+type Counts struct {
+	Month    string `json:"month"`   // YYYY-MM
+	Lookups  int64  `json:"lookups"` // charged in the month, less those of them that were handed back, whenever
+	Searches int64  `json:"searches"`
+	Logos    int64  `json:"logos"`
+}
+
+// Model is the read model.
+type Model struct {
+	handle *projections.Handle
+	log    eventlog.Log
+}
+
+// New returns the read model. The log is asked for the month of a charge that was handed back.
+func New(store *sqlstore.Store, log eventlog.Log) *Model {
+	return &Model{handle: projections.NewHandle(Name, store), log: log}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number:   version,
+		Families: projections.Accounts | projections.Usage,
+		Tables:   []projections.Table{{Name: "months", Create: create, Key: []string{"account", "month"}}},
+		NewFold:  m.newFold,
+	}}
+}
+
+// Get returns what an account used in a month (YYYY-MM), zeros when nothing. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error) {
+	c := Counts{Month: month}
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		var account string
+		return scan(q.QueryRowContext(ctx, t.SQL(selectMonths+`WHERE account = $1 AND month = $2`), accountID, month), &account, &c)
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return Counts{}, fmt.Errorf("usage of account %s in %s: %w", accountID, month, err)
+	}
+	return c, nil
+}
+
+// List returns the months in which an account used anything, the latest first, at most MaxMonths. Errors:
+// as Get.
+func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
+	var all []Counts
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, t.SQL(selectMonths+
+			`WHERE account = $1 ORDER BY month DESC LIMIT $2`), accountID, MaxMonths)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var account string
+			var c Counts
+			if err := scan(rows, &account, &c); err != nil {
+				return err
+			}
+			all = append(all, c)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of account %s: %w", accountID, err)
+	}
+	return all, nil
+}
+
+func scan(row interface{ Scan(...any) error }, account *string, c *Counts) error {
+	return row.Scan(account, &c.Month, &c.Lookups, &c.Searches, &c.Logos)
+}
+
+// key is a row's primary key.
+type key struct{ account, month string }
+
+func compare(a, b key) int {
+	return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.month, b.month))
+}
+
+type fold struct {
+	model  *Model
+	tables *projections.Tables
+	rows   *projections.Rows[key, Counts]
+	months map[int]string // YYYY-MM by year*12+month: formatting a time costs more than folding its event
+}
+
+func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
+	load := func(ctx context.Context, q projections.Queryer, keys []key, found func(key, Counts)) error {
+		values := make([]any, 0, 2*len(keys))
+		for _, k := range keys {
+			values = append(values, k.account, k.month)
+		}
+		return projections.LoadRows(ctx, q, t.SQL(selectMonths+`WHERE (account, month)`), 2, values, func(rows *sql.Rows) error {
+			var account string
+			var c Counts
+			if err := scan(rows, &account, &c); err != nil {
+				return err
+			}
+			found(key{account, c.Month}, c)
+			return nil
+		})
+	}
+	return &fold{model: m, tables: t, rows: projections.NewRows(keptRows, empty, compare, load), months: map[int]string{}}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	sums := make(map[key]Counts)
+	add := func(account, month string, c Counts) {
+		k := key{account, month}
+		s := sums[k]
+		sums[k] = Counts{Lookups: s.Lookups + c.Lookups, Searches: s.Searches + c.Searches, Logos: s.Logos + c.Logos}
+	}
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.CreditsCharged:
+			add(e.Subject, f.month(e.OccurredAt), Counts{Lookups: 1})
+		case eventschemas.ChargeReversed:
+			at, err := f.charged(ctx, e, ev.ChargeID)
+			if err != nil {
+				return projections.Changes{}, e.Errorf("%w", err)
+			}
+			add(e.Subject, f.month(at), Counts{Lookups: -1})
+		case eventschemas.UsageTicked:
+			for i := range ev.Entries {
+				if u := &ev.Entries[i]; u.Searches != 0 || u.Logos != 0 {
+					add(u.AccountID, u.Month, Counts{Searches: u.Searches, Logos: u.Logos})
+				}
+			}
+		}
+	}
+	return f.changes(ctx, q, sums)
+}
+
+func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts) (projections.Changes, error) {
+	if err := f.rows.Want(ctx, q, maps.Keys(sums)); err != nil {
+		return projections.Changes{}, err
+	}
+	for k, c := range sums {
+		row := f.rows.Change(k)
+		row.Month = k.month
+		row.Lookups += c.Lookups
+		row.Searches += c.Searches
+		row.Logos += c.Logos
+	}
+	values := make([]any, 0, f.rows.Changed()*columns)
+	f.rows.Take(func(k key, c *Counts) {
+		values = append(values, k.account, k.month, c.Lookups, c.Searches, c.Logos)
+	})
+	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
+	}}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.rows.Reset() }
+
+func (f *fold) month(at time.Time) string {
+	at = at.UTC()
+	n := at.Year()*12 + int(at.Month())
+	text, ok := f.months[n]
+	if !ok {
+		text = at.Format(monthLayout)
+		f.months[n] = text
+	}
+	return text
+}
+
+// charged returns when a charge that is handed back had been made. Charges can be handed back for a day, so
+// only on the first day of a month can it have been another month; only then the stream is read backwards
+// for the charge. That keeps a table of all charges out of the database.
+func (f *fold) charged(ctx context.Context, reversal *projections.Event, chargeID string) (time.Time, error) {
+	earliest := reversal.OccurredAt.Add(-account.ReversalWindow)
+	if f.month(earliest) == f.month(reversal.OccurredAt) {
+		return reversal.OccurredAt, nil
+	}
+	before := reversal.Revision
+	for before > 0 {
+		events, err := f.model.log.ReadStream(ctx, reversal.Stream, before-1, eventlog.Backward, searchPage)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("find charge %s: %w", chargeID, err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for i := range events {
+			if events[i].OccurredAt.Before(earliest) {
+				return reversal.OccurredAt, nil // no such charge; the reversal still counts once
+			}
+			if found, err := isCharge(&events[i], chargeID); err != nil || found {
+				return events[i].OccurredAt, err
+			}
+			before = events[i].Revision
+		}
+	}
+	return reversal.OccurredAt, nil
+}
+
+func isCharge(rec *eventlog.Recorded, chargeID string) (bool, error) {
+	if rec.Type != (eventschemas.CreditsCharged{}).EventType() {
+		return false, nil
+	}
+	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	if err != nil {
+		return false, fmt.Errorf("find charge %s: %w", chargeID, err)
+	}
+	charge, ok := ev.(eventschemas.CreditsCharged)
+	return ok && charge.ChargeID == chargeID, nil
+}

@@ -1,0 +1,190 @@
+package readapi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/ratelimit"
+)
+
+// Defaults of Config.
+const (
+	defaultCrawlTimeout    = 8500 * time.Millisecond // readings, "Crawl outcomes": clients give up at 10 s
+	defaultCrawlsPerMinute = 240                     // readings, "limits.crawlsPerMinute"
+	defaultBesideCrawl     = 5 * time.Second         // what everything but the crawl may take
+	defaultUserAgent       = "LetterheadBot/1.0"
+)
+
+// Config sets the API up.
+type Config struct {
+	BaseURL    string // how clients reach the service, without a trailing slash; required
+	BillingURL string // where 402 and quota answers send people; empty = the docs of insufficient_credits
+	UserAgent  string // how the crawler introduces itself, for the page about it
+
+	Plans           plan.Table    // zero = plan.Default()
+	CrawlTimeout    time.Duration // of a live crawl that a request waits for; 0 = 8.5 s
+	CrawlsPerMinute int           // ceiling of live crawls of the whole service; 0 = 240
+	// RequestTimeout bounds the work for one request, whatever its parts are waiting for; past it the answer
+	// is 503. 0 = CrawlTimeout and five seconds.
+	RequestTimeout time.Duration
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+	NewID      func() string // request ids; nil = random UUIDs
+
+	// Extra are handlers of other parts that this server serves too, by path, without authentication or
+	// limits: /healthz, /readyz, /metrics.
+	Extra map[string]http.Handler
+}
+
+// Validate reports everything that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.HasSuffix(c.BaseURL, "/") {
+		errs = append(errs, fmt.Errorf("API: BaseURL %q is not an http or https URL without a trailing slash", c.BaseURL))
+	}
+	if c.CrawlTimeout < 0 || c.CrawlTimeout > maxCrawlTimeout {
+		errs = append(errs, fmt.Errorf("API: CrawlTimeout %s is not between 0 and %s", c.CrawlTimeout, maxCrawlTimeout))
+	}
+	if c.RequestTimeout < 0 || c.RequestTimeout > maxRequestTimeout {
+		errs = append(errs, fmt.Errorf("API: RequestTimeout %s is not between 0 and %s", c.RequestTimeout, maxRequestTimeout))
+	}
+	if c.CrawlsPerMinute < 0 {
+		errs = append(errs, fmt.Errorf("API: CrawlsPerMinute %d is below zero", c.CrawlsPerMinute))
+	}
+	for pattern, handler := range c.Extra {
+		if !strings.HasPrefix(pattern, "/") || handler == nil {
+			errs = append(errs, fmt.Errorf("API: extra handler %q has no path or is nil", pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.BillingURL == "" {
+		c.BillingURL = c.BaseURL + "/docs/errors#" + string(CodeInsufficientCredits)
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = defaultUserAgent
+	}
+	if _, err := c.Plans.Get(plan.Free); err != nil {
+		c.Plans = plan.Default()
+	}
+	if c.CrawlTimeout == 0 {
+		c.CrawlTimeout = defaultCrawlTimeout
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = c.CrawlTimeout + defaultBesideCrawl
+	}
+	if c.CrawlsPerMinute == 0 {
+		c.CrawlsPerMinute = defaultCrawlsPerMinute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = uuid.NewString
+	}
+	return c
+}
+
+// Deps are the parts that the API stands on. All are required.
+type Deps struct {
+	Desk      Desk
+	UsageDesk UsageDesk
+	Recorder  UsageRecorder
+	Brands    BrandCommands
+	Index     BrandIndex
+	Keys      KeyDirectory
+	Usage     UsageCounts
+	Search    Searcher
+	Assets    AssetStore
+	Changes   Changes
+	Counters  ratelimit.Counters
+}
+
+// Validate reports every part that is missing.
+func (d Deps) Validate() error {
+	var errs []error
+	for name, part := range map[string]any{
+		"Desk": d.Desk, "UsageDesk": d.UsageDesk, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
+		"Usage": d.Usage, "Search": d.Search, "Assets": d.Assets, "Changes": d.Changes, "Counters": d.Counters,
+	} {
+		if part == nil {
+			errs = append(errs, fmt.Errorf("API: %s is missing", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// API is the HTTP door of the service.
+type API struct {
+	baseURL    string
+	billingURL string
+	plans      plan.Table
+	keys       KeyDirectory
+	recorder   UsageRecorder
+	usageDesk  UsageDesk
+	desk       Desk
+	usage      UsageCounts
+	search     Searcher
+	assets     AssetStore
+	counters   ratelimit.Counters
+	timeout    time.Duration
+	lookup     *Lookup
+	pages      pages
+	router     *mux.Router
+	extra      map[string]http.Handler
+	log        *slog.Logger
+	metrics    *metrics
+	now        func() time.Time
+	newID      func() string
+}
+
+// New returns the API, or everything that is wrong with what it was given.
+func New(cfg Config, deps Deps) (*API, error) {
+	if err := errors.Join(cfg.Validate(), deps.Validate()); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	lookup := newLookup(cfg, deps)
+	a := &API{
+		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
+		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
+		search: deps.Search, assets: deps.Assets, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
+		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
+	}
+	var err error
+	if a.pages, err = renderPages(cfg.BaseURL, cfg.UserAgent); err != nil {
+		return nil, err
+	}
+	if a.metrics, err = newMetrics(cfg.Registerer); err != nil {
+		return nil, err
+	}
+	a.router = a.newRouter()
+	return a, nil
+}
+
+// Lookup returns the metered use case, for the other doors that sell it.
+func (a *API) Lookup() *Lookup { return a.lookup }
+
+// Handler returns what a server serves.
+func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
+
+// docsURL returns where an error is explained.
+func (a *API) docsURL(code Code) string { return a.pages.docsURLs[code] }

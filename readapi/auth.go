@@ -1,0 +1,107 @@
+package readapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/internal/apikey"
+	"letterhead/internal/ratelimit"
+)
+
+// Caller is who asks: an account through one of its keys.
+type Caller struct {
+	AccountID string
+	KeyID     string
+	Kind      apikey.Kind
+	Plan      plan.Plan
+	Suspended bool
+}
+
+const messageSuspended = "The account is suspended. Its owner can ask for it to be reinstated."
+
+// scopeRequests names the counters of the minute window, one for each account.
+const scopeRequests = "requests"
+
+// sentKey returns the one key that the headers carry. URLs are never looked at.
+func sentKey(h http.Header) (string, *Problem) {
+	authorization, apiKeys := h["Authorization"], h["X-Api-Key"]
+	if len(authorization) > 1 || len(apiKeys) > 1 {
+		return "", unauthorized("A key header is given more than once. Send one Authorization or X-Api-Key header.")
+	}
+	var first, second string
+	if len(authorization) == 1 {
+		first = bearerToken(authorization[0])
+	}
+	if len(apiKeys) == 1 {
+		second = strings.TrimSpace(apiKeys[0])
+	}
+	switch {
+	case first == "" && second == "":
+		return "", unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
+	case first != "" && second != "" && first != second:
+		return "", unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
+	case first == "":
+		return second, nil
+	default:
+		return first, nil
+	}
+}
+
+// bearerToken returns the token of a Bearer credential, and nothing for other schemes: X-Api-Key is there
+// for tools that need the Authorization header for themselves.
+func bearerToken(credentials string) string {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(credentials), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// authenticate finds out who asks. Its refusals are 401; a suspended account is told apart later, because
+// its requests count.
+func (a *API) authenticate(h http.Header) (Caller, *Problem) {
+	sent, problem := sentKey(h)
+	if problem != nil {
+		return Caller{}, problem
+	}
+	parsed, err := apikey.Parse(sent)
+	if err != nil {
+		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")
+	}
+	found, ok := a.keys.Lookup(parsed.Hash)
+	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
+		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
+	}
+	row, err := a.plans.Get(found.Plan)
+	if err != nil {
+		return Caller{}, internalError(err)
+	}
+	a.recorder.KeyUsed(found.AccountID, found.ID, a.now())
+	return Caller{AccountID: found.AccountID, KeyID: found.ID, Kind: parsed.Kind, Plan: row, Suspended: found.AccountStatus == string(account.Suspended)}, nil
+}
+
+// admit lets an authenticated request through: right account, right kind of key, inside the minute
+// window. Every request takes a unit of the window, but one that is forbidden stays a 403 past it.
+func (x *exchange) admit(secretOnly bool) *Problem {
+	decision, err := x.api.counters.Take(x.context(), ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
+	if err == nil {
+		h := x.Header()
+		h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}
+		h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
+		h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
+	}
+	switch {
+	case x.caller.Suspended:
+		return forbidden(messageSuspended)
+	case secretOnly && x.caller.Kind != apikey.Secret:
+		return forbidden("This endpoint needs a secret key (lh_sk_…), from a server. A publishable key may call search and the logo endpoints.")
+	case err != nil:
+		return problemOf(err, x.api.now(), x.api.billingURL)
+	case !decision.Allowed:
+		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.now()))
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package readapi
+
+import (
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/gorilla/mux"
+
+	"letterhead/domain/brand"
+)
+
+// serveBrand answers GET and HEAD /v1/brands/{identifier}.
+func (x *exchange) serveBrand() error {
+	refresh, problem := parseRefresh(x.request.URL.RawQuery)
+	if problem != nil {
+		return problem
+	}
+	// Decoded once. What is still encoded then was encoded twice, and no host has a percent sign.
+	text, err := url.PathUnescape(mux.Vars(x.request)["identifier"])
+	if err != nil {
+		return invalidRequest("The identifier is not percent-encoded correctly.")
+	}
+	identifier, err := brand.ParseIdentifier(text)
+	if err != nil {
+		return err
+	}
+	return x.answerLookup(Query{
+		Request: x.command(), Caller: x.caller, Identifier: identifier,
+		Refresh: refresh, Peek: x.request.Method == http.MethodHead,
+	})
+}
+
+// answerLookup runs a look-up and answers with it.
+func (x *exchange) answerLookup(q Query) error {
+	ctx := x.context()
+	answer, err := x.api.lookup.Do(ctx, q)
+	x.domain = answer.Domain
+	if err != nil {
+		return err
+	}
+	sent := false
+	defer func() {
+		if !sent { // also when something below panics
+			x.api.lookup.HandBack(ctx, q, answer)
+		}
+	}()
+	buffer := bodies.Get().(*[]byte)
+	*buffer = answer.Body.AppendTo((*buffer)[:0], x.api.baseURL)
+	h := x.Header()
+	h["Cache-Control"] = cachePrivate
+	h[headerCache] = cacheHeader(answer.Cache)
+	x.cache = string(answer.Cache)
+	x.setCredits(answer.Remaining)
+	// Up to the first byte a caller who left gets the credit back; after that it stands.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	sent = x.sendWhole(http.StatusOK, typeJSON, *buffer)
+	if !sent {
+		return errClientGone
+	}
+	if cap(*buffer) <= maxKeptBuffer {
+		bodies.Put(buffer)
+	}
+	return nil
+}
+
+// bodies are the buffers that records are rendered into.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+func cacheHeader(c Cache) []string {
+	if c == Hit {
+		return cacheHit
+	}
+	return cacheMiss
+}

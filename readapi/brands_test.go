@@ -1,0 +1,517 @@
+package readapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/projections/brands"
+	"letterhead/readapi"
+)
+
+func TestAKnownBrandWithALogoCostsOneCredit(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	id := s.known("acme.com", record("acme"))
+	a := c.get("/v1/brands/acme.com")
+	h := a.ok(t)
+	for name, want := range map[string]string{
+		"Content-Type": "application/json; charset=utf-8", "X-Cache": "HIT", "X-Credits-Remaining": "49",
+		"X-Ratelimit-Limit": "60", "X-Ratelimit-Remaining": "59", "X-Ratelimit-Reset": "1795262460",
+		"X-Content-Type-Options": "nosniff", "Retry-After": "",
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	got := decodeBrand(t, a.body)
+	if got.ID != id || got.Domain != "acme.com" || *got.Name != "acme" || got.URN != "urn:letterhead:brand:"+id || got.Status != "partial" {
+		t.Errorf("brand %+v", got)
+	}
+	if want := baseURL + "/cdn/" + strings.Repeat("ab", 32) + ".svg"; got.Logos[0].Formats[0].Src != want {
+		t.Errorf("logo is at %q, want %q", got.Logos[0].Formats[0].Src, want)
+	}
+	b := c.books()
+	if b.balance() != 49 || len(b.charges) != 1 {
+		t.Fatalf("balance %d, %d charges", b.balance(), len(b.charges))
+	}
+	if charge := b.charges[0]; charge.RequestID != h.Get("X-Request-Id") || charge.BrandID != id || charge.Domain != "acme.com" || charge.HoldID != "" {
+		t.Errorf("charge %+v", charge)
+	}
+	// No idempotency key: the same request costs again.
+	if got := c.get("/v1/brands/acme.com").ok(t).Get("X-Credits-Remaining"); got != "48" {
+		t.Errorf("credits after the second look-up: %s", got)
+	}
+}
+
+func TestARecordWithoutALogoIsFree(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("plain.com", plainRecord("plain"))
+	h := c.get("/v1/brands/plain.com").ok(t)
+	if h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "50" {
+		t.Errorf("headers %v", h)
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+}
+
+func TestARestrictedBrandIsFreeAndHasNoCompany(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	r := eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
+	s.known("adult.com", r)
+	a := c.get("/v1/brands/adult.com")
+	if h := a.ok(t); h.Get("X-Credits-Remaining") != "50" {
+		t.Errorf("headers %v", h)
+	}
+	if got := decodeBrand(t, a.body); got.Company != nil || got.Restriction == nil || got.Restriction.Code != "nsfw" || !got.IsNSFW {
+		t.Errorf("brand %+v", got)
+	}
+}
+
+func TestEveryFormOfIdentifierFindsTheBrand(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	id := s.known("acme.com", record("acme"))
+	books := s.known("xn--bcher-kva.de", record("bücher"))
+	forms := []string{
+		"acme.com", "ACME.com", "www.acme.com", "shop.eu.acme.com", "acme.com.", "acme.com:8443",
+		"https%3A%2F%2Facme.com", "https%3a%2f%2fwww.acme.com%2Fabout%3Fx%3D1%23top", "http%3A%2F%2Facme.com%3A80%2F",
+		"acme.com%2Fabout", "jane%40acme.com", "jane.doe+tag%40mail.acme.com", "jane@acme.com",
+		id, strings.ToUpper(id), "urn:letterhead:brand:" + id, "urn%3Aletterhead%3Abrand%3A" + id, "%61cme.com", "%20acme.com%20",
+	}
+	for _, form := range forms {
+		a := c.get("/v1/brands/" + form)
+		if a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", form, a.status, a.body)
+			continue
+		}
+		if got := decodeBrand(t, a.body); got.ID != id {
+			t.Errorf("%s: brand %s of %s", form, got.ID, got.Domain)
+		}
+	}
+	for _, form := range []string{"xn--bcher-kva.de", "b%C3%BCcher.de", "B%C3%9CCHER.de", "https%3A%2F%2Fwww.b%C3%BCcher.de%2F"} {
+		if got := decodeBrand(t, c.get("/v1/brands/"+form).body); got.ID != books {
+			t.Errorf("%s: brand %s of %s", form, got.ID, got.Domain)
+		}
+	}
+	if b := c.books(); len(b.charges) != len(forms)+4 {
+		t.Errorf("%d charges for %d look-ups", len(b.charges), len(forms)+4)
+	}
+}
+
+func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 50)
+	for _, bad := range []string{
+		"co.uk", "com", "localhost", "acme", "127.0.0.1", "2130706433", "0x7f.1", "%5B%3A%3A1%5D", "https%3A%2F%2F%5B%3A%3A1%5D%2F",
+		"10.0.0.1%3A8080", "a%40b%40c", "a@b@c.com", "%40acme.com", "jane%40", "jane%40localhost",
+		strings.Repeat("a.", 125) + "acme.com", // a host of 258 characters
+		strings.Repeat("a", 250) + ".com",      // 254 characters, and a label past 63
+		strings.Repeat("a", 64) + ".com",       // one label past 63
+		"ac%00me.com", "acme.com%00", "%00", "acme.com%0d%0aX-Evil%3A%201", "ac%20me.com",
+		"https%253A%252F%252Facme.com", "acme%252ecom", "%25", "javascript%3Aalert(1)", "javascript:alert(1)", "data%3Atext%2Fhtml%2Cx",
+		"file%3A%2F%2F%2Fetc%2Fpasswd", "ftp%3A%2F%2Facme.com", "..", "%2e%2e", "..%2f..%2fetc", "acme..com", ".acme.com", "-acme.com",
+		"acme_%E2%80%AE.com", "%FF%FE.com", "%ef%bc%8e%ef%bc%8e", "https%3A%2Facme.com", "acme.com%5C%40evil.com", "user%3Apass%40acme.com%2Fx",
+		"batch", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
+	} {
+		a := c.get("/v1/brands/" + bad)
+		p := a.refused(t, http.StatusBadRequest, "invalid_domain")
+		if got := a.header.Get("X-Credits-Remaining"); got != "50" {
+			t.Errorf("%s: credits %q beside %s", bad, got, p.Error.Message)
+		}
+	}
+	for _, bad := range []string{"acme.com%zz", "%"} {
+		// Not even a URL: net/http refuses it before any handler, in plain text.
+		if status := s.rawStatus("GET /v1/brands/" + bad + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nConnection: close\r\n\r\n"); status != http.StatusBadRequest {
+			t.Errorf("%s: %d", bad, status)
+		}
+	}
+	// A homograph is another domain, not the one it looks like.
+	s.known("acme.com", record("acme"))
+	s.crawler.fails("xn--cme-5cd.com", brand.DNS)
+	c.get("/v1/brands/%D0%B0cme.com").refused(t, http.StatusNotFound, "domain_not_found")
+	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 || len(b.openHolds) != 0 {
+		t.Errorf("charges %d, balance %d, open holds %d", len(b.charges), b.balance(), len(b.openHolds))
+	}
+}
+
+func TestAnUnknownIDIs404(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	for _, path := range []string{"/v1/brands/" + uuid.NewString(), "/v1/brands/urn:letterhead:brand:" + uuid.NewString()} {
+		a := c.get(path)
+		a.refused(t, http.StatusNotFound, "not_found")
+		if a.header.Get("X-Credits-Remaining") != "50" {
+			t.Errorf("headers %v", a.header)
+		}
+	}
+}
+
+func TestAnUnknownDomainIsCrawledAndCharged(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.finds("new.com", record("new"))
+	a := c.get("/v1/brands/www.new.com")
+	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("headers %v", h)
+	}
+	if got := decodeBrand(t, a.body); got.Domain != "new.com" || got.Status != "ready" {
+		t.Errorf("brand %+v", got)
+	}
+	b := c.books()
+	if b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 1 || b.charges[0].HoldID == "" {
+		t.Errorf("%d holds, %d open, charges %+v", b.holds, len(b.openHolds), b.charges)
+	}
+	crawl := s.crawler.of("new.com")
+	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Lane != brand.LaneLive || crawl[0].AllowedMS != 8000 {
+		t.Errorf("crawls %+v", crawl)
+	}
+	// At once, and whatever the index knows by now, the answer is held.
+	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("second look-up: headers %v", h)
+	}
+	if n := len(s.crawler.of("new.com")); n != 1 {
+		t.Errorf("%d crawls", n)
+	}
+}
+
+func TestACrawlWithoutALogoIsFree(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.finds("new.com", plainRecord("new"))
+	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "50" {
+		t.Errorf("headers %v", h)
+	}
+	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
+		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+	}
+}
+
+func TestFailedCrawlsHaveTheirStatusAndCostNothing(t *testing.T) {
+	for _, c := range []struct {
+		outcome          string
+		first, again     int
+		code             string
+		remembered, wait time.Duration
+	}{
+		{brand.DNS, 404, 404, "domain_not_found", 15 * time.Minute, 0},
+		{brand.NoData, 404, 404, "no_brand_data", 24 * time.Hour, 0},
+		{brand.Blocked, 422, 422, "fetch_blocked", 24 * time.Hour, 0},
+		{brand.FetchFailed, 502, 503, "fetch_failed", time.Hour, time.Hour},
+		{brand.Timeout, 504, 503, "timeout", 5 * time.Minute, 5 * time.Minute},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			customer := s.account(plan.Free, 50)
+			s.crawler.fails("bad.com", c.outcome)
+			a := customer.get("/v1/brands/bad.com")
+			a.refused(t, c.first, c.code)
+			if a.header.Get("X-Credits-Remaining") != "50" {
+				t.Errorf("headers %v", a.header)
+			}
+			// Remembered: the same answer, or 503 with the time that is left, without a crawl and without a
+			// unit of the account's ten.
+			for range 15 {
+				a = customer.get("/v1/brands/bad.com")
+				a.refused(t, c.again, c.code)
+			}
+			if got := a.header.Get("Retry-After"); c.wait > 0 && (got == "" || seconds(t, got) > c.wait || seconds(t, got) < c.wait-time.Minute) {
+				t.Errorf("Retry-After %s, want about %s", got, c.wait)
+			}
+			if n := len(s.crawler.of("bad.com")); n != 1 {
+				t.Errorf("%d crawls while the failure is remembered", n)
+			}
+			// Afterwards it is crawled again.
+			s.clock.add(c.remembered)
+			s.crawler.finds("bad.com", record("bad"))
+			customer.get("/v1/brands/bad.com").ok(t)
+			if b := customer.books(); b.balance() != 49 || len(b.openHolds) != 0 || b.holds != 2 {
+				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+			}
+		})
+	}
+}
+
+func TestACrawlThatNobodyEndsTimesOut(t *testing.T) {
+	s := start(t, func(set *setup) { set.config.CrawlTimeout = 300 * time.Millisecond })
+	c := s.account(plan.Free, 50)
+	s.crawler.does("silent.com", func(context.Context, eventschemas.CrawlRequested) ending {
+		s.clock.add(time.Second) // the crawl's time is over
+		return ending{}
+	})
+	c.get("/v1/brands/silent.com").refused(t, http.StatusGatewayTimeout, "timeout")
+	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
+		t.Errorf("%d holds open, balance %d", len(b.openHolds), b.balance())
+	}
+	state, err := s.brands.State(t.Context(), "silent.com")
+	s.must(err)
+	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
+		t.Errorf("the crawl's end is not on the log: %q %v", outcome, ok)
+	}
+	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
+}
+
+func TestACrawlLeftOverByACrashIsEndedByTheNextLookup(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.crawler.does("left.com", never)
+	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: time.Second})
+	s.must(err)
+	s.clock.add(time.Minute)
+	c.get("/v1/brands/left.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	s.crawler.finds("left.com", record("left"))
+	if h := c.get("/v1/brands/left.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+func TestRefreshCrawlsOnPaidPlansOnly(t *testing.T) {
+	s := start(t)
+	free, paid := s.account(plan.Free, 50), s.account(plan.Starter, 50)
+	s.known("acme.com", record("old"))
+	s.crawler.finds("acme.com", record("fresh"))
+	if h := free.get("/v1/brands/acme.com?refresh=true").ok(t); h.Get("X-Cache") != "HIT" {
+		t.Errorf("refresh on the free plan: %v", h)
+	}
+	if n := len(s.crawler.of("acme.com")); n != 0 {
+		t.Fatalf("the free plan's refresh led to %d crawls", n)
+	}
+	a := paid.get("/v1/brands/acme.com?refresh=1")
+	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("refresh on a paid plan: %v", h)
+	}
+	if got := decodeBrand(t, a.body); *got.Name != "fresh" || got.Status != "ready" {
+		t.Errorf("brand %+v", got)
+	}
+	if crawls := s.crawler.of("acme.com"); len(crawls) != 1 || crawls[0].Cause != brand.CauseRefresh {
+		t.Errorf("crawls %+v", crawls)
+	}
+	// A confirmed record is a success too.
+	if h := paid.get("/v1/brands/acme.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("refresh that confirms: %v", h)
+	}
+	for _, bad := range []string{"refresh=yes", "refresh=", "refresh=true&refresh=true", "refresh=%zz"} {
+		paid.get("/v1/brands/acme.com?"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	paid.get("/v1/brands/acme.com?refresh=false&utm=a&utm=%zz").ok(t)
+}
+
+func TestARefreshThatFailsAnswersItsErrorAndKeepsTheOldRecord(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Starter, 50)
+	s.crawler.finds("acme.com", record("acme"))
+	c.get("/v1/brands/acme.com").ok(t)
+	s.crawler.fails("acme.com", brand.FetchFailed)
+	a := c.get("/v1/brands/acme.com?refresh=true")
+	a.refused(t, http.StatusBadGateway, "fetch_failed")
+	if a.header.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("headers %v", a.header)
+	}
+	s.settled()
+	a = c.get("/v1/brands/acme.com")
+	if h := a.ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("plain look-up after the failed refresh: %v", h)
+	}
+	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "acme" {
+		t.Errorf("brand %+v", got)
+	}
+	// A remembered failure does not stop a paid refresh.
+	s.crawler.fails("acme.com", brand.Blocked)
+	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
+		t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+	}
+}
+
+func TestAWithdrawnBrandIsGone(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "owner asked"}))
+	s.settled()
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/acme.com?refresh=true"} {
+		a := c.get(path)
+		a.refused(t, http.StatusNotFound, "no_brand_data")
+		if a.header.Get("X-Credits-Remaining") != "50" {
+			t.Errorf("headers %v", a.header)
+		}
+	}
+	c.get("/v1/brands/"+brand.ID("acme.com").String()).refused(t, http.StatusNotFound, "not_found")
+	if b := c.books(); b.holds != 0 || b.balance() != 50 {
+		t.Errorf("%d holds, balance %d", b.holds, b.balance())
+	}
+}
+
+func TestHeadNeitherChargesNorCrawls(t *testing.T) {
+	s := start(t)
+	c, broke := s.account(plan.Growth, 50), s.account(plan.Growth, 0)
+	id := s.known("acme.com", record("acme"))
+	got := c.get("/v1/brands/acme.com")
+	for _, who := range []*customer{c, broke} {
+		for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/" + id, "/v1/brands/acme.com?refresh=true"} {
+			a := who.head(path)
+			h := a.ok(t)
+			if len(a.body) != 0 || h.Get("Content-Length") != got.header.Get("Content-Length") || h.Get("X-Cache") != "HIT" || h.Get("Content-Type") != got.header.Get("Content-Type") {
+				t.Errorf("HEAD %s: %v, %d bytes; GET had %v", path, h, len(a.body), got.header)
+			}
+		}
+	}
+	for path, want := range map[string]int{
+		"/v1/brands/unknown.com": 404, "/v1/brands/unknown.com?refresh=true": 404, "/v1/brands/" + uuid.NewString(): 404, "/v1/brands/co.uk": 400,
+	} {
+		if a := c.head(path); a.status != want || len(a.body) != 0 || a.header.Get("X-Credits-Remaining") != "49" || a.header.Get("X-Cache") != "" {
+			t.Errorf("HEAD %s: %d, headers %v", path, a.status, a.header)
+		}
+	}
+	if b := c.books(); len(b.charges) != 1 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+	if n := len(s.crawler.of("unknown.com")) + len(s.crawler.of("acme.com")); n != 0 {
+		t.Errorf("HEAD led to %d crawls", n)
+	}
+}
+
+func TestWithoutCreditsTheAnswerIs402BeforeAnythingIsLookedFor(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 0)
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	for _, path := range []string{"acme.com", "plain.com", "never-crawled.com", uuid.NewString()} {
+		a := c.get("/v1/brands/" + path)
+		p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+		d := p.Error.Details
+		if d == nil || d.Balance == nil || *d.Balance != 0 || d.Required == nil || *d.Required != 1 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter != nil || d.Limit != nil {
+			t.Errorf("%s: details in %s", path, a.body)
+		}
+		if a.header.Get("X-Credits-Remaining") != "0" {
+			t.Errorf("%s: headers %v", path, a.header)
+		}
+	}
+	if n := len(s.crawler.of("never-crawled.com")); n != 0 {
+		t.Errorf("%d crawls without a credit", n)
+	}
+}
+
+func TestARefundOfSpentCreditsShowsBelowZero(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 0)
+	payment := uuid.NewString()
+	_, err := s.desk.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: "topup", Credits: 2, PaymentID: payment})
+	s.must(err)
+	s.known("acme.com", record("acme"))
+	c.get("/v1/brands/acme.com").ok(t)
+	_, err = s.desk.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: payment, Credits: 2})
+	s.must(err)
+	a := c.get("/v1/brands/acme.com")
+	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	if *p.Error.Details.Balance != -1 || a.header.Get("X-Credits-Remaining") != "0" {
+		t.Errorf("balance %d, header %q", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
+	}
+	a = c.get("/v1/me")
+	if me := decodeAccount(t, a.body); me.Credits.Balance != -1 || me.Credits.Remaining != 0 || a.header.Get("X-Credits-Remaining") != "0" {
+		t.Errorf("account %+v, header %q", me.Credits, a.header.Get("X-Credits-Remaining"))
+	}
+}
+
+func TestA402TellsWhatIsNotSetAside(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 1)
+	release := make(chan struct{})
+	s.crawler.does("slow.com", waitThen(release, ending{outcome: brand.NoData}))
+	first := make(chan answer, 1)
+	go func() {
+		a, _ := s.do(t.Context(), request{path: "/v1/brands/slow.com", header: bearer(c.secret)})
+		first <- a
+	}()
+	s.crawler.sees("slow.com") // its credit is held by now
+	a := c.get("/v1/brands/acme.com")
+	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	if *p.Error.Details.Balance != 0 || a.header.Get("X-Credits-Remaining") != "0" {
+		t.Errorf("balance %d, header %q while the one credit is held", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
+	}
+	if a := c.get("/v1/me"); a.header.Get("X-Credits-Remaining") != "1" {
+		t.Errorf("/v1/me: open holds do not lower the balance, but it says %s", a.header.Get("X-Credits-Remaining"))
+	}
+	close(release)
+	(<-first).refused(t, http.StatusNotFound, "no_brand_data")
+	s.known("acme.com", record("acme"))
+	c.get("/v1/brands/acme.com").ok(t)
+}
+
+// trailing is an index that has not seen anything yet.
+type trailing struct{ readapi.BrandIndex }
+
+func (trailing) Get(_ context.Context, domain string) (*brands.Entry, error) {
+	return nil, fmt.Errorf("%s: %w", domain, brands.ErrNotFound)
+}
+
+func (trailing) ByID(_ context.Context, id uuid.UUID) (*brands.Entry, error) {
+	return nil, fmt.Errorf("%s: %w", id, brands.ErrNotFound)
+}
+
+func TestWhatWasAnsweredIsHeldAlsoWhenTheIndexTrails(t *testing.T) {
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Index = trailing{d.Index} }
+	})
+	c := s.account(plan.Free, 50)
+	s.crawler.finds("new.com", record("new"))
+	s.crawler.finds("plain.com", plainRecord("plain"))
+	first := c.get("/v1/brands/new.com")
+	id := decodeBrand(t, first.body).ID
+	if h := first.ok(t); h.Get("X-Cache") != "MISS" {
+		t.Errorf("headers %v", h)
+	}
+	for _, identifier := range []string{"new.com", id, "urn:letterhead:brand:" + id} {
+		a := c.get("/v1/brands/" + identifier)
+		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(first.body) {
+			t.Errorf("%s: %v %s", identifier, h, a.body)
+		}
+		if h := c.head("/v1/brands/" + identifier); h.status != http.StatusOK || h.header.Get("Content-Length") != first.header.Get("Content-Length") {
+			t.Errorf("HEAD %s: %d %v", identifier, h.status, h.header)
+		}
+	}
+	c.get("/v1/brands/plain.com").ok(t)
+	if h := c.get("/v1/brands/plain.com").ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "46" {
+		t.Errorf("headers %v", h)
+	}
+	if b := c.books(); len(b.charges) != 4 || b.holds != 2 || len(b.openHolds) != 0 || len(s.crawler.of("new.com")) != 1 {
+		t.Errorf("%d charges, %d holds, %d open", len(b.charges), b.holds, len(b.openHolds))
+	}
+}
+
+// TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer: net/http takes it for gone, so its charge is
+// handed back, and it must not read an empty 200.
+func TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.does("slow.com", never)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	s.must(err)
+	defer conn.Close()
+	s.must(conn.SetDeadline(time.Now().Add(patience)))
+	_, err = conn.Write([]byte("GET /v1/brands/slow.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n\r\n"))
+	s.must(err)
+	s.crawler.sees("slow.com")
+	s.must(conn.(*net.TCPConn).CloseWrite())
+	if got, err := io.ReadAll(conn); len(got) != 0 {
+		t.Errorf("read %q (%v)", got, err)
+	}
+	if b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 }); len(b.charges) != 0 {
+		t.Errorf("%d charges", len(b.charges))
+	}
+}

@@ -1,0 +1,112 @@
+package readapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// wire is a client's end that counts writes and takes only so many bytes.
+type wire struct {
+	net.Conn
+	got    bytes.Buffer
+	writes int
+	takes  int // bytes until it breaks; -1 for ever
+	closed bool
+}
+
+var errBroken = errors.New("broken pipe")
+
+func (w *wire) Write(b []byte) (int, error) {
+	w.writes++
+	if w.takes < 0 {
+		return w.got.Write(b)
+	}
+	n := min(len(b), w.takes)
+	w.takes -= n
+	w.got.Write(b[:n])
+	if n < len(b) {
+		return n, errBroken
+	}
+	return n, nil
+}
+
+func (w *wire) Close() error { w.closed = true; return nil }
+
+func TestAnAnswerLeavesInOneWrite(t *testing.T) {
+	w := &wire{takes: -1}
+	c := &answerConn{Conn: w}
+	c.hold()
+	for range 10 {
+		if _, err := c.Write([]byte(strings.Repeat("x", 1000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.writes != 0 {
+		t.Fatalf("%d writes while the answer is held back", w.writes)
+	}
+	if err := c.letGo(); err != nil || w.writes != 1 || w.got.Len() != 10_000 || !c.begun {
+		t.Fatalf("%v, %d writes of %d bytes, begun %v", err, w.writes, w.got.Len(), c.begun)
+	}
+	if _, err := c.Write([]byte("y")); err != nil || w.writes != 2 {
+		t.Fatalf("what follows is held back too: %v, %d writes", err, w.writes)
+	}
+}
+
+func TestAnAnswerPastTheBoundIsStillWhole(t *testing.T) {
+	w := &wire{takes: -1}
+	c := &answerConn{Conn: w}
+	c.hold()
+	want := strings.Repeat("0123456789", 3*maxHeldBytes/10)
+	if _, err := io.Copy(onlyWriter{c}, strings.NewReader(want)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.letGo(); err != nil || w.got.String() != want {
+		t.Fatalf("%v, %d of %d bytes", err, w.got.Len(), len(want))
+	}
+	if cap(c.held) > keptHeldBytes {
+		t.Fatalf("the connection keeps %d bytes", cap(c.held))
+	}
+}
+
+type onlyWriter struct{ io.Writer }
+
+// TestTheFirstByteDecidesWhetherAnAnswerStands: an answer of which nothing was taken can be handed back,
+// one that began stands, and either way nothing more is sent on the broken connection.
+func TestTheFirstByteDecidesWhetherAnAnswerStands(t *testing.T) {
+	for _, c := range []struct {
+		takes int
+		begun bool
+	}{{0, false}, {1, true}, {100, true}} {
+		w := &wire{takes: c.takes}
+		conn := &answerConn{Conn: w}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r = r.WithContext(withConn(r.Context(), conn))
+		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
+		if begun := x.sendWhole(http.StatusOK, typeJSON, bytes.Repeat([]byte("b"), 5000)); begun != c.begun {
+			t.Errorf("%d bytes taken: begun %v", c.takes, begun)
+		}
+		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {
+			t.Errorf("%d bytes taken: status %d", c.takes, x.status)
+		}
+		if !w.closed {
+			t.Errorf("%d bytes taken: the connection goes on in the middle of an answer", c.takes)
+		}
+	}
+}
+
+// flusher writes bodies to a connection, as net/http does once its buffer is full.
+type flusher struct {
+	header http.Header
+	to     io.Writer
+}
+
+func (f *flusher) Header() http.Header         { return f.header }
+func (f *flusher) WriteHeader(int)             {}
+func (f *flusher) Write(b []byte) (int, error) { return f.to.Write(b) }
+func (f *flusher) FlushError() error           { return nil }

@@ -1,0 +1,290 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/ratelimit"
+	"letterhead/projections/changes"
+)
+
+// live answers for a domain of which the index has nothing to read, or whose caller pays for a new crawl:
+// from the brand's stream when the index only trails, else from the crawl that runs or that it starts.
+func (l *Lookup) live(ctx context.Context, q Query, domain string, refresh bool, reservation *commands.Reservation) (Answer, error) {
+	nothing := Answer{Domain: domain}
+	// Registered before anything is asked for, so that no outcome can pass unseen.
+	watch := l.changes.Watch(domain)
+	defer watch.Close()
+	leave, err := l.gates.enter(ctx, domain)
+	if err != nil {
+		return nothing, err
+	}
+	defer leave()
+
+	next, err := l.decide(ctx, domain, refresh)
+	if err != nil {
+		return nothing, err
+	}
+	if next.known != nil {
+		leave()
+		return l.settle(ctx, q, *next.known, reservation, nil)
+	}
+	if next.joins {
+		leave() // nobody behind has to wait for what only this caller does from here on
+	}
+	units, err := l.takeUnits(ctx, q.Caller, next.joins)
+	if err != nil {
+		return nothing, err
+	}
+	hold, err := l.holdCredit(ctx, q, domain, reservation, l.timeLeft(next.crawl))
+	if err != nil {
+		units.giveBack(ctx)
+		return nothing, err
+	}
+	defer hold.release(ctx)
+	if !next.joins {
+		if next, err = l.request(ctx, q, domain, refresh, units); err != nil {
+			return nothing, err
+		}
+		leave()
+		if next.known != nil {
+			return l.settle(ctx, q, *next.known, nil, hold)
+		}
+	}
+	result, err := l.await(ctx, watch, domain, next.crawl)
+	if err != nil {
+		return nothing, err
+	}
+	return l.settle(ctx, q, result, nil, hold)
+}
+
+// step is what a look-up of an unknown or refreshed domain does next: answer from a known record, or wait
+// for a crawl, which it joins or has to start.
+type step struct {
+	known *found
+	crawl commands.Crawl // that runs; zero when it is to be started
+	joins bool
+}
+
+// decide reads the brand's stream and decides as RequestCrawl will, without appending anything. A crawl
+// that is past its deadline without an outcome is ended first, and what that leaves decides.
+//
+// Errors: brand.ErrWithdrawn, *brand.RememberedError, those of the log.
+func (l *Lookup) decide(ctx context.Context, domain string, refresh bool) (step, error) {
+	state, err := l.brands.State(ctx, domain)
+	if err != nil {
+		return step{}, err
+	}
+	if crawlID, requestedAt, allowed, ok := state.Running(); ok && l.now().After(requestedAt.Add(allowed+outcomeGrace)) {
+		if err := l.brands.ExpireCrawl(ctx, domain, crawlID); err != nil {
+			return step{}, err
+		}
+		if state, err = l.brands.State(ctx, domain); err != nil {
+			return step{}, err
+		}
+	}
+	if state.Known() && !refresh {
+		known := l.foundIn(state, Hit)
+		return step{known: &known}, nil
+	}
+	events, err := state.RequestCrawl(brand.RequestCrawl{
+		CrawlID: "decision only", Cause: causeOf(refresh), Lane: brand.LaneLive, Allowed: l.timeout, Force: refresh, Now: l.now(),
+	})
+	if err != nil || len(events) > 0 {
+		return step{}, err
+	}
+	crawlID, requestedAt, allowed, _ := state.Running()
+	return step{joins: true, crawl: commands.Crawl{ID: crawlID, Joined: true, RequestedAt: requestedAt, Allowed: allowed}}, nil
+}
+
+// request starts the crawl. When another process was faster, its crawl is joined, or what it left is the
+// answer, and the units that were not needed go back.
+func (l *Lookup) request(ctx context.Context, q Query, domain string, refresh bool, units *units) (step, error) {
+	crawl, err := l.brands.RequestCrawl(ctx, commands.RequestCrawl{
+		Request: q.Request, Domain: domain, Cause: causeOf(refresh), Lane: brand.LaneLive, Allowed: l.timeout, Force: refresh,
+	})
+	var remembered *brand.RememberedError
+	switch {
+	case err == nil && crawl.Joined:
+		units.giveBackService(ctx)
+		return step{joins: true, crawl: crawl}, nil
+	case err == nil:
+		return step{crawl: crawl}, nil
+	case errors.Is(err, brand.ErrAlreadyKnown):
+		units.giveBack(ctx)
+		state, err := l.brands.State(ctx, domain)
+		if err != nil {
+			return step{}, err
+		}
+		if !state.Known() { // withdrawn since
+			return step{}, brand.ErrWithdrawn
+		}
+		known := l.foundIn(state, Hit)
+		return step{known: &known}, nil
+	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, &remembered):
+		units.giveBack(ctx)
+		return step{}, err
+	default:
+		// Whether the crawl was requested is not known, so its units stay taken: a limit is an upper bound.
+		return step{}, err
+	}
+}
+
+// await waits for a crawl's outcome. It returns *CrawlError when the crawl failed, or has not ended in the
+// time there was for it, brand.ErrWithdrawn, and the errors of the log.
+func (l *Lookup) await(ctx context.Context, watch *changes.Watch, domain string, crawl commands.Crawl) (found, error) {
+	waitCtx, cancel := context.WithTimeout(ctx, l.timeLeft(crawl)+outcomeGrace)
+	_, _, err := watch.Wait(waitCtx, crawl.ID)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return found{}, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		// Nobody said how it ended. Past its deadline anybody may end it; before that this does nothing.
+		if err := l.brands.ExpireCrawl(ctx, domain, crawl.ID); err != nil {
+			return found{}, err
+		}
+	case err != nil:
+		return found{}, fmt.Errorf("wait for crawl %s of %s: %w", crawl.ID, domain, err)
+	}
+	state, err := l.brands.State(ctx, domain)
+	if err != nil {
+		return found{}, err
+	}
+	if state.Withdrawn() {
+		return found{}, brand.ErrWithdrawn
+	}
+	ended, ok := state.LastOutcome(crawl.ID)
+	switch {
+	case !ok:
+		return found{}, &CrawlError{Outcome: brand.Timeout}
+	case !ended.Succeeded():
+		return found{}, &CrawlError{Outcome: ended.Outcome}
+	}
+	return l.foundIn(state, Miss), nil
+}
+
+// timeLeft is how long a crawl may still take: never longer than one that starts now, whatever was joined.
+func (l *Lookup) timeLeft(crawl commands.Crawl) time.Duration {
+	if crawl.ID == "" {
+		return l.timeout
+	}
+	return max(0, min(crawl.RequestedAt.Add(crawl.Allowed).Sub(l.now()), l.timeout))
+}
+
+func causeOf(refresh bool) string {
+	if refresh {
+		return brand.CauseRefresh
+	}
+	return brand.CauseLookup
+}
+
+// Counters of live crawls: one of each account, and one of the whole service.
+const scopeCrawls = "crawls"
+
+var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
+
+// units are what a look-up took of the live-crawl limits.
+type units struct {
+	lookup           *Lookup
+	accountID        string
+	account, service ratelimit.Decision // Allowed when one was taken
+}
+
+// takeUnits takes a unit of the account's live crawls, and one of the service's unless the crawl runs
+// already. Errors: *LimitError, ratelimit.ErrUnavailable, ctx.Err(); then nothing is taken.
+func (l *Lookup) takeUnits(ctx context.Context, caller Caller, joins bool) (*units, error) {
+	u := &units{lookup: l, accountID: caller.AccountID}
+	var err error
+	if u.account, err = l.counters.Take(ctx, u.accountKey(), 1, int64(caller.Plan.CrawlsPerMinute)); err != nil {
+		return nil, err
+	}
+	if !u.account.Allowed {
+		return nil, &LimitError{Decision: u.account}
+	}
+	if joins {
+		return u, nil
+	}
+	if u.service, err = l.counters.Take(ctx, serviceCrawls, 1, l.ceiling); err == nil && !u.service.Allowed {
+		err = &LimitError{Service: true, Decision: u.service}
+	}
+	if err != nil {
+		u.giveBack(ctx)
+		return nil, err
+	}
+	return u, nil
+}
+
+func (u *units) accountKey() ratelimit.Key { return ratelimit.Key{Scope: scopeCrawls, ID: u.accountID} }
+
+// giveBack returns what was taken, for a crawl that turned out not to be needed.
+func (u *units) giveBack(ctx context.Context) {
+	u.give(ctx, u.accountKey(), &u.account)
+	u.giveBackService(ctx)
+}
+
+func (u *units) giveBackService(ctx context.Context) { u.give(ctx, serviceCrawls, &u.service) }
+
+func (u *units) give(ctx context.Context, key ratelimit.Key, taken *ratelimit.Decision) {
+	if !taken.Allowed {
+		return
+	}
+	if err := u.lookup.counters.Give(context.WithoutCancel(ctx), key, 1, *taken); err != nil {
+		u.lookup.log.WarnContext(ctx, "unit of a live-crawl limit is not handed back", "scope", key.Scope, "account", u.accountID, "error", err)
+	}
+	taken.Allowed = false
+}
+
+// openHold is a credit held for an answer that a crawl may bring. It ends by release, unless a charge has
+// captured it.
+type openHold struct {
+	lookup *Lookup
+	query  Query
+	id     string
+	open   bool
+}
+
+// holdCredit turns the reservation into a hold that outlives this process, for work of at most so long.
+func (l *Lookup) holdCredit(ctx context.Context, q Query, domain string, reservation *commands.Reservation, work time.Duration) (*openHold, error) {
+	hold, err := l.desk.HoldCredits(ctx, commands.HoldCredits{
+		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation, Domain: domain, Work: work + outcomeGrace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &openHold{lookup: l, query: q, id: hold.ID, open: true}, nil
+}
+
+// holdID is what a charge captures; none for a look-up that needed no hold.
+func (h *openHold) holdID() string {
+	if h == nil {
+		return ""
+	}
+	return h.id
+}
+
+func (h *openHold) captured() {
+	if h != nil {
+		h.open = false
+	}
+}
+
+// release hands the credit back. It works on after the request's end; what it cannot do, any desk that
+// touches the account or the sweeper does past the hold's deadline.
+func (h *openHold) release(ctx context.Context) {
+	if h == nil || !h.open {
+		return
+	}
+	h.open = false
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	err := h.lookup.desk.ReleaseHold(ctx, commands.ReleaseHold{Request: h.query.Request, AccountID: h.query.Caller.AccountID, HoldID: h.id})
+	if err != nil {
+		h.lookup.log.WarnContext(ctx, "hold is not released before its deadline", "request_id", h.query.Request.ID,
+			"account", h.query.Caller.AccountID, "hold", h.id, "error", err)
+	}
+}

@@ -1,0 +1,447 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/brands"
+	"letterhead/readapi"
+)
+
+func TestAHundredLookupsOfOneUnknownDomainShareOneCrawl(t *testing.T) {
+	// The ceiling lets one crawl through: whoever joins takes no unit of it.
+	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1 })
+	s.crawler.finds("new.com", record("new"))
+	customers := make([]*customer, 100)
+	for i := range customers {
+		customers[i] = s.account(plan.Free, plan.FreeCredits)
+	}
+	together(len(customers), func(i int) {
+		a, err := s.do(t.Context(), request{path: "/v1/brands/new.com", header: bearer(customers[i].secret)})
+		if err != nil || a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
+			t.Errorf("account %d: %v, %d %s", i, err, a.status, a.body)
+		}
+	})
+	if n := len(s.crawler.of("new.com")); n != 1 {
+		t.Errorf("%d crawls", n)
+	}
+	for i, c := range customers {
+		if b := c.books(); len(b.charges) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
+			t.Errorf("account %d: %d charges, balance %d, %d holds open", i, len(b.charges), b.balance(), len(b.openHolds))
+		}
+	}
+	if n := s.tail.Open(); n != 0 {
+		t.Errorf("%d watches are left open", n)
+	}
+}
+
+func TestEveryoneWhoJoinsACrawlTakesAUnitOfTheAccount(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	release := make(chan struct{})
+	s.crawler.does("slow.com", waitThen(release, ending{outcome: brand.Blocked}))
+	var limited, blocked atomic.Int32
+	var last sync.WaitGroup
+	for range 12 {
+		last.Go(func() {
+			a, err := s.do(t.Context(), request{path: "/v1/brands/slow.com", header: bearer(c.secret)})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.status == http.StatusTooManyRequests:
+				if limited.Add(1) == 2 {
+					close(release) // the ten others wait for the crawl
+				}
+			case a.status == http.StatusUnprocessableEntity:
+				blocked.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	last.Wait()
+	if limited.Load() != 2 || blocked.Load() != 10 {
+		t.Errorf("%d past the limit of ten, %d waited", limited.Load(), blocked.Load())
+	}
+	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || len(s.crawler.of("slow.com")) != 1 {
+		t.Errorf("%d holds open, balance %d, %d crawls", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
+	}
+}
+
+func TestManyClientsNeverOverspendFewCredits(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 20)
+	s.known("acme.com", record("acme"))
+	s.crawler.finds("new.com", record("new"))
+	paths := []string{"/v1/brands/acme.com", "/v1/brands/new.com", "/v1/brands/acme.com?refresh=true"}
+	s.crawler.finds("acme.com", record("acme"))
+	var paid, refused atomic.Int64
+	together(64, func(i int) {
+		for n := range 4 {
+			a, err := s.do(t.Context(), request{path: paths[(i+n)%len(paths)], header: bearer(c.secret)})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.status == http.StatusOK:
+				paid.Add(1)
+			case a.status == http.StatusPaymentRequired:
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		}
+	})
+	b := c.books()
+	if paid.Load() != 20 || refused.Load() != 64*4-20 {
+		t.Errorf("20 credits answered %d look-ups and refused %d", paid.Load(), refused.Load())
+	}
+	if b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.charges) != 20 {
+		t.Errorf("balance %d, lowest %d, %d holds open, %d charges", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
+	}
+}
+
+// desk lets a test step in where the desk is called. Everything still reaches the real desk.
+type desk struct {
+	readapi.Desk
+	charged func(context.Context) // after a charge is durable, before the API knows
+}
+
+func (d *desk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	receipt, err := d.Desk.ChargeLookup(ctx, in)
+	if err == nil {
+		d.charged(ctx)
+	}
+	return receipt, err
+}
+
+func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
+	charged := make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+				charged <- struct{}{}
+				<-ctx.Done() // the server has noticed that the client is gone
+			}}
+		}
+	})
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.do(ctx, request{path: "/v1/brands/acme.com", header: bearer(c.secret)})
+		done <- err
+	}()
+	<-charged
+	leave()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client's own error is %v", err)
+	}
+	b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
+	if b.balance() != 50 || b.reversals[0].ChargeID != b.charges[0].ChargeID || b.reversals[0].Reason != account.ReasonClientGone || b.reversals[0].RequestID != b.charges[0].RequestID {
+		t.Errorf("balance %d, charges %+v, reversals %+v", b.balance(), b.charges, b.reversals)
+	}
+}
+
+func TestAClientWhoLeavesWhileItsCrawlRunsPaysNothing(t *testing.T) {
+	s := start(t)
+	c, patient := s.account(plan.Free, 50), s.account(plan.Free, 50)
+	release := make(chan struct{})
+	r := record("slow")
+	s.crawler.does("slow.com", waitThen(release, ending{record: &r}))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.do(ctx, request{path: "/v1/brands/slow.com", header: bearer(c.secret)})
+		done <- err
+	}()
+	s.crawler.sees("slow.com")
+	second := make(chan answer, 1)
+	go func() {
+		a, _ := s.do(t.Context(), request{path: "/v1/brands/slow.com", header: bearer(patient.secret)})
+		second <- a
+	}()
+	patient.until("the second look-up has joined", func(b books) bool { return b.holds == 1 })
+	leave()
+	<-done
+	b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 })
+	if b.balance() != 50 || len(b.charges) != 0 {
+		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+	}
+	// The crawl goes on for those who stayed.
+	close(release)
+	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
+		t.Errorf("who stayed: %d %s", a.status, a.body)
+	}
+	if n := s.tail.Open(); n != 0 {
+		t.Errorf("%d watches are left open", n)
+	}
+}
+
+func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
+	var armed atomic.Bool
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Brands = &panicking{BrandCommands: d.Brands, trips: armed.Load, lateOnly: true}
+		}
+	})
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	armed.Store(true)
+	a := c.get("/v1/brands/new.com")
+	a.refused(t, http.StatusInternalServerError, "internal_error")
+	if strings.Contains(string(a.body), "secret detail") || a.header.Get("X-Request-Id") == "" || a.header.Get("X-RateLimit-Limit") != "60" {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	lines := s.logs.of(a.header.Get("X-Request-Id"))
+	if len(lines) != 1 || lines[0]["level"] != "ERROR" || !strings.Contains(fmt.Sprint(lines[0]["error"]), "secret detail") || lines[0]["stack"] == nil {
+		t.Errorf("log %v", lines)
+	}
+	armed.Store(false)
+	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
+		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+	}
+	// The reservation came back too: all fifty credits can be spent, the last of them behind the domain's gate.
+	together(49, func(int) {
+		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
+			t.Errorf("%v %d %s", err, a.status, a.body)
+		}
+	})
+	s.crawler.finds("new.com", record("new"))
+	c.get("/v1/brands/new.com").ok(t)
+}
+
+// panicking panics where a brand's stream is read or a crawl is asked for.
+type panicking struct {
+	readapi.BrandCommands
+	trips    func() bool
+	lateOnly bool // only once a credit is held
+}
+
+func (p *panicking) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	if !p.lateOnly && p.trips() {
+		panic("secret detail: folding")
+	}
+	return p.BrandCommands.State(ctx, domain)
+}
+
+func (p *panicking) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
+	if p.trips() {
+		panic("secret detail: requesting")
+	}
+	return p.BrandCommands.RequestCrawl(ctx, in)
+}
+
+// faultyLog refuses appends to streams with a prefix, as a full disk does.
+type faultyLog struct {
+	eventlog.Log
+	refuse atomic.Pointer[string]
+}
+
+func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if prefix := l.refuse.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
+		return eventlog.Appended{}, fmt.Errorf("append to %s: disk full: %w", stream, eventlog.ErrUnavailable)
+	}
+	return l.Log.Append(ctx, stream, expected, events)
+}
+
+func TestAFullDiskAnswers503AndChargesNothing(t *testing.T) {
+	var log *faultyLog
+	s := start(t, func(set *setup) {
+		set.log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
+	})
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	accounts, usages := "account-", "usage-"
+	log.refuse.Store(&accounts)
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/new.com"} {
+		a := c.get(path)
+		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		if strings.Contains(string(a.body), "disk") {
+			t.Errorf("the answer tells of the inside: %s", a.body)
+		}
+	}
+	c.get("/v1/brands/plain.com").ok(t) // appends nothing
+	log.refuse.Store(&usages)
+	c.get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	log.refuse.Store(nil)
+	if b := c.books(); b.balance() != 50 || b.holds != 0 {
+		t.Errorf("balance %d, %d holds", b.balance(), b.holds)
+	}
+	c.get("/v1/brands/acme.com").ok(t)
+}
+
+func TestAFullQueueIs503AndNever429(t *testing.T) {
+	blocked, release := make(chan struct{}), make(chan struct{})
+	slow := &slowLog{armed: &atomic.Bool{}, before: sync.OnceFunc(func() { close(blocked); <-release })}
+	s := start(t, func(set *setup) {
+		set.log = func(l eventlog.Log) eventlog.Log { slow.Log = l; return slow }
+		set.desk = commands.DeskConfig{MaxQueue: 1}
+	})
+	c := s.account(plan.Growth, 500)
+	s.known("acme.com", record("acme"))
+	slow.armed.Store(true)
+	answers := make(chan answer, 11)
+	lookup := func() {
+		a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)})
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- a
+	}
+	go lookup()
+	<-blocked // its charge is being appended
+	for range 10 {
+		go lookup() // one of them fits the queue
+	}
+	for range 9 {
+		a := <-answers
+		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		if a.header.Get("Retry-After") != "1" {
+			t.Errorf("Retry-After %s", a.header.Get("Retry-After"))
+		}
+	}
+	close(release)
+	for range 2 {
+		a := <-answers
+		a.ok(t)
+	}
+	if b := c.books(); len(b.charges) != 2 || b.balance() != 498 {
+		t.Errorf("%d charges, balance %d", len(b.charges), b.balance())
+	}
+}
+
+// slowLog calls before each append once it is armed.
+type slowLog struct {
+	eventlog.Log
+	before func()
+	armed  *atomic.Bool
+}
+
+func (l *slowLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if l.armed.Load() && strings.HasPrefix(stream, "account-") {
+		l.before()
+	}
+	return l.Log.Append(ctx, stream, expected, events)
+}
+
+// TestWhateverHappensTheLedgerAddsUp sends look-ups of every kind at once, some of whose clients leave at
+// any moment, while the code behind them panics now and then. Afterwards every hold has ended, no credit
+// was promised twice, and what was charged is what was answered.
+func TestWhateverHappensTheLedgerAddsUp(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var armed atomic.Bool
+	dice := &dice{r: rand.New(rand.NewPCG(seed, 1))}
+	s := start(t, func(set *setup) {
+		set.config.CrawlsPerMinute = 1_000_000
+		set.deps = func(d *readapi.Deps) {
+			d.Brands = &panicking{BrandCommands: d.Brands, trips: func() bool { return armed.Load() && dice.one(20) }}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	paths := []string{"acme.com", "acme.com", "plain.com", "acme.com?refresh=true", "co.uk", "new-0.com", "new-1.com", "new-2.com", "bare.com", "blocked.com", "failed.com?refresh=true"}
+	for i := range 3 {
+		s.crawler.finds(fmt.Sprintf("new-%d.com", i), record("new"))
+	}
+	s.crawler.finds("acme.com", record("acme"))
+	s.crawler.finds("bare.com", plainRecord("bare"))
+	s.crawler.fails("blocked.com", brand.Blocked)
+	s.crawler.fails("failed.com", brand.FetchFailed)
+	customers := []*customer{s.account(plan.Custom, 60), s.account(plan.Custom, 500)}
+	armed.Store(true)
+	paid, unheard := make([]atomic.Int64, 2), make([]atomic.Int64, 2)
+	together(16, func(int) {
+		for range 40 {
+			who := dice.n(2)
+			path := paths[dice.n(len(paths))]
+			ctx, cancel := context.WithCancel(t.Context())
+			if dice.one(5) {
+				ctx, cancel = context.WithTimeout(t.Context(), dice.moment())
+			}
+			a, err := s.do(ctx, request{path: "/v1/brands/" + path, header: bearer(customers[who].secret)})
+			cancel()
+			switch {
+			case err != nil:
+				unheard[who].Add(1)
+			case a.status == http.StatusOK && strings.Contains(string(a.body), `"logos":[{`):
+				paid[who].Add(1)
+			case a.status == http.StatusTooManyRequests:
+				t.Errorf("%s: %s", path, a.body)
+			}
+		}
+	})
+	armed.Store(false)
+	for i, c := range customers {
+		settled := func(b books) bool {
+			net := b.charged - b.reversed
+			return len(b.openHolds) == 0 && net >= paid[i].Load() && net <= paid[i].Load()+unheard[i].Load()
+		}
+		b := c.until("every hold has ended and every charge has an answer", settled)
+		if b.lowest < 0 || b.balance() < 0 {
+			t.Errorf("account %d: lowest %d, balance %d", i, b.lowest, b.balance())
+		}
+		t.Logf("account %d: %d charged, %d reversed, %d answered, %d clients left, %d holds", i, b.charged, b.reversed, paid[i].Load(), unheard[i].Load(), b.holds)
+		// What is left can be spent to the last credit: no reservation leaked.
+		for range b.balance() {
+			if a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK {
+				t.Fatalf("account %d with credits left: %d %s", i, a.status, a.body)
+			}
+		}
+		c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	}
+}
+
+// dice is randomness that several goroutines share.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (d *dice) n(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(n)
+}
+
+func (d *dice) one(in int) bool { return d.n(in) == 0 }
+
+func (d *dice) moment() time.Duration { return time.Duration(d.n(int(4 * time.Millisecond))) }
+
+// stuck is an index that does not answer.
+type stuck struct{ readapi.BrandIndex }
+
+func (stuck) Get(ctx context.Context, domain string) (*brands.Entry, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("get %s: %w", domain, ctx.Err())
+}
+
+func TestAStoreThatDoesNotAnswerIs503WithinTheDeadline(t *testing.T) {
+	s := start(t, func(set *setup) {
+		set.config.RequestTimeout = 100 * time.Millisecond
+		set.deps = func(d *readapi.Deps) { d.Index = stuck{d.Index} }
+	})
+	c := s.account(plan.Free, 1)
+	for range 3 { // the one credit comes back each time
+		a := c.get("/v1/brands/acme.com")
+		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		if a.header.Get("X-Credits-Remaining") != "1" || a.header.Get("X-RateLimit-Limit") != "60" {
+			t.Errorf("headers %v", a.header)
+		}
+	}
+}

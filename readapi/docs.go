@@ -1,0 +1,157 @@
+package readapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+)
+
+// codeDoc is what the docs page says about one code.
+type codeDoc struct {
+	Code     Code
+	Statuses []int
+	Meaning  string
+	Action   string
+	Details  string
+}
+
+// codeDocs is every code that an answer may carry, in the order of the specification.
+var codeDocs = []codeDoc{
+	{CodeInvalidRequest, []int{400, 405}, "A parameter is missing, malformed or outside its range, or the path does not answer that method.",
+		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
+	{CodeInvalidDomain, []int{400}, "The identifier holds no registrable domain: it is an IP address, a single label, a public suffix such as co.uk, or no host name at all.",
+		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
+	{CodeUnauthorized, []int{401}, "No key was sent, or the key is mistyped, unknown, revoked or deleted, or it was sent in a URL.",
+		"Send the key in the header Authorization: Bearer <API_KEY>, or in X-Api-Key. A lost key is replaced, not recovered.", ""},
+	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are set aside for look-ups under way. Nothing was charged.",
+		"Add credits. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
+	{CodeForbidden, []int{403}, "A publishable key was used where a secret key is needed, or the account is suspended.",
+		"Use a secret key from a server, or have the account reinstated.", ""},
+	{CodeNotFound, []int{404}, "No brand has that id, or there is nothing at that path.",
+		"Look the brand up by its domain, and check the path.", ""},
+	{CodeDomainNotFound, []int{404}, "There is no such domain in the DNS.",
+		"Check the spelling. The answer is remembered for 15 minutes.", ""},
+	{CodeNoBrandData, []int{404}, "The domain is parked, empty or a placeholder, or its owner had the brand taken out of the index.",
+		"Treat it as a domain without a brand. The answer is remembered for a day.", ""},
+	{CodeFetchBlocked, []int{422}, "The site refused to be read by our crawler.",
+		"Nothing to be done from your side. The answer is remembered for a day.", ""},
+	{CodeRateLimited, []int{429}, "The account sent more requests in this minute than its plan allows, or asked for more new domains to be crawled than its plan allows.",
+		"Wait as long as Retry-After says, then send the request again. Domains in the index take no crawl.", "retry_after: seconds until the minute ends."},
+	{CodeQuotaExceeded, []int{429}, "The searches that the plan includes in this month (UTC) are used up.",
+		"Wait for the 1st of the month, or move to a larger plan, which counts at once.", "retry_after: seconds until the month starts over. limit: searches a month on the plan. billing_url: where to upgrade."},
+	{CodeInternalError, []int{500}, "Something failed on the service's side.",
+		"Send the request again. If it keeps failing, report the X-Request-Id.", ""},
+	{CodeFetchFailed, []int{502, 503}, "The brand's site could not be fetched: connection refused, TLS failure, server error. With 503 that is the remembered answer of the last crawl.",
+		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
+	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
+		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
+	{CodeUpstreamFailed, []int{503}, "The key, the credits or the usage counters could not be checked, so nothing ran; or the service is crawling as many new domains in this minute as it may.",
+		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
+}
+
+//go:embed pages
+var pageFiles embed.FS
+
+// page is a rendered document, ready to be sent.
+type page struct {
+	body []byte
+	etag []string
+}
+
+type pages struct {
+	errors, bot page
+	csp         []string
+	docsURLs    map[Code]string
+}
+
+// renderPages renders the documents once: nothing in them changes while the server runs.
+func renderPages(baseURL, userAgent string) (pages, error) {
+	style, err := pageFiles.ReadFile("pages/style.css")
+	if err != nil {
+		return pages{}, fmt.Errorf("read the pages' style: %w", err)
+	}
+	p := pages{docsURLs: map[Code]string{}}
+	for _, c := range codeDocs {
+		p.docsURLs[c.Code] = baseURL + "/docs/errors#" + string(c.Code)
+	}
+	// The pages bring everything along: the one style by its hash, and nothing else may load.
+	hash := sha256.Sum256(style)
+	p.csp = []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+	data := map[string]any{
+		"BaseURL": baseURL, "Style": template.CSS(style), "Codes": codeDocs,
+		"UserAgent": userAgent, "Product": productOf(userAgent),
+	}
+	if p.errors, err = renderPage("pages/errors.html", "Letterhead: errors", "Errors of the API", data); err != nil {
+		return pages{}, err
+	}
+	if p.bot, err = renderPage("pages/bot.html", "Letterhead: our crawler", "Our crawler", data); err != nil {
+		return pages{}, err
+	}
+	return p, nil
+}
+
+func renderPage(file, title, kicker string, data map[string]any) (page, error) {
+	t, err := template.ParseFS(pageFiles, "pages/layout.html", file)
+	if err != nil {
+		return page{}, fmt.Errorf("parse %s: %w", file, err)
+	}
+	data["Title"], data["Kicker"] = title, kicker
+	var body bytes.Buffer
+	if err := t.ExecuteTemplate(&body, "page", data); err != nil {
+		return page{}, fmt.Errorf("render %s: %w", file, err)
+	}
+	sum := sha256.Sum256(body.Bytes())
+	return page{body: body.Bytes(), etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}, nil
+}
+
+// productOf finds the crawler's own name in its User-Agent, which starts like a browser's by custom:
+// Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://…).
+func productOf(userAgent string) string {
+	for _, part := range strings.FieldsFunc(userAgent, func(r rune) bool { return strings.ContainsRune(" ;()", r) }) {
+		name, _, versioned := strings.Cut(part, "/")
+		if versioned && name != "Mozilla" && !strings.Contains(part, "://") {
+			return name
+		}
+	}
+	return userAgent
+}
+
+func (x *exchange) serveErrorsPage() error { return x.sendPage(x.api.pages.errors) }
+
+func (x *exchange) serveBotPage() error { return x.sendPage(x.api.pages.bot) }
+
+// pageCache lets a browser keep a page for a few minutes and ask with its tag afterwards.
+var pageCache = []string{"public, max-age=300"}
+
+func (x *exchange) sendPage(p page) error {
+	h := x.Header()
+	h[headerETag] = p.etag
+	h["Cache-Control"] = pageCache
+	h["Content-Security-Policy"] = x.api.pages.csp
+	if matchesETag(x.request.Header, p.etag[0]) {
+		x.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	x.send(http.StatusOK, typeHTML, p.body)
+	return nil
+}
+
+// matchesETag tells whether If-None-Match names a strong tag of ours. The comparison is the weak one of
+// RFC 9110, section 13.1.2: a proxy may have weakened the tag.
+func matchesETag(h http.Header, etag string) bool {
+	for _, line := range h["If-None-Match"] {
+		for _, candidate := range strings.Split(line, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
+}

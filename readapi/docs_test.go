@@ -1,0 +1,137 @@
+package readapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// specCodes are the error codes of the service specification.
+var specCodes = []Code{
+	"invalid_request", "invalid_domain", "unauthorized", "insufficient_credits", "forbidden", "not_found",
+	"domain_not_found", "no_brand_data", "fetch_blocked", "rate_limited", "quota_exceeded", "internal_error",
+	"fetch_failed", "timeout", "upstream_failed",
+}
+
+func TestEveryCodeHasItsSectionInTheDocs(t *testing.T) {
+	p, err := renderPages("https://brands.example.com", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	walk(t, p.errors.body, func(n *html.Node) {
+		if id := attribute(n, "id"); id != "" {
+			ids[id] = true
+		}
+	})
+	for _, code := range specCodes {
+		if !ids[string(code)] {
+			t.Errorf("the docs page has no section %s", code)
+		}
+		if want := "https://brands.example.com/docs/errors#" + string(code); p.docsURLs[code] != want {
+			t.Errorf("docs of %s are at %q, want %q", code, p.docsURLs[code], want)
+		}
+	}
+	if len(codeDocs) != len(specCodes) {
+		t.Errorf("%d codes are documented, the specification has %d", len(codeDocs), len(specCodes))
+	}
+}
+
+func TestPagesAskNobodyElseForAnything(t *testing.T) {
+	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range map[string]page{"errors": p.errors, "bot": p.bot} {
+		walk(t, page.body, func(n *html.Node) {
+			switch n.Data {
+			case "script", "link", "img", "iframe", "object", "embed", "form", "base":
+				t.Errorf("%s: has a <%s>", name, n.Data)
+			case "a":
+				if to := attribute(n, "href"); !strings.HasPrefix(to, "#") && !strings.HasPrefix(to, "https://brands.example.com/") {
+					t.Errorf("%s: links to %s", name, to)
+				}
+			}
+		})
+		if bytes.Contains(page.body, []byte("@import")) || bytes.Contains(page.body, []byte("url(")) {
+			t.Errorf("%s: its style loads something", name)
+		}
+	}
+	var shown bool
+	walk(t, p.bot.body, func(n *html.Node) {
+		shown = shown || (n.Data == "code" && strings.Contains(textOf(n), "LetterheadBot/1.0 (+https://brands.example.com/bot)"))
+	})
+	if !shown {
+		t.Error("the page about the crawler does not show its User-Agent")
+	}
+}
+
+func TestThePolicyAllowsExactlyTheStyleOfThePage(t *testing.T) {
+	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range map[string]page{"errors": p.errors, "bot": p.bot} {
+		var styles []string
+		walk(t, page.body, func(n *html.Node) {
+			if n.Data == "style" {
+				styles = append(styles, textOf(n))
+			}
+		})
+		if len(styles) != 1 {
+			t.Fatalf("%s has %d styles", name, len(styles))
+		}
+		sum := sha256.Sum256([]byte(styles[0]))
+		if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(p.csp[0], want) {
+			t.Errorf("%s: the policy %s does not allow its style %s", name, p.csp[0], want)
+		}
+	}
+}
+
+func TestTheCrawlersNameIsFoundInItsUserAgent(t *testing.T) {
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:8080/bot)": "LetterheadBot",
+		"AcmeBot/2 (+https://acme.com/bot)":                                       "AcmeBot",
+		"acme crawler":                                                            "acme crawler",
+	} {
+		if got := productOf(agent); got != want {
+			t.Errorf("%s: %q, want %q", agent, got, want)
+		}
+	}
+}
+
+func walk(t *testing.T, page []byte, visit func(*html.Node)) {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode {
+			visit(n)
+		}
+	}
+}
+
+func textOf(n *html.Node) string {
+	var text strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			text.WriteString(d.Data)
+		}
+	}
+	return text.String()
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}

@@ -1,0 +1,392 @@
+package readapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+func TestSearch(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	id := s.known("acme.com", record("Acme"))
+	a := s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
+	h := a.ok(t)
+	if h.Get("X-RateLimit-Limit") != "60" || h.Get("X-Credits-Remaining") != "" || h.Get("X-Cache") != "" || h.Get("Content-Type") != "application/json; charset=utf-8" {
+		t.Errorf("headers %v", h)
+	}
+	got := decodeExactly[specSearch](t, a.body)
+	if got.Query != "acme" || len(got.Results) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if r := got.Results[0]; *r.BrandID != id || r.Name != "Acme" || r.Domain != "acme.com" || r.Icon != baseURL+"/logo/acme.com" || r.Claimed || *r.QualityScore != 0.83 {
+		t.Errorf("%+v", r)
+	}
+	// A domain that the index does not hold is one result without an id.
+	got = decodeExactly[specSearch](t, c.get("/v1/search?q=not-held.com&limit=1").body)
+	if len(got.Results) != 1 || got.Results[0].BrandID != nil || got.Results[0].QualityScore != nil || got.Results[0].Domain != "not-held.com" || got.Results[0].Name != "not-held" {
+		t.Errorf("%+v", got)
+	}
+	// Nothing found is an empty array; what was asked comes back as it was sent.
+	if a := c.get("/v1/search?q=%22zzzzqqqq%3Cb%3E%20%26"); string(a.body) != `{"query":"\"zzzzqqqq<b> &","results":[]}`+"\n" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for _, bad := range []string{"", "?q=", "?q=a&limit=0", "?q=a&limit=21", "?q=a&limit=x", "?q=a&q=b", "?q=%FF", "?q=" + strings.Repeat("x", 101)} {
+		c.get("/v1/search"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	c.get("/v1/search?q=" + strings.Repeat("%C3%BC", 100)).ok(t)
+	if b := c.books(); len(b.charges) != 0 {
+		t.Errorf("searches cost %d credits", len(b.charges))
+	}
+}
+
+func TestASearchCountsWhenItIsAnswered(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	searches := func() int64 { return decodeAccount(t, c.get("/v1/me").body).Usage.Searches }
+	for n := int64(1); n <= 5; n++ {
+		key := c.secret
+		if n%2 == 0 {
+			key = c.publishable
+		}
+		s.send(request{path: "/v1/search?q=acme", header: bearer(key)}).ok(t)
+		if got := searches(); got != n {
+			t.Fatalf("%d searches after %d answers", got, n)
+		}
+	}
+	c.get("/v1/search?q=").refused(t, http.StatusBadRequest, "invalid_request")
+	if got := searches(); got != 5 {
+		t.Errorf("a refused search counted: %d", got)
+	}
+	s.clock.add(10 * 24 * time.Hour) // 1 December
+	if me := decodeAccount(t, c.get("/v1/me").body); me.Usage.Searches != 0 || me.Period != "2026-12" {
+		t.Errorf("%d searches in %s", me.Usage.Searches, me.Period)
+	}
+}
+
+func TestThePlansSearchesOfAMonth(t *testing.T) {
+	s := start(t)
+	c, unlimited := s.account(plan.Free, 50), s.account(plan.Growth, 50)
+	c.searched(249_998)
+	together(6, func(int) {
+		a, err := s.do(t.Context(), request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
+		if err != nil || (a.status != http.StatusOK && a.status != http.StatusTooManyRequests) {
+			t.Errorf("%v %d %s", err, a.status, a.body)
+		}
+	})
+	a := c.get("/v1/search?q=acme")
+	p := a.refused(t, http.StatusTooManyRequests, "quota_exceeded")
+	d := p.Error.Details
+	left := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).Sub(s.clock.now())
+	if d == nil || d.Limit == nil || *d.Limit != 250_000 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter == nil || time.Duration(*d.RetryAfter)*time.Second != left {
+		t.Errorf("details in %s, want %s until the 1st", a.body, left)
+	}
+	if seconds(t, a.header.Get("Retry-After")) != left {
+		t.Errorf("Retry-After %s", a.header.Get("Retry-After"))
+	}
+	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 250_000 {
+		t.Errorf("%d searches are counted, want exactly 250000", got)
+	}
+	unlimited.searched(5_000_000)
+	unlimited.get("/v1/search?q=acme").ok(t)
+	s.clock.add(left)
+	c.get("/v1/search?q=acme").ok(t)
+}
+
+func TestMe(t *testing.T) {
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	for _, c := range []struct {
+		plan            plan.ID
+		minute, batch   int
+		crawls          int
+		logos, searches any
+	}{
+		{plan.Free, 60, 25, 10, 500_000, 250_000},
+		{plan.Starter, 300, 50, 30, 3_000_000, 1_000_000},
+		{plan.Growth, 600, 100, 60, nil, nil},
+		{plan.Custom, 3000, 100, 300, nil, nil},
+	} {
+		customer := s.account(c.plan, 50)
+		for n := range int64(3) { // every answer shows in the next
+			a := customer.get("/v1/me")
+			h := a.ok(t)
+			me := decodeAccount(t, a.body)
+			if me.Plan != string(c.plan) || me.Credits.Balance != 50-n || me.Credits.Remaining != 50-n || me.Usage.Lookups != n || me.Usage.Logos != 0 || me.Period != "2026-11" {
+				t.Errorf("%s after %d look-ups: %+v", c.plan, n, me)
+			}
+			if h.Get("X-Credits-Remaining") != fmt.Sprint(50-n) || h.Get("X-RateLimit-Limit") != fmt.Sprint(c.minute) || h.Get("X-Cache") != "" {
+				t.Errorf("headers %v", h)
+			}
+			l := me.Limits
+			if l.PerMinute != c.minute || l.BatchSize != c.batch || l.CrawlsPerMinute != c.crawls || allowance(l.LogosPerMonth) != fmt.Sprint(c.logos) || allowance(l.SearchesPerMonth) != fmt.Sprint(c.searches) {
+				t.Errorf("%s: limits %+v", c.plan, l)
+			}
+			if me.Key.ID != customer.secretID || me.Key.Kind != "secret" {
+				t.Errorf("key %+v", me.Key)
+			}
+			customer.get("/v1/brands/acme.com").ok(t)
+		}
+	}
+	c := s.account(plan.Free, 50)
+	s.send(request{path: "/v1/me", header: bearer(c.publishable)}).refused(t, http.StatusForbidden, "forbidden")
+	c.head("/v1/me") // 405, below
+}
+
+func allowance(n *int64) string {
+	if n == nil {
+		return "<nil>"
+	}
+	return fmt.Sprint(*n)
+}
+
+func TestKeysShowWhenTheyWereLastUsed(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	c.get("/v1/me").ok(t)
+	c.s.send(request{path: "/v1/me", header: bearer(c.publishable)})
+	used := s.keysUsed(c, 2)
+	if !used[c.secretID].Equal(s.clock.now()) {
+		t.Errorf("secret key last used at %s", used[c.secretID])
+	}
+}
+
+// keysUsed waits until so many keys of an account are on the log as used.
+func (s *service) keysUsed(c *customer, n int) map[string]time.Time {
+	s.t.Helper()
+	used := map[string]time.Time{}
+	s.follow("usage-node-", func(ev eventschemas.Event) bool {
+		if tick, ok := ev.(eventschemas.UsageTicked); ok {
+			for _, e := range tick.Entries {
+				for _, k := range e.KeysUsed {
+					if e.AccountID == c.id {
+						used[k.KeyID] = k.At
+					}
+				}
+			}
+		}
+		return len(used) >= n
+	})
+	return used
+}
+
+func TestStoredAssets(t *testing.T) {
+	s := start(t)
+	for ext, contentType := range map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"} {
+		data := []byte("bytes of the " + ext)
+		id, err := s.assets.Put(t.Context(), data, ext)
+		s.must(err)
+		a := s.send(request{path: "/cdn/" + id + "." + ext})
+		h := a.ok(t)
+		if string(a.body) != string(data) || h.Get("Content-Type") != contentType || h.Get("Etag") != `"`+id+`"` {
+			t.Errorf("%s: %v %q", ext, h, a.body)
+		}
+		for name, want := range map[string]string{
+			"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*",
+			"Cross-Origin-Resource-Policy": "cross-origin", "Content-Length": fmt.Sprint(len(data)), "X-Ratelimit-Limit": "",
+		} {
+			if h.Get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", ext, name, h.Get(name), want)
+			}
+		}
+		policy := ""
+		if ext == "svg" {
+			policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+		}
+		if h.Get("Content-Security-Policy") != policy {
+			t.Errorf("%s: policy %q", ext, h.Get("Content-Security-Policy"))
+		}
+		if a := s.send(request{method: "HEAD", path: "/cdn/" + id + "." + ext}); a.status != http.StatusOK || len(a.body) != 0 || a.header.Get("Content-Length") != fmt.Sprint(len(data)) || a.header.Get("Etag") != h.Get("Etag") {
+			t.Errorf("%s: HEAD %d %v", ext, a.status, a.header)
+		}
+		for _, tag := range []string{h.Get("Etag"), "W/" + h.Get("Etag"), `"x", ` + h.Get("Etag"), "*"} {
+			a := s.send(request{path: "/cdn/" + id + "." + ext, header: http.Header{"If-None-Match": {tag}}})
+			if a.status != http.StatusNotModified || len(a.body) != 0 || a.header.Get("Cache-Control") == "" || a.header.Get("Etag") == "" {
+				t.Errorf("%s: If-None-Match %s: %d %v", ext, tag, a.status, a.header)
+			}
+		}
+		s.send(request{path: "/cdn/" + id + "." + ext, header: http.Header{"If-None-Match": {`"other"`}}}).ok(t)
+	}
+	sum := sha256.Sum256([]byte("bytes of the svg"))
+	id := hex.EncodeToString(sum[:])
+	for _, missing := range []string{
+		id + ".png", id + ".ico", id, id + ".", id + ".svg.png", id + ".SVG", strings.ToUpper(id) + ".svg", strings.Repeat("0", 64) + ".svg",
+		"x.svg", "..%2f..%2fetc%2fpasswd", "%2e%2e.svg", id[:63] + "%00.svg", "%69" + id[1:] + ".svg",
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			a := s.send(request{method: method, path: "/cdn/" + missing})
+			if a.status != http.StatusNotFound || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Cache-Control") != "no-store" || (method == "GET") != (len(a.body) > 0) {
+				t.Errorf("%s %s: %d %v %q", method, missing, a.status, a.header, a.body)
+			}
+		}
+	}
+}
+
+func TestAssetsWithoutTheirStorageAre503(t *testing.T) {
+	s := start(t)
+	id, err := s.assets.Put(t.Context(), []byte("<svg/>"), "svg")
+	s.must(err)
+	s.must(os.Rename(s.assetFolder, filepath.Join(filepath.Dir(s.assetFolder), "elsewhere")))
+	a := s.send(request{path: "/cdn/" + id + ".svg"})
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), s.assetFolder) {
+		t.Errorf("%d %v %q", a.status, a.header, a.body)
+	}
+	s.must(os.Rename(filepath.Join(filepath.Dir(s.assetFolder), "elsewhere"), s.assetFolder))
+	s.send(request{path: "/cdn/" + id + ".svg"}).ok(t)
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	s := start(t)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code, allow  string
+	}{
+		{"GET", "/", 404, "not_found", ""},
+		{"GET", "/v1", 404, "not_found", ""},
+		{"GET", "/v1/brands", 404, "not_found", ""},
+		{"GET", "/v1/brands/", 404, "not_found", ""},
+		{"GET", "/v1/brands/acme.com/", 404, "not_found", ""},
+		{"GET", "/v1/brands/https:/acme.com", 404, "not_found", ""},
+		{"GET", "/v1/me/", 404, "not_found", ""},
+		{"GET", "/V1/me", 404, "not_found", ""},
+		{"GET", "/cdn/", 404, "not_found", ""},
+		{"GET", "/cdn/a/b", 404, "not_found", ""},
+		{"GET", "//cdn//x", 404, "not_found", ""},
+		{"BREW", "/v1/coffee", 404, "not_found", ""},
+		{"POST", "/v1/brands/acme.com", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+		{"POST", "/v1/brands/batch", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+		{"DELETE", "/v1/me", 405, "invalid_request", "GET, OPTIONS"},
+		{"PUT", "/v1/search?q=a", 405, "invalid_request", "GET, OPTIONS"},
+		{"POST", "/docs/errors", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+		{"BREW", "/bot", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+	} {
+		a := s.send(request{method: c.method, path: c.path})
+		if a.header.Get("Allow") != c.allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, a.header.Get("Allow"), c.allow)
+		}
+		a.refused(t, c.status, c.code)
+		if a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s %s: headers %v", c.method, c.path, a.header)
+		}
+	}
+	for _, path := range []string{"/v1/me", "/v1/search?q=acme"} {
+		if a := s.send(request{method: "HEAD", path: path}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
+			t.Errorf("HEAD %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+		}
+	}
+	a := s.send(request{method: "POST", path: "/cdn/x.svg"})
+	if a.status != http.StatusMethodNotAllowed || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("POST on an asset: %d %v", a.status, a.header)
+	}
+}
+
+func TestUnknownV2PathsAreJSONWithAMessageAtTheTop(t *testing.T) {
+	s := start(t)
+	for _, path := range []string{"/v2", "/v2/", "/v2/brands/a/b/c", "/v2/nothing", "/v2//brands//x", "/v2/brands/https://acme.com", "/v2/../v1/me"} {
+		a := s.send(request{path: path})
+		var body struct {
+			Error struct {
+				Code, Message, Docs string
+			}
+			Message string
+		}
+		if err := json.Unmarshal(a.body, &body); err != nil || a.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s (%v)", path, a.status, a.body, err)
+			continue
+		}
+		if body.Error.Code != "not_found" || body.Message == "" || body.Message != body.Error.Message || a.header.Get("Location") != "" {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+}
+
+func TestAnUnencodedURLIsRedirectedToItsCleanForm(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	a := c.get("/v1/brands/https://acme.com/a%2Fb?refresh=true")
+	if a.status != http.StatusMovedPermanently || a.header.Get("Location") != "/v1/brands/https:/acme.com/a%2Fb?refresh=true" || a.header.Get("X-Request-Id") == "" || a.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	next := c.get(a.header.Get("Location"))
+	if p := next.refused(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
+		t.Errorf("message %q", p.Error.Message)
+	}
+	if a := s.send(request{method: "POST", path: "/v1//brands/batch"}); a.status != http.StatusPermanentRedirect || a.header.Get("Location") != "/v1/brands/batch" {
+		t.Errorf("POST: %d %v", a.status, a.header)
+	}
+}
+
+func TestAnyOriginMayAsk(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/search", "/v1/me", "/cdn/x.svg", "/docs/errors", "/v2/brands/acme.com", "/nothing", "/v1//me"} {
+		a := s.send(request{method: "OPTIONS", path: path, header: http.Header{
+			"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}, "Access-Control-Request-Headers": {"authorization"},
+		}})
+		h := a.header
+		if a.status != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Access-Control-Max-Age") == "" {
+			t.Errorf("%s: %d %v", path, a.status, h)
+		}
+		for _, want := range []string{"Authorization", "X-Api-Key", "Content-Type"} {
+			if !strings.Contains(h.Get("Access-Control-Allow-Headers"), want) {
+				t.Errorf("%s: headers %q lack %s", path, h.Get("Access-Control-Allow-Headers"), want)
+			}
+		}
+		for _, want := range []string{"GET", "HEAD", "POST"} {
+			if !strings.Contains(h.Get("Access-Control-Allow-Methods"), want) {
+				t.Errorf("%s: methods %q lack %s", path, h.Get("Access-Control-Allow-Methods"), want)
+			}
+		}
+	}
+	exposed := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining", "Retry-After", "X-Cache", "X-Api-Key-Status"}
+	for _, r := range []request{
+		{path: "/v1/me", header: bearer(c.secret)}, {path: "/v1/me"}, {path: "/nothing"}, {path: "/v1//me"}, {path: "/v1/brands/co.uk", header: bearer(c.secret)},
+		{method: "POST", path: "/v1/me"}, {path: "/cdn/x.svg"}, {path: "/bot"},
+	} {
+		a := s.send(r)
+		got := strings.Split(a.header.Get("Access-Control-Expose-Headers"), ", ")
+		if a.header.Get("Access-Control-Allow-Origin") != "*" || strings.Join(got, ",") != strings.Join(exposed, ",") || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: %d %v", r.path, a.status, a.header)
+		}
+	}
+	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, OPTIONS" {
+		t.Errorf("OPTIONS that is no preflight: %d %v", a.status, a.header)
+	}
+	s.send(request{method: "OPTIONS", path: "/nothing"}).refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestTheDocsOfEveryErrorAreServed(t *testing.T) {
+	s := start(t)
+	for _, path := range []string{"/docs/errors", "/bot"} {
+		a := s.send(request{path: path})
+		h := a.ok(t)
+		if h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %v", path, h)
+		}
+		if _, err := html.Parse(strings.NewReader(string(a.body))); err != nil {
+			t.Error(err)
+		}
+		if head := s.send(request{method: "HEAD", path: path}); head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(len(a.body)) {
+			t.Errorf("HEAD %s: %d %v", path, head.status, head.header)
+		}
+		if again := s.send(request{path: path, header: http.Header{"If-None-Match": {h.Get("Etag")}}}); again.status != http.StatusNotModified {
+			t.Errorf("%s again: %d", path, again.status)
+		}
+	}
+	if !strings.Contains(string(s.send(request{path: "/docs/errors"}).body), `id="no_brand_data"`) {
+		t.Error("no section for no_brand_data")
+	}
+}

@@ -1,0 +1,263 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/usage"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/ratelimit"
+	"letterhead/internal/searchindex"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/changes"
+)
+
+// Code is the machine-readable name of an error. The codes are part of the service's contract.
+type Code string
+
+// The codes of the specification.
+const (
+	CodeInvalidRequest      Code = "invalid_request"
+	CodeInvalidDomain       Code = "invalid_domain"
+	CodeUnauthorized        Code = "unauthorized"
+	CodeInsufficientCredits Code = "insufficient_credits"
+	CodeForbidden           Code = "forbidden"
+	CodeNotFound            Code = "not_found"
+	CodeDomainNotFound      Code = "domain_not_found"
+	CodeNoBrandData         Code = "no_brand_data"
+	CodeFetchBlocked        Code = "fetch_blocked"
+	CodeRateLimited         Code = "rate_limited"
+	CodeQuotaExceeded       Code = "quota_exceeded"
+	CodeInternalError       Code = "internal_error"
+	CodeFetchFailed         Code = "fetch_failed"
+	CodeTimeout             Code = "timeout"
+	CodeUpstreamFailed      Code = "upstream_failed"
+)
+
+// Waits that a 503 tells when nothing better is known.
+const (
+	// retryBusy is for an account whose queue is full: the queue empties within milliseconds.
+	retryBusy = time.Second
+	// retryUnavailable is for a store that could not be reached.
+	retryUnavailable = 5 * time.Second
+)
+
+// statusClientGone is logged and counted for a request whose caller left before an answer; it never
+// reaches a wire. The number is the one that proxies use for it.
+const statusClientGone = 499
+
+// errClientGone: the caller left before the first byte of the answer.
+var errClientGone = errors.New("client has gone")
+
+// Details accompany some errors.
+type Details struct {
+	Balance    *int64 `json:"balance,omitempty"`     // credits left to spend; negative after a refund of spent credits
+	Required   *int64 `json:"required,omitempty"`    // credits the request needed
+	BillingURL string `json:"billing_url,omitempty"` // where to add credits or upgrade
+	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
+	Limit      *int64 `json:"limit,omitempty"`       // what the plan allows a month
+}
+
+// Problem is an error as the API tells it.
+type Problem struct {
+	Status     int
+	Code       Code
+	Message    string        // a sentence a developer can act on
+	RetryAfter time.Duration // of a 429 or 503, whole seconds
+	Details    *Details
+	cause      error // for the log only
+}
+
+func (p *Problem) Error() string {
+	if p.cause == nil {
+		return fmt.Sprintf("%d %s", p.Status, p.Code)
+	}
+	return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.cause)
+}
+
+func (p *Problem) Unwrap() error { return p.cause }
+
+// Errors of a Lookup that no other part has.
+var (
+	// ErrNoSuchBrand: no brand has this id.
+	ErrNoSuchBrand = errors.New("no brand with that id")
+	// ErrNotHeld: the index does not hold the domain, and the caller asked not to crawl.
+	ErrNotHeld = errors.New("the index does not hold that domain")
+)
+
+// CrawlError is a look-up that ended with a failed crawl: its own, one it joined, or one that is
+// remembered.
+type CrawlError struct {
+	Outcome string    // timeout, blocked, fetch_failed, dns, no_data
+	Until   time.Time // of a remembered failure: when the domain may be crawled again; else zero
+}
+
+func (e *CrawlError) Error() string {
+	if e.Until.IsZero() {
+		return "crawl ended with " + e.Outcome
+	}
+	return fmt.Sprintf("last crawl ended with %s, remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
+}
+
+// LimitError is a look-up past a live-crawl limit.
+type LimitError struct {
+	Service  bool // the ceiling of the whole service, not the account's own limit
+	Decision ratelimit.Decision
+}
+
+func (e *LimitError) Error() string {
+	if e.Service {
+		return fmt.Sprintf("service-wide ceiling of %d live crawls a minute", e.Decision.Limit)
+	}
+	return fmt.Sprintf("account's limit of %d live crawls a minute", e.Decision.Limit)
+}
+
+// invalidRequest is a 400 that says what to change.
+func invalidRequest(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+func unauthorized(message string) *Problem {
+	return &Problem{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Message: message}
+}
+
+func forbidden(message string) *Problem {
+	return &Problem{Status: http.StatusForbidden, Code: CodeForbidden, Message: message}
+}
+
+func unavailable(message string, wait time.Duration, cause error) *Problem {
+	return &Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Message: message, RetryAfter: wait, cause: cause}
+}
+
+func rateLimited(message string, wait time.Duration) *Problem {
+	seconds := int64(wait / time.Second)
+	return &Problem{Status: http.StatusTooManyRequests, Code: CodeRateLimited, Message: message, RetryAfter: wait,
+		Details: &Details{RetryAfter: &seconds}}
+}
+
+// problemOf is the table from errors of other parts to answers. now is used for waits; billingURL for
+// answers that money would change.
+func problemOf(err error, now time.Time, billingURL string) *Problem {
+	var (
+		problem    *Problem
+		credits    *account.InsufficientCreditsError
+		crawl      *CrawlError
+		remembered *brand.RememberedError
+		limit      *LimitError
+		domain     *brand.InvalidDomainError
+	)
+	switch {
+	case errors.As(err, &problem):
+		return problem
+	case errors.As(err, &credits):
+		return insufficientCredits(credits, billingURL)
+	case errors.As(err, &crawl):
+		return crawlProblem(crawl, now)
+	case errors.As(err, &remembered):
+		return crawlProblem(&CrawlError{Outcome: remembered.Outcome, Until: remembered.Until}, now)
+	case errors.As(err, &limit):
+		return limitProblem(limit, now)
+	case errors.As(err, &domain):
+		// No cause: the log must not repeat identifiers, which may be e-mail addresses.
+		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: domain.Sentence}
+	case errors.Is(err, ErrNoSuchBrand):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No brand has that id. Look the brand up by its domain.", cause: err}
+	case errors.Is(err, ErrNotHeld):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The index does not hold that domain. GET crawls it.", cause: err}
+	case errors.Is(err, brand.ErrWithdrawn):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
+	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
+		return unauthorized("The API key is not valid. Copy it again from where it was issued, or issue a new one.")
+	case errors.Is(err, account.ErrSuspended):
+		return forbidden(messageSuspended)
+	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
+		return unavailable("The account has more requests under way than can be settled in time. Send this one again.", retryBusy, err)
+	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),
+		errors.Is(err, ratelimit.ErrUnavailable), errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, projections.ErrNotReady),
+		errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is told apart before
+		return unavailable("The key, the credits or the usage counters could not be checked, so nothing ran and nothing was charged. Send the request again.", retryUnavailable, err)
+	default:
+		return internalError(err)
+	}
+}
+
+func internalError(cause error) *Problem {
+	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: cause,
+		Message: "Something failed on our side and nothing was charged. Send the request again, and report the X-Request-Id if it keeps failing."}
+}
+
+// insufficientCredits tells what could be spent: the balance less what is set aside, never below zero; a
+// balance that is itself below zero is told as it is.
+func insufficientCredits(e *account.InsufficientCreditsError, billingURL string) *Problem {
+	spendable, required := max(0, e.Available), e.Required
+	message := "No credits are left for this look-up. Add credits, then send it again; retrying alone does not help."
+	switch {
+	case e.Balance < 0:
+		spendable = e.Balance
+	case e.Balance >= e.Required:
+		message = "The credits that are left are set aside for look-ups under way. Wait for these, or add credits."
+	}
+	return &Problem{Status: http.StatusPaymentRequired, Code: CodeInsufficientCredits, Message: message, cause: e,
+		Details: &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}}
+}
+
+// crawlProblem tells a failed crawl. A remembered failure answers 503 where trying again later may help,
+// and what it answered the first time where the site's own word was final.
+func crawlProblem(e *CrawlError, now time.Time) *Problem {
+	p := &Problem{cause: e}
+	switch e.Outcome {
+	case brand.DNS:
+		p.Status, p.Code, p.Message = http.StatusNotFound, CodeDomainNotFound, "There is no such domain in the DNS. Check its spelling."
+	case brand.NoData:
+		p.Status, p.Code, p.Message = http.StatusNotFound, CodeNoBrandData, "The domain answers, but with nothing that tells a brand: it is parked, empty or a placeholder."
+	case brand.Blocked:
+		p.Status, p.Code, p.Message = http.StatusUnprocessableEntity, CodeFetchBlocked, "The site refused to be read by our crawler."
+	case brand.Timeout:
+		p.Status, p.Code, p.Message = http.StatusGatewayTimeout, CodeTimeout, "The site was too slow for a live crawl."
+	case brand.FetchFailed:
+		p.Status, p.Code, p.Message = http.StatusBadGateway, CodeFetchFailed, "The site could not be fetched: it refused the connection, failed in TLS, or answered with a server error."
+	default:
+		return internalError(fmt.Errorf("crawl outcome %q is none that this release knows", e.Outcome))
+	}
+	if e.Until.IsZero() || p.Status < http.StatusInternalServerError {
+		return p
+	}
+	p.Status = http.StatusServiceUnavailable
+	p.RetryAfter = wholeSeconds(e.Until.Sub(now))
+	p.Message += " That answer is remembered; Retry-After says when the domain is crawled again."
+	return p
+}
+
+func limitProblem(e *LimitError, now time.Time) *Problem {
+	wait := e.Decision.RetryAfter(now)
+	if e.Service {
+		return unavailable("The service is crawling as many new domains as it may in this minute. Send the request again after Retry-After; domains in the index are served as usual.", wait, e)
+	}
+	p := rateLimited(fmt.Sprintf("The plan crawls at most %d new domains a minute. Send the request again after Retry-After; domains in the index are served as usual.", e.Decision.Limit), wait)
+	p.cause = e
+	return p
+}
+
+func quotaExceeded(limit int64, now time.Time, billingURL string) *Problem {
+	wait := wholeSeconds(usage.MonthOf(now).End().Sub(now))
+	seconds := int64(wait / time.Second)
+	return &Problem{Status: http.StatusTooManyRequests, Code: CodeQuotaExceeded, RetryAfter: wait,
+		Message: fmt.Sprintf("The plan's %d searches of this month are used up. They start over on the 1st (UTC); a larger plan raises them at once.", limit),
+		Details: &Details{RetryAfter: &seconds, Limit: &limit, BillingURL: billingURL}}
+}
+
+// wholeSeconds rounds a wait up, to at least one second: a client that waits that long is not too early.
+func wholeSeconds(d time.Duration) time.Duration {
+	if d <= time.Second {
+		return time.Second
+	}
+	return (d + time.Second - 1).Truncate(time.Second)
+}

@@ -1,0 +1,233 @@
+package readapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"letterhead/commands"
+)
+
+// exchange is one request and its answer, from the router to the log line. It is the ResponseWriter of
+// everything below the router.
+type exchange struct {
+	http.ResponseWriter
+	api     *API
+	request *http.Request
+	ctx     context.Context // of the work; the request's own says whether the client is there
+	id      string          // request id, minted here; a client's own never decides anything
+	route   string          // name for logs and metrics
+	start   time.Time
+
+	caller  Caller // set once the key is known
+	credits bool   // the answer carries X-Credits-Remaining
+
+	// topMessage makes errors repeat their message at the top level, as the third-party shape of /v2 has it.
+	topMessage bool
+	plain      bool // errors are plain text, not the error body
+
+	status  int   // 0 until the answer has begun
+	written int64 // bytes of the body
+	problem *Problem
+	domain  string // for the log
+	cache   string // for the log
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.written += int64(n)
+	return n, err
+}
+
+// context is that of the work for this request: it ends with the client, and at the latest with the time
+// that a request has.
+func (x *exchange) context() context.Context { return x.ctx }
+
+// clientGone says whether nobody is there to read an answer.
+func (x *exchange) clientGone() bool { return x.request.Context().Err() != nil }
+
+// command is the metadata of whatever this request makes other parts append.
+func (x *exchange) command() commands.Request {
+	return commands.Request{ID: x.id, Actor: "account:" + x.caller.AccountID, CorrelationID: x.id}
+}
+
+// Header values that never change. Handlers share the slices; a header that is added to gets a new one,
+// because none has room.
+var (
+	typeJSON     = []string{"application/json; charset=utf-8"}
+	typeText     = []string{"text/plain; charset=utf-8"}
+	typeHTML     = []string{"text/html; charset=utf-8"}
+	cachePrivate = []string{"private"}
+	cacheNever   = []string{"no-store"}
+	noSniff      = []string{"nosniff"}
+	anyOrigin    = []string{"*"}
+	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, X-Cache, X-Api-Key-Status"}
+	cacheHit     = []string{string(Hit)}
+	cacheMiss    = []string{string(Miss)}
+	bearer       = []string{"Bearer"}
+)
+
+// The wire names of our headers. HTTP header names have no case; these are written to the header map as
+// they are documented, past net/http's own spelling (X-Ratelimit-Limit), and without its conversion.
+const (
+	headerRequestID          = "X-Request-Id"
+	headerRateLimitLimit     = "X-RateLimit-Limit"
+	headerRateLimitRemaining = "X-RateLimit-Remaining"
+	headerRateLimitReset     = "X-RateLimit-Reset"
+	headerETag               = "ETag"
+	headerAuthenticate       = "WWW-Authenticate"
+	headerCreditsRemaining   = "X-Credits-Remaining"
+	headerCache              = "X-Cache"
+	headerRetryAfter         = "Retry-After"
+)
+
+// setCommonHeaders sets what every answer carries, errors and redirects too.
+func (x *exchange) setCommonHeaders() {
+	h := x.Header()
+	h[headerRequestID] = []string{x.id}
+	h["Access-Control-Allow-Origin"] = anyOrigin
+	h["Access-Control-Expose-Headers"] = exposed
+	h["X-Content-Type-Options"] = noSniff
+}
+
+func (x *exchange) setCredits(remaining int64) {
+	x.Header()[headerCreditsRemaining] = []string{strconv.FormatInt(max(0, remaining), 10)}
+}
+
+// send answers with a whole body. Length and body go out together, so that the connection needs neither
+// chunks nor a second guess at where the answer ends. On HEAD the body stays away and its length stays.
+func (x *exchange) send(status int, contentType []string, body []byte) {
+	h := x.Header()
+	h["Content-Type"] = contentType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.WriteHeader(status)
+	// A failed write means that the client has gone after the answer began: it stands (readings, "Client
+	// gone"), and there is nobody to tell.
+	_, _ = x.Write(body)
+}
+
+// sendJSON answers 200 with a value of ours, which always encodes.
+func (x *exchange) sendJSON(value any) error {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer giveBuffer(buffer)
+	if err := encodeJSON(buffer, value); err != nil {
+		return err
+	}
+	x.send(http.StatusOK, typeJSON, buffer.Bytes())
+	return nil
+}
+
+// errorBody is the error body of the specification; Message is there on /v2 only.
+type errorBody struct {
+	Error   errorObject `json:"error"`
+	Message string      `json:"message,omitempty"`
+}
+
+type errorObject struct {
+	Code    Code     `json:"code"`
+	Message string   `json:"message"`
+	Docs    string   `json:"docs"`
+	Details *Details `json:"details,omitempty"`
+}
+
+// fail answers with the error body. When the answer has begun already, or nobody is there to read it, it
+// only notes the problem for the log.
+func (x *exchange) fail(err error) {
+	p := problemOf(err, x.api.now(), x.api.billingURL)
+	if x.clientGone() || errors.Is(err, errClientGone) {
+		if x.status == 0 {
+			x.status = statusClientGone
+		}
+		if p.Code == CodeInternalError {
+			x.problem = p // a fault of ours stays one, also unseen
+		}
+		return
+	}
+	x.problem = p
+	if x.status != 0 {
+		return
+	}
+	h := x.Header()
+	h["Cache-Control"] = cacheNever
+	delete(h, headerCache)
+	if x.credits {
+		x.setCreditsBeside(p)
+	}
+	if p.RetryAfter > 0 {
+		h[headerRetryAfter] = []string{strconv.FormatInt(int64(p.RetryAfter/time.Second), 10)}
+	}
+	if p.Status == http.StatusUnauthorized {
+		h[headerAuthenticate] = bearer
+	}
+	if x.plain {
+		x.send(p.Status, typeText, []byte(p.Message+"\n"))
+		return
+	}
+	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Message, Docs: x.api.docsURL(p.Code), Details: p.Details}}
+	if x.topMessage {
+		body.Message = p.Message
+	}
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer giveBuffer(buffer)
+	if err := encodeJSON(buffer, body); err != nil {
+		x.api.log.ErrorContext(x.context(), "error body does not encode", "request_id", x.id, "error", err)
+	}
+	x.send(p.Status, typeJSON, buffer.Bytes())
+}
+
+// creditsWithin bounds how long an error waits for the credits that it tells beside it.
+const creditsWithin = 250 * time.Millisecond
+
+// setCreditsBeside tells the credits that are left beside an error: on a 402 what could be spent, which is
+// less than the balance while credits are set aside. When the desk cannot say, the header stays away.
+func (x *exchange) setCreditsBeside(p *Problem) {
+	if p.Code == CodeInsufficientCredits {
+		x.setCredits(*p.Details.Balance)
+		return
+	}
+	// The request's own context: the work's may have run out of time.
+	ctx, cancel := context.WithTimeout(x.request.Context(), creditsWithin)
+	defer cancel()
+	if remaining, err := x.api.lookup.Credits(ctx, x.caller.AccountID); err == nil {
+		x.setCredits(remaining)
+	} else {
+		delete(x.Header(), headerCreditsRemaining)
+	}
+}
+
+func encodeJSON(buffer *bytes.Buffer, value any) error {
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false) // nosniff and the content type protect browsers; & stays readable in URLs
+	return encoder.Encode(value)
+}
+
+// maxKeptBuffer bounds what a buffer may have grown to and still be kept for the next answer.
+const maxKeptBuffer = 128 << 10
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func giveBuffer(b *bytes.Buffer) {
+	if b.Cap() > maxKeptBuffer {
+		return
+	}
+	b.Reset()
+	buffers.Put(b)
+}

@@ -1,0 +1,243 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/ratelimit"
+	"letterhead/projections/brands"
+)
+
+const (
+	// maxCrawlTimeout bounds what can be set, so that a server's write timeout always covers it.
+	maxCrawlTimeout = 60 * time.Second
+	// outcomeGrace is what a crawl's outcome may take from the crawler's own deadline to the log and back.
+	// With the 8.5 s of a crawl it stays below the 10 s at which clients give up.
+	outcomeGrace = 500 * time.Millisecond
+	// afterwardsWithin bounds what is handed back after a request: it must happen although the caller has
+	// gone, and must not keep a dying store's requests for ever. What it misses, the desk or the sweeper
+	// finds overdue.
+	afterwardsWithin = 5 * time.Second
+)
+
+// Cache says where an answer came from.
+type Cache string
+
+// Values of Cache, as X-Cache has them.
+const (
+	Hit  Cache = "HIT"  // the index
+	Miss Cache = "MISS" // a live crawl
+)
+
+// Query is one look-up as somebody asks for it.
+type Query struct {
+	Request    commands.Request // its id makes charge and hold repeatable
+	Caller     Caller
+	Identifier brand.Identifier
+	Refresh    bool // crawl now; ignored on plans without refresh
+	Peek       bool // only look: no charge, no crawl (HEAD)
+}
+
+// Answer is a brand that was found.
+type Answer struct {
+	Domain    string // that the identifier was read as, also beside an error; empty for an unknown id
+	Body      brands.Body
+	Cache     Cache
+	Charge    *commands.Receipt // nil when the answer costs nothing
+	Remaining int64             // credits left after the look-up, never below zero
+}
+
+// Lookup is the metered use case: reserve a credit, find the brand or have it crawled, charge for it.
+type Lookup struct {
+	desk     Desk
+	brands   BrandCommands
+	index    BrandIndex
+	changes  Changes
+	counters ratelimit.Counters
+	gates    gates
+	recent   recent
+	timeout  time.Duration
+	ceiling  int64
+	log      *slog.Logger
+	now      func() time.Time
+}
+
+// newLookup wants a Config with its defaults filled in.
+func newLookup(cfg Config, deps Deps) *Lookup {
+	return &Lookup{
+		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
+		timeout: cfg.CrawlTimeout, ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
+	}
+}
+
+// Do looks a brand up. The answer may be sent to the caller: whatever it costs is durable. If it cannot be
+// sent any more, hand it back with HandBack.
+//
+// Errors, all of them free of charge: *account.InsufficientCreditsError; account.ErrSuspended, ErrClosed,
+// ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError;
+// eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
+func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
+	if q.Peek {
+		return l.peek(ctx, q)
+	}
+	reservation, err := l.desk.Reserve(ctx, q.Caller.AccountID)
+	if err != nil {
+		return Answer{Domain: q.Identifier.Domain}, err
+	}
+	defer reservation.Drop() // does nothing once a charge or a hold took it over
+	entry, domain, err := l.find(ctx, q.Identifier)
+	if err != nil {
+		return Answer{Domain: domain}, err
+	}
+	refresh := q.Refresh && q.Caller.Plan.Refresh
+	if entry != nil && !refresh {
+		return l.settle(ctx, q, foundAt(entry), reservation, nil)
+	}
+	return l.live(ctx, q, domain, refresh, reservation)
+}
+
+// HandBack reverses the charge of an answer that was never sent, because its caller left before the first
+// byte. It works on after the request's end.
+func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
+	if answer.Charge == nil {
+		return
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	err := l.desk.ReverseCharge(ctx, commands.ReverseCharge{
+		Request: q.Request, AccountID: q.Caller.AccountID, ChargeID: answer.Charge.ChargeID,
+		Revision: answer.Charge.Revision, Reason: "client_gone",
+	})
+	if err != nil {
+		// The ledger still shows the charge under the request's id, which is how support finds it.
+		l.log.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,
+			"account", q.Caller.AccountID, "charge", answer.Charge.ChargeID, "error", err)
+	}
+}
+
+// find asks the index. It returns the entry when the index has something to read, the domain in any case,
+// and ErrNoSuchBrand for an id that no brand has.
+func (l *Lookup) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
+	if id.Kind == brand.BrandID {
+		entry, err := l.index.ByID(ctx, id.BrandID)
+		if errors.Is(err, brands.ErrNotFound) {
+			if domain, ok := l.recent.domain(id.BrandID.String()); ok {
+				return nil, domain, nil
+			}
+			return nil, "", ErrNoSuchBrand
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("find brand %s: %w", id.BrandID, err)
+		}
+		return entry, entry.Domain, nil
+	}
+	entry, err := l.index.Get(ctx, id.Domain)
+	if errors.Is(err, brands.ErrNotFound) {
+		return nil, id.Domain, nil
+	}
+	if err != nil {
+		return nil, id.Domain, fmt.Errorf("find %s: %w", id.Domain, err)
+	}
+	return entry, id.Domain, nil
+}
+
+// peek answers whether the index holds a brand, and with what.
+func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
+	entry, domain, err := l.find(ctx, q.Identifier)
+	if err != nil {
+		return Answer{Domain: domain}, err
+	}
+	answer := Answer{Domain: domain, Cache: Hit}
+	if entry != nil {
+		answer.Body = entry.Body
+	} else {
+		// The index may trail the log: what was answered a moment ago is held.
+		state, err := l.brands.State(ctx, domain)
+		switch {
+		case err != nil:
+			return Answer{Domain: domain}, err
+		case state.Withdrawn():
+			return Answer{Domain: domain}, brand.ErrWithdrawn
+		case !state.Known():
+			return Answer{Domain: domain}, ErrNotHeld
+		}
+		answer.Body = brands.Render(state.View())
+	}
+	if answer.Remaining, err = l.Credits(ctx, q.Caller.AccountID); err != nil {
+		return Answer{Domain: domain}, err
+	}
+	return answer, nil
+}
+
+// Credits returns what X-Credits-Remaining says: the balance, never below zero.
+func (l *Lookup) Credits(ctx context.Context, accountID string) (int64, error) {
+	standing, err := l.desk.Standing(ctx, accountID)
+	if err != nil {
+		return 0, err
+	}
+	return max(0, standing.Remaining), nil
+}
+
+// found is a record that can be answered.
+type found struct {
+	cache    Cache
+	id       string
+	domain   string
+	revision uint64 // of the brand stream
+	logo     bool
+	body     brands.Body
+}
+
+// foundAt takes the record from the index.
+func foundAt(entry *brands.Entry) found {
+	return found{
+		cache: Hit, id: entry.ID, domain: entry.Domain, revision: entry.Revision, logo: entry.HasLogo, body: entry.Body,
+	}
+}
+
+// foundIn takes the record from the brand's own stream, which the index may not have seen yet.
+func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
+	view := state.View()
+	l.recent.note(view.ID, view.Domain)
+	return found{
+		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
+		logo: view.Record.HasLogo(), body: brands.Render(view),
+	}
+}
+
+// settle charges for what was found, if it has a logo: from the reservation, or from the hold when a crawl
+// came between. Without a logo the answer is free.
+func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
+	answer := Answer{Domain: f.domain, Body: f.body, Cache: f.cache}
+	if !f.logo {
+		if reservation != nil {
+			reservation.Drop()
+		}
+		hold.release(ctx)
+		var err error
+		answer.Remaining, err = l.Credits(ctx, q.Caller.AccountID)
+		return answer, err
+	}
+	charge := commands.ChargeLookup{
+		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation,
+		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, HoldID: hold.holdID(),
+	}
+	receipt, err := l.desk.ChargeLookup(ctx, charge)
+	if err != nil {
+		return Answer{Domain: f.domain}, err
+	}
+	hold.captured()
+	answer.Charge, answer.Remaining = &receipt, max(0, receipt.Remaining)
+	return answer, nil
+}
+
+// afterwards returns a context for what has to happen although the request may be over: without its end,
+// with a deadline of its own.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), afterwardsWithin)
+}

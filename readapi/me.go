@@ -1,0 +1,82 @@
+package readapi
+
+import (
+	"letterhead/domain/plan"
+)
+
+// accountBody is the Account of the specification.
+type accountBody struct {
+	Plan    string         `json:"plan"`
+	Credits accountCredits `json:"credits"`
+	Period  string         `json:"period"` // YYYY-MM, UTC
+	Usage   accountUsage   `json:"usage"`
+	Limits  accountLimits  `json:"limits"`
+	Key     accountKey     `json:"key"`
+}
+
+type accountCredits struct {
+	Balance   int64 `json:"balance"`   // may be below zero, after a refund of spent credits
+	Remaining int64 `json:"remaining"` // the balance, never below zero
+}
+
+type accountUsage struct {
+	Lookups  int64 `json:"lookups"`
+	Logos    int64 `json:"logos"`
+	Searches int64 `json:"searches"`
+}
+
+type accountLimits struct {
+	PerMinute        int    `json:"perMinute"`
+	BatchSize        int    `json:"batchSize"`
+	CrawlsPerMinute  int    `json:"crawlsPerMinute"`
+	LogosPerMonth    *int64 `json:"logosPerMonth"` // null = unlimited
+	SearchesPerMonth *int64 `json:"searchesPerMonth"`
+}
+
+type accountKey struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+}
+
+// serveMe answers GET /v1/me. Everything in it but the logos comes from where it is decided, not from a
+// read model, so that it reflects every answer sent before it.
+func (x *exchange) serveMe() error {
+	ctx, caller := x.context(), x.caller
+	standing, err := x.api.desk.Standing(ctx, caller.AccountID)
+	if err != nil {
+		return err
+	}
+	row, err := x.api.plans.Get(standing.Plan)
+	if err != nil {
+		return err
+	}
+	searches, err := x.api.usageDesk.Searches(ctx, caller.AccountID, standing.Month)
+	if err != nil {
+		return err
+	}
+	counted, err := x.api.usage.Get(ctx, caller.AccountID, standing.Month)
+	if err != nil {
+		return err
+	}
+	x.Header()["Cache-Control"] = cacheNever
+	x.setCredits(standing.Remaining)
+	return x.sendJSON(accountBody{
+		Plan:    string(standing.Plan),
+		Credits: accountCredits{Balance: standing.Balance, Remaining: max(0, standing.Balance)},
+		Period:  standing.Month,
+		Usage:   accountUsage{Lookups: standing.Lookups, Logos: counted.Logos, Searches: searches},
+		Limits: accountLimits{
+			PerMinute: row.PerMinute, BatchSize: row.BatchSize, CrawlsPerMinute: row.CrawlsPerMinute,
+			LogosPerMonth: allowance(row.LogosPerMonth), SearchesPerMonth: allowance(row.SearchesPerMonth),
+		},
+		Key: accountKey{ID: caller.KeyID, Kind: string(caller.Kind)},
+	})
+}
+
+// allowance turns a plan's bound into what the API shows: null when there is none.
+func allowance(perMonth int64) *int64 {
+	if perMonth == plan.Unlimited {
+		return nil
+	}
+	return &perMonth
+}

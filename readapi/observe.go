@@ -1,0 +1,180 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxLoggedClientID bounds what is logged of a client's own request id.
+const maxLoggedClientID = 100
+
+// serve takes one request from the first byte to the log line.
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
+	x.topMessage = isV2(r.URL.EscapedPath())
+	a.metrics.inFlight.Inc()
+	defer func() {
+		a.metrics.inFlight.Dec()
+		if thrown := recover(); thrown != nil {
+			if thrown == http.ErrAbortHandler {
+				x.finish()
+				panic(thrown) // net/http's own way to cut a connection; it logs nothing then
+			}
+			x.fail(&panicError{thrown: thrown, stack: debug.Stack()})
+		}
+		x.finish()
+		if x.status == statusClientGone {
+			// Nothing was written. Returning would make net/http write an empty 200, which a client that has
+			// only closed its own side would read as an answer.
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	x.setCommonHeaders()
+	if isPreflight(r) {
+		x.route = "preflight"
+		x.answerPreflight()
+		return
+	}
+	if location, ok := redirectOf(r); ok {
+		x.route = "redirect"
+		x.redirect(location)
+		return
+	}
+	a.router.ServeHTTP(x, r)
+}
+
+// panicError is what a handler panicked with. Nothing of it reaches the client.
+type panicError struct {
+	thrown any
+	stack  []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.thrown) }
+
+// finish counts and logs the answer. Neither path nor query are logged: identifiers may be e-mail
+// addresses, and keys are sent in the strangest places.
+func (x *exchange) finish() {
+	elapsed := x.api.now().Sub(x.start)
+	status := x.status
+	if status == 0 {
+		status = http.StatusOK // net/http's own, for a handler that wrote nothing
+	}
+	x.api.metrics.observe(x.route, x.request.Method, status, elapsed.Seconds())
+	level := levelOf(status, x.problem)
+	ctx := context.WithoutCancel(x.context())
+	if !x.api.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 16)
+	attrs = append(attrs,
+		slog.String("request_id", x.id), slog.String("method", methodLabel(x.request.Method)), slog.String("route", x.route),
+		slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()), slog.Int64("bytes", x.written))
+	optional := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
+	}
+	optional("account", x.caller.AccountID)
+	optional("key", x.caller.KeyID)
+	optional("domain", x.domain)
+	optional("cache", x.cache)
+	optional("client_request_id", clientRequestID(x.request.Header))
+	if x.problem != nil {
+		optional("code", string(x.problem.Code))
+		if x.problem.cause != nil {
+			optional("error", x.problem.cause.Error())
+		}
+		var p *panicError
+		if errors.As(x.problem, &p) {
+			optional("stack", string(p.stack))
+		}
+	}
+	x.api.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// levelOf makes faults of ours stand out: a site that cannot be fetched is no fault of ours.
+func levelOf(status int, problem *Problem) slog.Level {
+	switch {
+	case problem == nil || status < http.StatusInternalServerError:
+		return slog.LevelInfo
+	case problem.Code == CodeInternalError:
+		return slog.LevelError
+	case problem.Code == CodeUpstreamFailed:
+		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
+	}
+}
+
+// clientRequestID returns the client's own id, bounded and without what a log line must not hold.
+func clientRequestID(h http.Header) string {
+	id := h.Get(headerRequestID)
+	if len(id) > maxLoggedClientID {
+		id = id[:maxLoggedClientID]
+	}
+	if strings.Contains(id, "lh_sk_") || strings.Contains(id, "lh_pk_") {
+		return "looks like a key"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, id)
+}
+
+// metrics are the figures of this door.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+}
+
+// secondsBuckets reach from an index hit (below a millisecond) to a live crawl that timed out (8.5 s).
+var secondsBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_http_requests_total", Help: "Requests answered, by route, method and status.",
+		}, []string{"route", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "letterhead_http_request_duration_seconds", Help: "From the request's headers to the end of the answer, by route.",
+			Buckets: secondsBuckets,
+		}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "letterhead_http_requests_in_flight", Help: "Requests that are being answered.",
+		}),
+	}
+	if registerer == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
+		errs = append(errs, registerer.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) observe(route, method string, status int, seconds float64) {
+	m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(seconds)
+}
+
+// methodLabel keeps the label's values few, whatever clients make up.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	default:
+		return "other"
+	}
+}

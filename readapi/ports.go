@@ -1,0 +1,80 @@
+package readapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/assets"
+	"letterhead/projections/brands"
+	"letterhead/projections/changes"
+	"letterhead/projections/keys"
+	"letterhead/projections/search"
+	"letterhead/projections/usage"
+)
+
+// What the API needs of the other parts. Their own packages say what each method promises and which
+// errors it returns; here stands only what is used.
+type (
+	// Desk decides credits; *commands.Desk.
+	Desk interface {
+		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
+		HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error)
+		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)
+		ReleaseHold(ctx context.Context, in commands.ReleaseHold) error
+		ReverseCharge(ctx context.Context, in commands.ReverseCharge) error
+		Standing(ctx context.Context, accountID string) (commands.Standing, error)
+	}
+
+	// UsageDesk counts searches durably; *commands.UsageDesk.
+	UsageDesk interface {
+		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
+		Searches(ctx context.Context, accountID, month string) (int64, error)
+	}
+
+	// UsageRecorder notes what is counted at leisure; *commands.UsageRecorder. It never blocks.
+	UsageRecorder interface {
+		KeyUsed(accountID, keyID string, at time.Time)
+	}
+
+	// BrandCommands are the use cases of a brand's life; *commands.Brands.
+	BrandCommands interface {
+		State(ctx context.Context, domain string) (*brand.Brand, error)
+		RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error)
+		ExpireCrawl(ctx context.Context, domain, crawlID string) error
+	}
+
+	// BrandIndex is the read model of brands; projections/brands.
+	BrandIndex interface {
+		Get(ctx context.Context, domain string) (*brands.Entry, error)
+		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
+	}
+
+	// KeyDirectory finds keys by the hash of what was sent; projections/keys.
+	KeyDirectory interface {
+		Lookup(hash [32]byte) (keys.Key, bool)
+	}
+
+	// UsageCounts tells what was counted at leisure in a month; projections/usage.
+	UsageCounts interface {
+		Get(ctx context.Context, accountID, month string) (usage.Counts, error)
+	}
+
+	// Searcher finds brands by name or domain, best first; projections/search.
+	Searcher interface {
+		Search(ctx context.Context, q string, limit int) ([]search.Hit, error)
+	}
+
+	// AssetStore holds logos and images; *assets.Store.
+	AssetStore interface {
+		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
+	}
+
+	// Changes tells what happens on brand streams as it happens; projections/changes.
+	Changes interface {
+		Watch(domain string) *changes.Watch
+	}
+)

@@ -1,0 +1,93 @@
+package readapi
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of the parameters, from the specification.
+const (
+	maxSearchRunes     = 100
+	minSearchLimit     = 1
+	maxSearchLimit     = 20
+	defaultSearchLimit = 10
+)
+
+// queryValue returns the one value of a query parameter, and whether it is there. A parameter that stands
+// twice or cannot be decoded is an invalid request. Other parameters are not looked at, so that a broken
+// one of somebody else's (a campaign tag, say) breaks nothing.
+func queryValue(rawQuery, name string) (value string, present bool, problem *Problem) {
+	for rawQuery != "" {
+		var pair string
+		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
+		rawKey, rawValue, _ := strings.Cut(pair, "=")
+		key, err := url.QueryUnescape(rawKey)
+		if err != nil || key != name {
+			continue
+		}
+		if present {
+			return "", true, invalidRequest("The parameter %s is given more than once. Send it once.", name)
+		}
+		if value, err = url.QueryUnescape(rawValue); err != nil {
+			return "", true, invalidRequest("The parameter %s is not percent-encoded correctly.", name)
+		}
+		present = true
+	}
+	return value, present, nil
+}
+
+// parseRefresh reads ?refresh of a look-up; absent is false.
+func parseRefresh(rawQuery string) (bool, *Problem) {
+	value, present, problem := queryValue(rawQuery, "refresh")
+	if problem != nil || !present {
+		return false, problem
+	}
+	switch value {
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	default:
+		return false, invalidRequest("The parameter refresh is either true or false.")
+	}
+}
+
+// parseSearch reads ?q and ?limit of a search.
+func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
+	q, present, problem := queryValue(rawQuery, "q")
+	switch {
+	case problem != nil:
+		return "", 0, problem
+	case !present || q == "":
+		return "", 0, invalidRequest("The parameter q is missing. Send a company name or domain, for example ?q=acme.")
+	case !utf8.ValidString(q):
+		return "", 0, invalidRequest("The parameter q is not UTF-8 text.")
+	case utf8.RuneCountInString(q) > maxSearchRunes:
+		return "", 0, invalidRequest("The parameter q has more than %d characters.", maxSearchRunes)
+	}
+	value, present, problem := queryValue(rawQuery, "limit")
+	if problem != nil {
+		return "", 0, problem
+	}
+	if !present {
+		return q, defaultSearchLimit, nil
+	}
+	limit, ok := plainInteger(value)
+	if !ok || limit < minSearchLimit || limit > maxSearchLimit {
+		return "", 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minSearchLimit, maxSearchLimit)
+	}
+	return q, limit, nil
+}
+
+// plainInteger reads digits and nothing else: no sign, space, exponent or underscore.
+func plainInteger(s string) (int, bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}

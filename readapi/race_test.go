@@ -1,0 +1,95 @@
+package readapi_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/readapi"
+)
+
+// outrun lets something happen between a look-up's decision to crawl and its request, as another node may
+// do.
+type outrun struct {
+	readapi.BrandCommands
+	by func(domain string)
+}
+
+func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
+	o.by(in.Domain)
+	return o.BrandCommands.RequestCrawl(ctx, in)
+}
+
+// TestLosingTheRaceToAnotherNode: whoever decided to crawl and finds that another was faster answers with
+// what that one left, and hands back the units that were not needed. The ceiling is one, and the account's
+// own limit ten, so a second domain shows what was handed back.
+func TestLosingTheRaceToAnotherNode(t *testing.T) {
+	ctx := context.Background()
+	crawl := func(s *service, domain string) {
+		_, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{Request: operator(), Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: 8 * time.Second})
+		s.must(err)
+	}
+	ended := func(s *service, domain string) {
+		crawl(s, domain)
+		s.follow(brand.Stream(domain), func(ev eventschemas.Event) bool {
+			switch ev.(type) {
+			case eventschemas.CrawlSucceeded, eventschemas.CrawlFailed:
+				return true
+			}
+			return false
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		script func(*scriptedCrawler)
+		before func(s *service, domain string)
+		status int
+		code   string
+		cache  string
+		// balance after the look-up, of 50
+		balance int64
+	}{
+		{"its crawl runs", func(c *scriptedCrawler) { c.finds("raced.com", record("raced")) }, crawl, 200, "", "MISS", 49},
+		{"its crawl has found the brand", func(c *scriptedCrawler) { c.finds("raced.com", record("raced")) }, ended, 200, "", "HIT", 49},
+		{"its crawl has found no logo", func(c *scriptedCrawler) { c.finds("raced.com", plainRecord("raced")) }, ended, 200, "", "HIT", 50},
+		{"its crawl has failed", func(c *scriptedCrawler) { c.fails("raced.com", brand.FetchFailed) }, ended, 503, "fetch_failed", "", 50},
+		{"the brand was withdrawn", func(*scriptedCrawler) {}, func(s *service, domain string) {
+			s.must(s.brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: operator(), Domain: domain, Reason: "test"}))
+		}, 404, "no_brand_data", "", 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s *service
+			s = start(t, func(set *setup) {
+				set.config.CrawlsPerMinute = 1
+				set.deps = func(d *readapi.Deps) {
+					var once sync.Once
+					d.Brands = &outrun{BrandCommands: d.Brands, by: func(domain string) { once.Do(func() { c.before(s, domain) }) }}
+				}
+			})
+			c.script(s.crawler)
+			customer := s.account(plan.Free, 50)
+			a := customer.get("/v1/brands/raced.com")
+			if c.status == http.StatusOK {
+				if h := a.ok(t); h.Get("X-Cache") != c.cache {
+					t.Errorf("X-Cache %s, want %s", h.Get("X-Cache"), c.cache)
+				}
+			} else {
+				a.refused(t, c.status, c.code)
+			}
+			if b := customer.books(); b.balance() != c.balance || b.holds != 1 || len(b.openHolds) != 0 {
+				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+			}
+			if n := len(s.crawler.of("raced.com")); n > 1 {
+				t.Errorf("%d crawls", n)
+			}
+			s.crawler.fails("next.com", brand.Blocked)
+			customer.get("/v1/brands/next.com").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+		})
+	}
+}

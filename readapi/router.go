@@ -1,0 +1,200 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+)
+
+// access says which keys an endpoint wants.
+type access int
+
+const (
+	open      access = iota // no key
+	anyKey                  // secret or publishable
+	secretKey               // secret only
+)
+
+// endpoint is one path of the API with its methods.
+type endpoint struct {
+	name    string // for logs and metrics
+	access  access
+	credits bool // every answer to an account carries X-Credits-Remaining
+	plain   bool // errors are plain text, not the error body
+	methods map[string]func(*exchange) error
+	allow   []string // value of the Allow header
+}
+
+func newEndpoint(name string, access access, methods map[string]func(*exchange) error) *endpoint {
+	names := []string{http.MethodOptions}
+	for m := range methods {
+		names = append(names, m)
+	}
+	slices.Sort(names)
+	return &endpoint{name: name, access: access, methods: methods, allow: []string{strings.Join(names, ", ")}}
+}
+
+// newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is no separator), and
+// methods are told apart by the endpoint, so that each knows its own Allow header.
+func (a *API) newRouter() *mux.Router {
+	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	r.NotFoundHandler = http.HandlerFunc(a.serveUnknown)
+	get := func(f func(*exchange) error) map[string]func(*exchange) error {
+		return map[string]func(*exchange) error{http.MethodGet: f}
+	}
+	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
+		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
+	}
+	brand := newEndpoint("brand", secretKey, getAndHead((*exchange).serveBrand))
+	brand.credits = true
+	me := newEndpoint("me", secretKey, get((*exchange).serveMe))
+	me.credits = true
+	search := newEndpoint("search", anyKey, get((*exchange).serveSearch))
+	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
+	asset.plain = true
+
+	r.Handle("/v1/brands/{identifier}", brand)
+	r.Handle("/v1/me", me)
+	r.Handle("/v1/search", search)
+	r.Handle("/cdn/{file}", asset)
+	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
+	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
+	for pattern, handler := range a.extra {
+		r.Handle(pattern, extraHandler(pattern, handler))
+	}
+	return r
+}
+
+// extraHandler serves another part's handler under its path's name.
+func extraHandler(pattern string, handler http.Handler) http.Handler {
+	name := strings.Trim(pattern, "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*exchange)
+		x.request, x.route = r, name
+		handler.ServeHTTP(x, r)
+	})
+}
+
+// ServeHTTP takes a routed request through authentication and limits to its handler.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := w.(*exchange)
+	x.request, x.route, x.plain = r, e.name, e.plain
+	if r.Method == http.MethodOptions {
+		x.answerOptions(e.allow)
+		return
+	}
+	handle, ok := e.methods[r.Method]
+	if !ok {
+		x.Header()["Allow"] = e.allow
+		x.fail(&Problem{Status: http.StatusMethodNotAllowed, Code: CodeInvalidRequest,
+			Message: "This path does not answer that method. The Allow header lists those it answers."})
+		return
+	}
+	if e.access != open {
+		ctx, cancel := context.WithTimeout(r.Context(), x.api.timeout)
+		defer cancel()
+		x.ctx = ctx
+	}
+	if problem := e.letIn(x); problem != nil {
+		x.fail(problem)
+		return
+	}
+	if err := handle(x); err != nil {
+		x.fail(err)
+	}
+}
+
+func (e *endpoint) letIn(x *exchange) *Problem {
+	if e.access == open {
+		return nil
+	}
+	caller, problem := x.api.authenticate(x.request.Header)
+	if problem != nil {
+		return problem
+	}
+	x.caller = caller
+	if problem = x.admit(e.access == secretKey); problem != nil && problem.Status == http.StatusForbidden {
+		return problem
+	}
+	x.credits = e.credits
+	return problem
+}
+
+// serveUnknown answers for paths that are none of ours.
+func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
+	x := w.(*exchange)
+	x.route = "unknown"
+	message := "There is nothing at this path. The endpoints of the API start with /v1."
+	if strings.HasPrefix(r.URL.EscapedPath(), "/v1/brands/") {
+		message = "There is nothing at this path. A brand's identifier is one path segment: percent-encode a URL, slashes included."
+	}
+	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: message})
+}
+
+// redirectOf returns where the clean form of a path is, for paths below /v1 that are not clean (doubled
+// slashes, dot segments, an unencoded https:// in front of an identifier). /v2 never redirects, and
+// outside /v1 an unclean path is simply unknown.
+func redirectOf(r *http.Request) (location string, ok bool) {
+	sent := r.URL.EscapedPath()
+	if !strings.HasPrefix(sent, "/") || isV2(sent) {
+		return "", false
+	}
+	clean := path.Clean(sent)
+	if strings.HasSuffix(sent, "/") && clean != "/" {
+		clean += "/"
+	}
+	if clean == sent || !strings.HasPrefix(clean, "/v1/") {
+		return "", false
+	}
+	if r.URL.RawQuery != "" {
+		clean += "?" + r.URL.RawQuery
+	}
+	return clean, true
+}
+
+func isV2(escapedPath string) bool {
+	return escapedPath == "/v2" || strings.HasPrefix(escapedPath, "/v2/")
+}
+
+// redirect moves a client to the clean form. Methods other than GET keep method and body with 308.
+func (x *exchange) redirect(location string) {
+	status := http.StatusMovedPermanently
+	if x.request.Method != http.MethodGet && x.request.Method != http.MethodHead {
+		status = http.StatusPermanentRedirect
+	}
+	h := x.Header()
+	h["Location"] = []string{location}
+	h["Content-Length"] = []string{"0"}
+	x.WriteHeader(status)
+}
+
+// Answers to preflights. Origins are open and there are no cookies, so there is nothing to decide by
+// origin; the day is the longest that browsers keep a preflight.
+var (
+	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
+	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id"}
+	preflightMaxAge  = []string{"86400"}
+)
+
+// isPreflight tells a browser's question whether it may ask, which is answered for every path: a 404 can
+// only be read by a page whose preflight succeeded.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+func (x *exchange) answerPreflight() {
+	h := x.Header()
+	h["Access-Control-Allow-Methods"] = preflightMethods
+	h["Access-Control-Allow-Headers"] = preflightHeaders
+	h["Access-Control-Max-Age"] = preflightMaxAge
+	x.WriteHeader(http.StatusNoContent)
+}
+
+func (x *exchange) answerOptions(allow []string) {
+	x.Header()["Allow"] = allow
+	x.WriteHeader(http.StatusNoContent)
+}

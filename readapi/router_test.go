@@ -1,0 +1,69 @@
+package readapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestUncleanPathsBelowV1Redirect(t *testing.T) {
+	for _, c := range []struct{ path, want string }{
+		{"/v1/brands/https://acme.com", "/v1/brands/https:/acme.com"},
+		{"/v1/brands/https://acme.com/a%2Fb?refresh=true&x=%26", "/v1/brands/https:/acme.com/a%2Fb?refresh=true&x=%26"},
+		{"//v1/brands/acme.com", "/v1/brands/acme.com"},
+		{"/v1//brands/acme.com/", "/v1/brands/acme.com/"},
+		{"/v1/brands/./acme.com", "/v1/brands/acme.com"},
+		{"/v1/x/../me", "/v1/me"},
+		{"/v1/brands/https%3A%2F%2Facme.com", ""},
+		{"/v1/brands/%2e%2e", ""},
+		{"/v1/brands/acme.com/", ""},
+		{"/v1/../admin", ""},
+		{"/v1", ""},
+		{"/v2/brands/https://acme.com", ""},
+		{"/v2//brands", ""},
+		{"/v2/../v1/me", ""},
+		{"/cdn//x", ""},
+		{"//evil.com/..", ""},
+		{"/", ""},
+	} {
+		u, err := url.ParseRequestURI(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(c.path, "//") { // as net/http reads a request line, which never holds a host alone
+			u = &url.URL{Path: c.path}
+		}
+		got, ok := redirectOf(&http.Request{URL: u})
+		if got != c.want || ok != (c.want != "") {
+			t.Errorf("%s: redirect to %q (%v), want %q", c.path, got, ok, c.want)
+		}
+	}
+}
+
+// FuzzRedirect: a redirect stays on this host, below /v1, and leads to a path that is not redirected again.
+func FuzzRedirect(f *testing.F) {
+	for _, seed := range []string{"/v1/brands/https://acme.com", "//evil.com/v1/..//v1/x", "/v1/%2e%2e//", `/v1/\\evil.com//`, "/v1/./?a=b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			return
+		}
+		location, ok := redirectOf(&http.Request{URL: u})
+		if !ok {
+			return
+		}
+		if !strings.HasPrefix(location, "/v1/") || strings.ContainsAny(location, "\r\n") {
+			t.Fatalf("%q redirects to %q", target, location)
+		}
+		next, err := url.ParseRequestURI(location)
+		if err != nil {
+			t.Fatalf("%q redirects to %q: %v", target, location, err)
+		}
+		if again, ok := redirectOf(&http.Request{URL: next}); ok {
+			t.Fatalf("%q redirects to %q and that to %q", target, location, again)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package readapi
+
+import (
+	"errors"
+	"net/url"
+
+	"letterhead/commands"
+	"letterhead/domain/plan"
+	"letterhead/domain/usage"
+)
+
+// searchBody is the SearchResponse of the specification.
+type searchBody struct {
+	Query   string         `json:"query"`
+	Results []searchResult `json:"results"`
+}
+
+// searchResult is the BrandSearchResult of the specification.
+type searchResult struct {
+	BrandID      *string  `json:"brandId"` // null until the brand has been indexed
+	Name         string   `json:"name"`
+	Domain       string   `json:"domain"`
+	Icon         string   `json:"icon"`
+	Claimed      bool     `json:"claimed"`
+	QualityScore *float64 `json:"qualityScore"`
+}
+
+// serveSearch answers GET /v1/search.
+func (x *exchange) serveSearch() error {
+	q, limit, problem := parseSearch(x.request.URL.RawQuery)
+	if problem != nil {
+		return problem
+	}
+	results, err := x.searchBrands(q, limit)
+	if err != nil {
+		return err
+	}
+	x.Header()["Cache-Control"] = cachePrivate
+	return x.sendJSON(searchBody{Query: q, Results: results})
+}
+
+// searchBrands searches and counts: a search counts once it has something to answer, and the count is
+// durable before the answer leaves. The quota is asked for first, because a month that is used up is told
+// before the index is touched; the count itself decides among searches at the same moment.
+func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
+	ctx, now := x.context(), x.api.now()
+	allowed := x.caller.Plan.SearchesPerMonth
+	if allowed != plan.Unlimited {
+		used, err := x.api.usageDesk.Searches(ctx, x.caller.AccountID, usage.MonthOf(now).String())
+		if err != nil {
+			return nil, err
+		}
+		if used >= allowed {
+			return nil, quotaExceeded(allowed, now, x.api.billingURL)
+		}
+	}
+	hits, err := x.api.search.Search(ctx, q, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody is there to answer, so nothing counts
+	}
+	if _, err := x.api.usageDesk.CountSearch(ctx, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
+		return nil, quotaExceeded(allowed, now, x.api.billingURL)
+	} else if err != nil {
+		return nil, err
+	}
+	results := make([]searchResult, 0, len(hits))
+	for _, hit := range hits {
+		results = append(results, searchResult{
+			BrandID: hit.BrandID, Name: hit.Name, Domain: hit.Domain, Icon: x.api.iconURL(hit.Domain),
+			Claimed: hit.Claimed, QualityScore: hit.QualityScore,
+		})
+	}
+	return results, nil
+}
+
+// iconURL is the logo endpoint's address of a domain's icon.
+func (a *API) iconURL(domain string) string {
+	return a.baseURL + "/logo/" + url.PathEscape(domain)
+}

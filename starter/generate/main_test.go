@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/starter"
+)
+
+// packages writes small packages of the two kinds and returns options that use them.
+func packages(t *testing.T) options {
+	t.Helper()
+	dir := t.TempDir()
+	icon := func(d string) string {
+		return `<svg role="img" viewBox="0 0 24 24" xmlns="http://www.w3.org/2000/svg"><title>x</title><path d="` + d + `"/></svg>`
+	}
+	files := map[string]string{
+		"marks/package.json": `{"name":"simple-icons","version":"` + simpleIconsVersion + `"}`,
+		"marks/data/simple-icons.json": `[
+			{"title":"Acme","slug":"acme","hex":"FF0000","source":"https://github.com/acme","guidelines":"https://acme.com/brand"},
+			{"title":"Free","slug":"free","hex":"00FF00","source":"https://free.org","license":{"type":"CC0-1.0"}},
+			{"title":"Owned","slug":"owned","hex":"0000FF","source":"https://owned.com","license":{"type":"MIT"}}]`,
+		"marks/icons/acme.svg":  icon("M0 0h24v12H0z"),
+		"marks/icons/free.svg":  icon("M4 0h16v24H4z"),
+		"marks/icons/owned.svg": icon("M0 0h24v24z"),
+		"logos/package.json":    `{"name":"@iconify-json/logos","version":"` + iconifyVersion + `"}`,
+		"logos/icons.json": `{"width":256,"height":256,"icons":{
+			"acme-icon":{"body":"<circle cx=\"128\" cy=\"128\" r=\"128\" fill=\"#0000aa\"/>"},
+			"acme":{"width":512,"body":"<path fill=\"#00a\" d=\"M0 0h512v100H0z\"/>"},
+			"old":{"hidden":true,"body":"<path d=\"M0 0h9v9z\"/>"},
+			"empty":{"body":"<g/>"}}}`,
+		"links.json": `[
+			{"name":"ACME","url":"http://www.acme.com/","icons":["acme-icon","acme"]},
+			{"name":"Old","url":"http://old.com/","icons":["old"]},
+			{"name":"Empty","url":"http://empty.com/","icons":["empty"]}]`,
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	if err := os.MkdirAll(filepath.Join(out, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return options{
+		simpleIcons: filepath.Join(dir, "marks"), logos: filepath.Join(dir, "logos"), links: filepath.Join(dir, "links.json"),
+		out: out, report: filepath.Join(dir, "report.tsv"),
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	o := packages(t)
+	var said bytes.Buffer
+	if err := run(o, &said); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "left out empty") || !strings.Contains(said.String(), "2 brands") {
+		t.Errorf("it said %q", said.String())
+	}
+	first, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = starter.Read(bytes.NewReader(first), func(b starter.Brand) error {
+		line := fmt.Sprintf("%s %s %.2f", b.Domain, *b.Record.Name, b.Record.QualityScore)
+		for i, l := range b.Record.Logos {
+			line += fmt.Sprintf(" %s:%dx%d", l.Type, *l.Formats[0].Width, *l.Formats[0].Height)
+			if !bytes.HasPrefix(b.SVG[i], []byte("<svg")) {
+				t.Errorf("%s: logo %d is %s", b.Domain, i, b.SVG[i])
+			}
+		}
+		for _, c := range b.Record.Colors {
+			line += " " + c.Type + c.Hex
+		}
+		got = append(got, line)
+		return nil
+	})
+	want := []string{
+		// One vector (0.30), a second type (0.10), a name of two sources (0.12), an accent and one more (0.10).
+		"acme.com Acme 0.62 symbol:256x256 logo:512x256 logo:24x24 accent#ff0000 dark#0000aa",
+		// One vector (0.30), a name of one source (0.06), an accent alone (0.05).
+		"free.org Free 0.41 symbol:24x24 accent#00ff00",
+	}
+	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if err := run(o, &said); err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))
+	if err != nil || !bytes.Equal(first, second) {
+		t.Errorf("the second run gave other bytes (%v)", err)
+	}
+}
+
+func TestGenerateRefusesOtherInput(t *testing.T) {
+	for name, change := range map[string]func(options) options{
+		"another version": func(o options) options {
+			write(t, o.simpleIcons+"/package.json", `{"name":"simple-icons","version":"1.0.0"}`)
+			return o
+		},
+		"another package":  func(o options) options { o.simpleIcons = o.logos; return o },
+		"no links":         func(o options) options { o.links += ".not"; return o },
+		"broken links":     func(o options) options { write(t, o.links, "["); return o },
+		"a missing icon":   func(o options) options { write(t, o.simpleIcons+"/icons/acme.svg", "<svg/>"); return o },
+		"nothing to write": func(o options) options { o.out += "/no/such/folder"; return o },
+		"no brands": func(o options) options {
+			write(t, o.simpleIcons+"/data/simple-icons.json", "[]")
+			write(t, o.links, "[]")
+			return o
+		},
+	} {
+		if err := run(change(packages(t)), &bytes.Buffer{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

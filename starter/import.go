@@ -1,0 +1,180 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Limits of an import.
+const (
+	// defaultParallel is how many brands are under way at once. The log commits what is queued as one
+	// group, so more of them make it faster until the disk's flush is no longer the cost.
+	defaultParallel = 64
+	maxParallel     = 1024
+)
+
+// Assets stores files by their content.
+type Assets interface {
+	// Put stores a file and returns its id, the lower-case hex SHA-256 of its bytes.
+	Put(ctx context.Context, data []byte, ext string) (id string, err error)
+}
+
+// Brands takes the brands in.
+type Brands interface {
+	// ImportBrand appends BrandImported. It reports false, and appends nothing, for a brand that has this
+	// source's import already or was crawled.
+	ImportBrand(ctx context.Context, source string, b Brand) (imported bool, err error)
+}
+
+// Marker remembers which version of the data was imported to its end, so that a start need not look at
+// thousands of streams.
+type Marker interface {
+	// Load returns what Save was last called with, "" before that.
+	Load(ctx context.Context) (version string, err error)
+	// Save is durable when it returns.
+	Save(ctx context.Context, version string) error
+}
+
+// Config of an import.
+type Config struct {
+	// Parallel is how many brands are under way at once, 64 unless set.
+	Parallel int
+	// Progress, if set, is called after each brand, never twice at once.
+	Progress func(done, total int)
+	// Logger; nil for none.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Parallel == 0 {
+		c.Parallel = defaultParallel
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c Config) Validate() error {
+	if c.Parallel < 0 || c.Parallel > maxParallel {
+		return fmt.Errorf("starter import: Parallel is %d, want 1 to %d", c.Parallel, maxParallel)
+	}
+	return nil
+}
+
+// Deps are what an import writes to.
+type Deps struct {
+	Assets Assets
+	Brands Brands
+	Marker Marker
+}
+
+func (d Deps) validate() error {
+	var errs []error
+	missing := func(name string, is bool) {
+		if is {
+			errs = append(errs, fmt.Errorf("starter import: %s is missing", name))
+		}
+	}
+	missing("Assets", d.Assets == nil)
+	missing("Brands", d.Brands == nil)
+	missing("Marker", d.Marker == nil)
+	return errors.Join(errs...)
+}
+
+// Result says what an import did.
+type Result struct {
+	Finished bool // this version had been imported before; nothing was looked at
+	Imported int  // brands appended now
+	Present  int  // brands that were there already
+}
+
+// Import loads the embedded data: the files of each brand, then its event. It stops at the first error, or
+// when ctx ends, and returns it; the next call goes on where this one stopped, because a file or brand that
+// is there is left as it is.
+func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
+	return importFrom(ctx, cfg, deps, Version, Count, Each)
+}
+
+func importFrom(ctx context.Context, cfg Config, deps Deps, version string, total int, each func(func(Brand) error) error) (Result, error) {
+	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
+		return Result{}, err
+	}
+	cfg = cfg.withDefaults()
+	before, err := deps.Marker.Load(ctx)
+	if err != nil {
+		return Result{}, fmt.Errorf("read the marker of the starter import: %w", err)
+	}
+	if before == version {
+		return Result{Finished: true}, nil
+	}
+	run := &importRun{cfg: cfg, deps: deps, version: version, total: total}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(cfg.Parallel)
+	readErr := each(func(b Brand) error {
+		if err := groupCtx.Err(); err != nil {
+			return err
+		}
+		group.Go(func() error { return run.one(groupCtx, b) })
+		return nil
+	})
+	// The group's error comes first: it is why reading stopped.
+	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
+		return run.result, err
+	}
+	if readErr != nil {
+		return run.result, readErr
+	}
+	if err := deps.Marker.Save(ctx, version); err != nil {
+		return run.result, fmt.Errorf("write the marker of the starter import: %w", err)
+	}
+	cfg.Logger.Info("starter index imported", "version", version,
+		"imported", run.result.Imported, "present", run.result.Present)
+	return run.result, nil
+}
+
+// importRun is one import under way.
+type importRun struct {
+	cfg     Config
+	deps    Deps
+	version string
+	total   int
+
+	mu     sync.Mutex
+	result Result
+}
+
+// one stores a brand's files before its event, so that no event refers to a file that is not there.
+func (r *importRun) one(ctx context.Context, b Brand) error {
+	for i, svg := range b.SVG {
+		want := b.Record.Logos[i].Formats[0].ID
+		id, err := r.deps.Assets.Put(ctx, svg, "svg")
+		if err != nil {
+			return fmt.Errorf("store a logo of %s: %w", b.Domain, err)
+		}
+		if id != want {
+			return fmt.Errorf("store a logo of %s: stored as %s, the record says %s", b.Domain, id, want)
+		}
+	}
+	imported, err := r.deps.Brands.ImportBrand(ctx, r.version, b)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", b.Domain, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if imported {
+		r.result.Imported++
+	} else {
+		r.result.Present++
+	}
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(r.result.Imported+r.result.Present, r.total)
+	}
+	return nil
+}

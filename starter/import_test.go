@@ -1,0 +1,226 @@
+package starter_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/starter"
+)
+
+// service stands for what an import writes to.
+type service struct {
+	mu     sync.Mutex
+	files  map[string]bool
+	brands map[string]starter.Brand
+	asked  int   // calls of ImportBrand
+	failAt int   // this call fails
+	failed error // with this
+	wrong  bool  // Put answers with another id
+}
+
+func newService() *service {
+	return &service{files: map[string]bool{}, brands: map[string]starter.Brand{}}
+}
+
+func (s *service) Put(_ context.Context, data []byte, ext string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256(data)
+	id := hex.EncodeToString(sum[:])
+	s.files[id+"."+ext] = true
+	if s.wrong {
+		return "0000", nil
+	}
+	return id, nil
+}
+
+func (s *service) ImportBrand(ctx context.Context, source string, b starter.Brand) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.asked == s.failAt {
+		return false, s.failed
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if source != starter.Version {
+		return false, errors.New("unknown source " + source)
+	}
+	for _, l := range b.Record.Logos {
+		if !s.files[l.Formats[0].ID+".svg"] {
+			return false, errors.New("the event comes before its file")
+		}
+	}
+	_, there := s.brands[b.Domain]
+	s.brands[b.Domain] = b
+	return !there, nil
+}
+
+func (s *service) deps(t *testing.T) starter.Deps {
+	return starter.Deps{Assets: s, Brands: s, Marker: starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}}
+}
+
+func TestImportBringsEverythingOnce(t *testing.T) {
+	s := newService()
+	deps := s.deps(t)
+	last := 0
+	progress := func(done, total int) {
+		if done != last+1 || total != starter.Count {
+			t.Errorf("progress %d of %d after %d", done, total, last)
+		}
+		last = done
+	}
+	got, err := starter.Import(context.Background(), starter.Config{Progress: progress}, deps)
+	if err != nil || got != (starter.Result{Imported: starter.Count}) {
+		t.Fatalf("first import: %+v, %v", got, err)
+	}
+	if len(s.brands) != starter.Count || last != starter.Count {
+		t.Errorf("%d brands, progress to %d", len(s.brands), last)
+	}
+	before := s.asked
+	got, err = starter.Import(context.Background(), starter.Config{}, deps)
+	if err != nil || got != (starter.Result{Finished: true}) || s.asked != before {
+		t.Errorf("second import: %+v, %v, %d brands looked at", got, err, s.asked-before)
+	}
+}
+
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	full := errors.New("disk is full")
+	for name, stop := range map[string]func(*service, context.CancelFunc) error{
+		"by an error":       func(s *service, _ context.CancelFunc) error { return full },
+		"by an ended start": func(_ *service, cancel context.CancelFunc) error { cancel(); return context.Canceled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			s := newService()
+			deps := s.deps(t)
+			var why error
+			progress := func(done, _ int) {
+				if done == 100 {
+					why = stop(s, cancel)
+					s.mu.Lock()
+					s.failAt, s.failed = s.asked+1, why
+					s.mu.Unlock()
+				}
+			}
+			got, err := starter.Import(ctx, starter.Config{Parallel: 8, Progress: progress}, deps)
+			if !errors.Is(err, why) || got.Imported < 100 || got.Imported > starter.Count/2 {
+				t.Fatalf("interrupted import: %+v, %v", got, err)
+			}
+			if got.Imported != len(s.brands) {
+				t.Errorf("it says %d, there are %d", got.Imported, len(s.brands))
+			}
+			there := got.Imported
+			s.failAt = 0
+			got, err = starter.Import(context.Background(), starter.Config{}, deps)
+			if err != nil || got != (starter.Result{Imported: starter.Count - there, Present: there}) {
+				t.Errorf("next import: %+v, %v, with %d there", got, err, there)
+			}
+		})
+	}
+}
+
+func TestAFileUnderAnotherIDStopsTheImport(t *testing.T) {
+	s := newService()
+	s.wrong = true
+	_, err := starter.Import(context.Background(), starter.Config{}, s.deps(t))
+	if err == nil || !strings.Contains(err.Error(), "the record says") || len(s.brands) != 0 {
+		t.Errorf("%v, %d brands", err, len(s.brands))
+	}
+}
+
+func TestImportReportsAllThatIsMissing(t *testing.T) {
+	_, err := starter.Import(context.Background(), starter.Config{Parallel: -1}, starter.Deps{})
+	for _, want := range []string{"Parallel", "Assets", "Brands", "Marker"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestMarkerKeepsTheLastVersion(t *testing.T) {
+	ctx := context.Background()
+	m := starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}
+	if v, err := m.Load(ctx); v != "" || err != nil {
+		t.Errorf("before: %q, %v", v, err)
+	}
+	for _, version := range []string{"one", "two"} {
+		if err := m.Save(ctx, version); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := m.Load(ctx); v != version || err != nil {
+			t.Errorf("loaded %q, %v, want %q", v, err, version)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(m.Path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v, want the marker alone", entries, err)
+	}
+	missing := starter.FileMarker{Path: filepath.Join(t.TempDir(), "no", "such", "folder")}
+	if err := missing.Save(ctx, "one"); err == nil {
+		t.Error("saved into a folder that is not there")
+	}
+}
+
+// BenchmarkImport loads the index into the embedded log and a folder of assets.
+func BenchmarkImport(b *testing.B) {
+	ctx := context.Background()
+	for b.Loop() {
+		dir := b.TempDir()
+		log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "events.db")})
+		if err != nil {
+			b.Fatal(err)
+		}
+		url, err := assets.FolderURL(filepath.Join(dir, "assets"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		store, err := assets.Open(ctx, url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		deps := starter.Deps{Assets: store, Brands: appender{log}, Marker: starter.FileMarker{Path: filepath.Join(dir, "starter")}}
+		got, err := starter.Import(ctx, starter.Config{}, deps)
+		if err != nil || got.Imported != starter.Count {
+			b.Fatal(got, err)
+		}
+		if err := errors.Join(log.Close(), store.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(starter.Count), "brands/op")
+}
+
+// appender writes each brand's event as the command does: one append to a stream that is not there.
+type appender struct{ log eventlog.Log }
+
+func (a appender) ImportBrand(ctx context.Context, source string, b starter.Brand) (bool, error) {
+	stream := "brand-" + b.Domain
+	enc, err := eventschemas.Encode(eventschemas.BrandImported{
+		BrandID: uuid.NewString(), Domain: b.Domain, Source: source, Record: b.Record, Evidence: b.Evidence,
+	})
+	if err != nil {
+		return false, err
+	}
+	_, err = a.log.Append(ctx, stream, eventlog.NoStream(), []eventlog.Proposed{{
+		ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, Data: enc.Data,
+		OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Metadata: eventlog.Metadata{Actor: "system:starter"},
+	}})
+	return err == nil, err
+}

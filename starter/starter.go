@@ -1,0 +1,135 @@
+package starter
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"letterhead/eventschemas"
+)
+
+// Limits of the reader. The file is our own, but a damaged one must end in an error and not in memory.
+const (
+	maxLine     = 512 << 10 // bytes of one brand
+	maxUnpacked = 64 << 20  // bytes of all
+	maxWindow   = 8 << 20   // bytes of the decompressor's window
+)
+
+//go:embed data/brands.jsonl.zst
+var packed []byte
+
+// Brand is one brand of the starter index.
+type Brand struct {
+	Domain   string // registrable
+	Record   eventschemas.Record
+	Evidence []eventschemas.Evidence
+	// SVG holds the sanitised files, one for each logo of the record and in its order.
+	SVG [][]byte
+}
+
+// line is a brand as it is stored: asset ids and sizes are left out, because they follow from the files.
+type line struct {
+	Domain   string                  `json:"domain"`
+	Record   eventschemas.Record     `json:"record"`
+	Evidence []eventschemas.Evidence `json:"evidence"`
+	SVG      []string                `json:"svg"`
+}
+
+// Each calls f for every brand, in the order of domains, until f returns an error, which it returns. The
+// brand is f's to keep. Any other error means that the embedded file is damaged.
+func Each(f func(Brand) error) error {
+	return Read(bytes.NewReader(packed), f)
+}
+
+// Read is Each for a file made by the generator.
+func Read(r io.Reader, f func(Brand) error) error {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxUnpacked))
+	if err != nil {
+		return fmt.Errorf("open starter index: %w", err)
+	}
+	defer z.Close()
+	lines := bufio.NewScanner(io.LimitReader(z, maxUnpacked))
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		b, err := parse(lines.Bytes())
+		if err != nil {
+			return fmt.Errorf("starter index, line %d: %w", n, err)
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read starter index: %w", err)
+	}
+	return nil
+}
+
+func parse(data []byte) (Brand, error) {
+	var in line
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Brand{}, err
+	}
+	if in.Domain == "" || len(in.SVG) == 0 || len(in.SVG) != len(in.Record.Logos) {
+		return Brand{}, errors.New("not a brand with one file for each logo")
+	}
+	b := Brand{Domain: in.Domain, Record: in.Record, Evidence: in.Evidence}
+	for i, svg := range in.SVG {
+		if len(b.Record.Logos[i].Formats) != 1 {
+			return Brand{}, errors.New("a logo must have one format")
+		}
+		sum := sha256.Sum256([]byte(svg))
+		file := &b.Record.Logos[i].Formats[0]
+		file.ID, file.Size = hex.EncodeToString(sum[:]), int64(len(svg))
+		b.SVG = append(b.SVG, []byte(svg))
+	}
+	return b, nil
+}
+
+// Write packs brands, which must come in the order of domains, into the form that Read takes. The same
+// brands give the same bytes.
+func Write(w io.Writer, brands []Brand) error {
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("pack starter index: %w", err)
+	}
+	for _, b := range brands {
+		data, err := b.line()
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", b.Domain, err)
+		}
+		if _, err := z.Write(append(data, '\n')); err != nil {
+			return fmt.Errorf("pack %s: %w", b.Domain, err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("pack starter index: %w", err)
+	}
+	return nil
+}
+
+func (b Brand) line() ([]byte, error) {
+	out := line{Domain: b.Domain, Record: b.Record, Evidence: b.Evidence}
+	out.Record.Logos = append([]eventschemas.Logo(nil), b.Record.Logos...)
+	for i, l := range out.Record.Logos {
+		file := l.Formats[0]
+		file.ID, file.Size = "", 0
+		out.Record.Logos[i].Formats = []eventschemas.Asset{file}
+		out.SVG = append(out.SVG, string(b.SVG[i]))
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // < as six characters would double the markup
+	if err := enc.Encode(out); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,335 @@
+package starter_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/net/publicsuffix"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+	"letterhead/internal/searchindex/searchindextest"
+	"letterhead/starter"
+)
+
+// fewest is what a first start must be able to answer without a network.
+const fewest = 2500
+
+var update = flag.Bool("update", false, "write the files that are made from the index")
+
+// load returns all brands.
+func load(t testing.TB) []starter.Brand {
+	t.Helper()
+	var all []starter.Brand
+	if err := starter.Each(func(b starter.Brand) error { all = append(all, b); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestTheIndexIsLargeEnough(t *testing.T) {
+	all := load(t)
+	if len(all) != starter.Count || starter.Count < fewest {
+		t.Errorf("%d brands, Count says %d, want %d at least", len(all), starter.Count, fewest)
+	}
+	names := map[string]bool{}
+	for _, b := range all {
+		names[strings.ToLower(*b.Record.Name)] = true
+	}
+	if len(names) < fewest {
+		t.Errorf("%d different names, want %d at least: brands with two domains do not count twice", len(names), fewest)
+	}
+}
+
+func TestDomainsAreRegistrableAndInOrder(t *testing.T) {
+	last := ""
+	for _, b := range load(t) {
+		if b.Domain <= last {
+			t.Errorf("%s stands behind %s", b.Domain, last)
+		}
+		last = b.Domain
+		if domain, err := publicsuffix.EffectiveTLDPlusOne(b.Domain); err != nil || domain != b.Domain {
+			t.Errorf("%s is not registrable: %s, %v", b.Domain, domain, err)
+		}
+		if _, icann := publicsuffix.PublicSuffix(b.Domain); !icann && !strings.Contains(b.Domain, ".") {
+			t.Errorf("%s has no known suffix", b.Domain)
+		}
+	}
+}
+
+func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
+	got := map[string]string{}
+	for _, b := range load(t) {
+		got[b.Domain] = *b.Record.Name
+	}
+	for domain, want := range map[string]string{
+		// Hosts where everybody has pages are their own brand and nobody else's.
+		"github.com": "GitHub", "gitlab.com": "GitLab", "bitbucket.org": "Bitbucket", "figma.com": "Figma",
+		"youtube.com": "YouTube", "facebook.com": "Facebook", "google.com": "Google", "npmjs.com": "npm",
+		"dropbox.com": "Dropbox", "archive.org": "Internet Archive", "steampowered.com": "Steam", "medium.com": "Medium",
+		"apple.com": "Apple", "jetbrains.com": "JetBrains", "atlassian.com": "Atlassian",
+		"wikimedia.org": "Wikimedia Foundation", "brandfolder.com": "Brandfolder", "frontify.com": "Frontify",
+		// Companies whose name and domain differ.
+		"aa.com": "American Airlines", "bk.com": "Burger King", "who.int": "World Health Organization",
+		"vw.com": "Volkswagen", "att.com": "AT&T", "tfl.gov.uk": "Transport for London",
+		"spotify.com": "Spotify", "stripe.com": "Stripe", "mozilla.org": "Mozilla",
+	} {
+		if got[domain] != want {
+			t.Errorf("%s is %q, want %q", domain, got[domain], want)
+		}
+	}
+	// Owners with several brands and none named like the domain (or one whose icon has terms of its own, as
+	// apache.org), hosts, archives, press kits.
+	for _, domain := range []string{
+		"apache.org",
+		"stellantis.com", "united-internet.de", "alibabagroup.com", "primefaces.com", "withgoogle.com", "notion.site",
+		"wikipedia.org", "amazonaws.com", "cloudfront.net", "githubusercontent.com", "gstatic.com", "brandpad.io",
+		"widencollective.com", "dpdhl-brands.com", "facebookbrand.com", "atlassian.design", "gojek.design", "w3.org",
+		"seeklogo.com", "europa.eu", "googleusercontent.com", "readthedocs.io", "github.io", "netlify.app",
+		"cncf-branding.netlify.app", "partnermarketinghub.withgoogle.com", "adonisjs.notion.site", "web.archive.org",
+	} {
+		if name, ok := got[domain]; ok {
+			t.Errorf("%s is %q, want nobody", domain, name)
+		}
+	}
+}
+
+var (
+	hexPattern = regexp.MustCompile(`^#[0-9a-f]{6}$`)
+	idPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+func TestRecordsSayOnlyWhatTheSourcesSay(t *testing.T) {
+	for _, b := range load(t) {
+		r := b.Record
+		if r.Name == nil || strings.TrimSpace(*r.Name) == "" || strings.TrimSpace(*r.Name) != *r.Name {
+			t.Errorf("%s: name %v", b.Domain, r.Name)
+		}
+		if r.Complete || r.NSFW || r.Restriction != nil || r.Description != nil || r.LongDescription != nil ||
+			r.OGImage != nil || len(r.Links)+len(r.Fonts)+len(r.Images) != 0 {
+			t.Errorf("%s: the record claims more than a name, logos and colors", b.Domain)
+		}
+		if r.Company == nil || len(r.Company.Industries)+len(r.Company.Tickers) != 0 {
+			t.Errorf("%s: company %+v", b.Domain, r.Company)
+		}
+		if r.QualityScore <= 0 || r.QualityScore > 0.70 {
+			t.Errorf("%s: quality %v, want at most 0.70: what a starter record can reach", b.Domain, r.QualityScore)
+		}
+		if len(b.Evidence) == 0 {
+			t.Errorf("%s: no evidence", b.Domain)
+		}
+		for _, e := range b.Evidence {
+			if !strings.Contains(starter.Version, e.Source) || e.Confidence <= 0 || e.Confidence > 1 {
+				t.Errorf("%s: evidence %+v", b.Domain, e)
+			}
+		}
+	}
+}
+
+func TestColorsFollowTheContract(t *testing.T) {
+	for _, b := range load(t) {
+		count := map[string]int{}
+		for i, c := range b.Record.Colors {
+			count[c.Type]++
+			if !hexPattern.MatchString(c.Hex) {
+				t.Errorf("%s: color %q", b.Domain, c.Hex)
+				continue
+			}
+			if want := brightness(c.Hex); c.Brightness != want {
+				t.Errorf("%s: brightness of %s is %d, want %d", b.Domain, c.Hex, c.Brightness, want)
+			}
+			if (c.Type == "accent") != (i == 0) {
+				t.Errorf("%s: color %d is %s", b.Domain, i, c.Type)
+			}
+		}
+		if count["accent"] != 1 || count["dark"] > 1 || count["light"] > 1 {
+			t.Errorf("%s: colors %v", b.Domain, count)
+		}
+	}
+}
+
+// brightness is the formula of the readings.
+func brightness(hex string) int {
+	v, _ := strconv.ParseUint(hex[1:], 16, 32)
+	r, g, b := float64(v>>16), float64(v>>8&255), float64(v&255)
+	return int(math.Round(0.2126*r + 0.7152*g + 0.0722*b))
+}
+
+func TestLogosAreSanitisedVectors(t *testing.T) {
+	for _, b := range load(t) {
+		if len(b.Record.Logos) == 0 || len(b.Record.Logos) != len(b.SVG) {
+			t.Fatalf("%s: %d logos and %d files", b.Domain, len(b.Record.Logos), len(b.SVG))
+		}
+		for i, l := range b.Record.Logos {
+			file := l.Formats[0]
+			if len(l.Formats) != 1 || file.Format != "svg" || !idPattern.MatchString(file.ID) || file.Size != int64(len(b.SVG[i])) {
+				t.Errorf("%s: logo %d is %+v", b.Domain, i, l)
+			}
+			clean, _, err := imaging.SanitizeSVG(b.SVG[i])
+			if err != nil || !bytes.Equal(clean, b.SVG[i]) {
+				t.Errorf("%s: the sanitizer changes logo %d (%v); run the generator again", b.Domain, i, err)
+			}
+		}
+	}
+}
+
+func TestEveryBrandIsAValidEvent(t *testing.T) {
+	for _, b := range load(t) {
+		enc, err := eventschemas.Encode(eventschemas.BrandImported{
+			BrandID: uuid.NewString(), Domain: b.Domain, Source: starter.Version, Record: b.Record, Evidence: b.Evidence,
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", b.Domain, err)
+		}
+		if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
+			t.Errorf("%s: %v", b.Domain, err)
+		}
+	}
+}
+
+func TestTheSearchSuiteAsksForTheseBrands(t *testing.T) {
+	const file = "../internal/searchindex/searchindextest/brands.tsv"
+	var want bytes.Buffer
+	for _, b := range load(t) {
+		fmt.Fprintf(&want, "%s\t%s\t%.2f\n", b.Domain, *b.Record.Name, b.Record.QualityScore)
+	}
+	if *update {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var got bytes.Buffer
+	for _, d := range searchindextest.Brands() {
+		fmt.Fprintf(&got, "%s\t%s\t%.2f\n", d.Domain, d.Name, d.Quality)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%s is of another index; run go test ./starter -run %s -update", file, t.Name())
+	}
+}
+
+func TestEachStopsAtTheFirstError(t *testing.T) {
+	stop := errors.New("stop")
+	n := 0
+	err := starter.Each(func(starter.Brand) error {
+		n++
+		if n == 3 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || n != 3 {
+		t.Errorf("stopped after %d with %v", n, err)
+	}
+}
+
+func TestWriteGivesTheSameBytesAndReadGivesTheBrandsBack(t *testing.T) {
+	all := load(t)[:50]
+	var first, second bytes.Buffer
+	for _, w := range []*bytes.Buffer{&first, &second} {
+		if err := starter.Write(w, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("the same brands gave different bytes")
+	}
+	i := 0
+	err := starter.Read(&first, func(b starter.Brand) error {
+		if got, want := asJSON(t, b), asJSON(t, all[i]); got != want {
+			t.Errorf("brand %d is %s, want %s", i, got, want)
+		}
+		i++
+		return nil
+	})
+	if err != nil || i != len(all) {
+		t.Errorf("%d brands, %v", i, err)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// pack compresses a text as the generator does.
+func pack(text string) []byte {
+	var b bytes.Buffer
+	w, err := zstd.NewWriter(&b)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+const oneLogo = `{"domain":"a.com","record":{"logos":[{"formats":[{"format":"svg"}]}]},"svg":["<svg/>"]}`
+
+func TestADamagedFileIsAnError(t *testing.T) {
+	whole := pack(strings.Repeat(oneLogo+"\n", 100))
+	for name, data := range map[string][]byte{
+		"empty line":         pack(oneLogo + "\n\n"),
+		"cut off":            whole[:len(whole)/2],
+		"not compressed":     []byte(oneLogo),
+		"not JSON":           pack("{"),
+		"no domain":          pack(`{"svg":["<svg/>"],"record":{"logos":[{"formats":[{}]}]}}`),
+		"no file":            pack(`{"domain":"a.com"}`),
+		"fewer files":        pack(`{"domain":"a.com","record":{"logos":[{"formats":[{}]},{"formats":[{}]}]},"svg":["<svg/>"]}`),
+		"a logo of no files": pack(`{"domain":"a.com","record":{"logos":[{"formats":[]}]},"svg":["<svg/>"]}`),
+		"an endless line":    pack(`{"domain":"` + strings.Repeat("a", 1<<20) + `"}`),
+	} {
+		if err := starter.Read(bytes.NewReader(data), func(starter.Brand) error { return nil }); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := starter.Read(bytes.NewReader(whole), func(starter.Brand) error { return nil }); err != nil {
+		t.Errorf("the whole file: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(oneLogo))
+	f.Add([]byte(`{"domain":"a.com","record":{"logos":[{"formats":[{}]}]},"svg":["<svg/>"],"evidence":[]}` + "\n" + oneLogo))
+	f.Add([]byte(`{"domain":1}`))
+	f.Add([]byte("\n\xff"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		check := func(b starter.Brand) error {
+			if b.Domain == "" || len(b.SVG) != len(b.Record.Logos) {
+				t.Errorf("%+v", b)
+			}
+			return nil
+		}
+		_ = starter.Read(bytes.NewReader(text), check) // as it is: hardly ever compressed
+		_ = starter.Read(bytes.NewReader(pack(string(text))), check)
+	})
+}
+
+func BenchmarkEach(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		if err := starter.Each(func(starter.Brand) error { n++; return nil }); err != nil || n != starter.Count {
+			b.Fatal(n, err)
+		}
+	}
+}

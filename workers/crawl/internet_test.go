@@ -1,0 +1,223 @@
+package crawl_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl"
+)
+
+// internet is a closed little internet: names, addresses that look public, and web servers. It stands
+// beneath the guard of safehttp, at the seams meant for that.
+type internet struct {
+	t         testing.TB
+	authority *x509.Certificate
+	key       *ecdsa.PrivateKey
+	roots     *x509.CertPool
+	plain     net.Listener
+	secure    net.Listener
+
+	mu       sync.Mutex
+	sites    map[string]http.Handler
+	addrs    map[string]netip.Addr
+	hosts    map[netip.Addr]string
+	refusing map[string]bool // host or host:port
+	silent   map[string]bool
+	certs    map[string]*tls.Certificate
+	asked    []string // host and path of every request
+}
+
+func newInternet(t testing.TB) *internet {
+	t.Helper()
+	n := &internet{
+		t: t, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{}, hosts: map[netip.Addr]string{},
+		refusing: map[string]bool{}, silent: map[string]bool{}, certs: map[string]*tls.Certificate{},
+	}
+	n.makeAuthority()
+	quiet := log.New(discard{}, "", 0) // clients that give up are part of the tests
+	for _, at := range []*net.Listener{&n.plain, &n.secure} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*at = l
+	}
+	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: n.certificate})} {
+		server := &http.Server{Handler: n, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
+		go server.Serve(l)
+		t.Cleanup(func() { server.Close() })
+	}
+	return n
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// serve puts a site on the net.
+func (n *internet) serve(host string, h http.Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sites[host] = h
+	if _, ok := n.addrs[host]; !ok {
+		i := len(n.addrs)
+		addr := netip.AddrFrom4([4]byte{45, 90, byte(i >> 8), byte(i%250 + 1)})
+		n.addrs[host], n.hosts[addr] = addr, host
+	}
+}
+
+// refuse lets a host, or one port of it such as acme.com:443, refuse connections.
+func (n *internet) refuse(where string) { n.refusing[where] = true }
+
+// ServeHTTP hands a request to its site.
+func (n *internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host := strings.ToLower(r.Host)
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	n.mu.Lock()
+	n.asked = append(n.asked, host+r.URL.RequestURI())
+	site := n.sites[host]
+	n.mu.Unlock()
+	if site == nil {
+		http.Error(w, "no such site here", http.StatusMisdirectedRequest)
+		return
+	}
+	site.ServeHTTP(w, r)
+}
+
+// LookupNetIP is the resolver.
+func (n *internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if addr, ok := n.addrs[strings.TrimSuffix(host, ".")]; ok {
+		return []netip.Addr{addr}, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// dial connects to the listener that stands for an address.
+func (n *internet) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	host := n.hosts[to.Addr()]
+	refusing := n.refusing[host] || n.refusing[fmt.Sprint(host, ":", to.Port())]
+	silent := n.silent[host]
+	n.mu.Unlock()
+	switch {
+	case host == "":
+		return nil, fmt.Errorf("nobody lives at %s", address)
+	case silent:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case refusing:
+		// A port where nobody listens, for the error that a real refusal gives.
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		closed := l.Addr().String()
+		l.Close()
+		return (&net.Dialer{}).DialContext(ctx, "tcp", closed)
+	case to.Port() == 443:
+		return (&net.Dialer{}).DialContext(ctx, "tcp", n.secure.Addr().String())
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", n.plain.Addr().String())
+}
+
+// client is the product's own client, with its guard on.
+func (n *internet) client() *safehttp.Client {
+	n.t.Helper()
+	c, err := safehttp.New(safehttp.Config{
+		Resolver: n, Dial: n.dial, RootCAs: n.roots, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(c.Close)
+	return c
+}
+
+// crawl crawls a domain's home page.
+func (n *internet) crawl(domain string) (*crawl.Result, error) {
+	n.t.Helper()
+	return n.crawlTarget(crawl.Target{Domain: domain}, 20*time.Second)
+}
+
+func (n *internet) crawlTarget(target crawl.Target, allowed time.Duration) (*crawl.Result, error) {
+	n.t.Helper()
+	c, err := crawl.New(crawl.Config{}, n.client(), n.assets())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(n.t.Context(), allowed)
+	defer cancel()
+	result, _, err := c.Crawl(ctx, target)
+	return result, err
+}
+
+func (n *internet) requests() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.asked...)
+}
+
+func (n *internet) makeAuthority() {
+	n.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if n.authority, err = x509.ParseCertificate(der); err != nil {
+		n.t.Fatal(err)
+	}
+	n.key, n.roots = key, x509.NewCertPool()
+	n.roots.AddCert(n.authority)
+}
+
+// certificate makes a certificate for whatever name is asked for.
+func (n *internet) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.certs[hello.ServerName]; c != nil {
+		return c, nil
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(len(n.certs) + 2)), Subject: pkix.Name{CommonName: hello.ServerName}, DNSNames: []string{hello.ServerName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, n.authority, &n.key.PublicKey, n.key)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: n.key}
+	n.certs[hello.ServerName] = c
+	return c, nil
+}

@@ -1,0 +1,61 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of a Worker.
+type metrics struct {
+	outcomes *prometheus.CounterVec
+	skipped  *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	bytes    *prometheus.HistogramVec
+	requests *prometheus.HistogramVec
+	busy     *prometheus.GaugeVec
+	queued   *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
+	}
+	m := &metrics{
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_crawls_total", Help: "Crawls that were done, by lane and outcome.",
+		}, []string{"lane", "outcome"}),
+		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_crawls_skipped_total", Help: "Crawl requests that were not done, by lane and reason: ended, overdue, unreadable.",
+		}, []string{"lane", "reason"}),
+		duration: histogram("letterhead_crawl_duration_seconds", "Duration of a crawl, outcome appended.", []float64{0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 20, 30}),
+		bytes:    histogram("letterhead_crawl_bytes", "Bytes of bodies fetched by a crawl, decompressed.", prometheus.ExponentialBuckets(1<<12, 4, 8)),
+		requests: histogram("letterhead_crawl_requests", "Fetches of a crawl.", []float64{1, 2, 4, 8, 12, 16, 24, 32}),
+		busy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "letterhead_crawl_pool_busy", Help: "Crawls under way, by lane.",
+		}, []string{"lane"}),
+		queued: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "letterhead_crawl_pool_queued", Help: "Crawls accepted and not begun, by lane.",
+		}, []string{"lane"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.outcomes, m.skipped, m.duration, m.bytes, m.requests, m.busy, m.queued} {
+		errs = append(errs, r.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register crawl metrics: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) ended(lane, outcome string, took time.Duration, s Stats) {
+	m.outcomes.WithLabelValues(lane, outcome).Inc()
+	m.duration.WithLabelValues(lane).Observe(took.Seconds())
+	m.bytes.WithLabelValues(lane).Observe(float64(s.Bytes))
+	m.requests.WithLabelValues(lane).Observe(float64(s.Requests))
+}

@@ -1,0 +1,55 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"letterhead/domain/brand"
+	"letterhead/internal/safehttp"
+)
+
+// Failure is a crawl that found nothing. Outcome is one of the brand's failures.
+type Failure struct {
+	Outcome string
+	Detail  string // one sentence for operators; never fetched content
+	Err     error  // the cause, or nil
+}
+
+func (f *Failure) Error() string { return f.Outcome + ": " + f.Detail }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// failed tells the outcome of a fetch of a home page that did not answer. asked is the host that was asked:
+// one that a redirect led to may not exist without the domain being gone.
+func failed(asked string, err error) *Failure {
+	var dns *safehttp.DNSError
+	detail := "The home page could not be fetched: " + safehttp.Reason(err) + "."
+	switch {
+	case errors.As(err, &dns) && dns.NotFound && dns.Host == asked:
+		return &Failure{Outcome: brand.DNS, Detail: "The domain has no address.", Err: err}
+	case errors.As(err, &dns) && dns.Timeout, errors.Is(err, safehttp.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return &Failure{Outcome: brand.Timeout, Detail: "The home page did not answer in time.", Err: err}
+	}
+	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
+}
+
+// elsewhere says whether the site may answer under another of its addresses: nothing was told by a web
+// server yet.
+func elsewhere(err error) bool {
+	var dns *safehttp.DNSError
+	if errors.As(err, &dns) {
+		return !dns.Timeout
+	}
+	for _, kind := range []error{safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func noData(format string, args ...any) *Failure {
+	return &Failure{Outcome: brand.NoData, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,416 @@
+package crawl_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"image"
+	"image/color"
+	"image/png"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/page"
+)
+
+// files is a site of fixed answers; any other path is 404.
+type files map[string]http.HandlerFunc
+
+func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := f[r.URL.Path]; h != nil {
+		h(w, r)
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// everywhere answers each path in the same way.
+func everywhere(h http.HandlerFunc) http.Handler { return h }
+
+func html(body string) http.HandlerFunc { return typed("text/html; charset=utf-8", body) }
+
+func typed(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Write([]byte(body))
+	}
+}
+
+func status(code int, body string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+		w.Write([]byte(body))
+	}
+}
+
+// icon is a PNG with a ring in a color on a transparent ground.
+func icon(side int, c color.NRGBA) http.HandlerFunc {
+	img := image.NewNRGBA(image.Rect(0, 0, side, side))
+	for y := range side {
+		for x := range side {
+			dx, dy := x-side/2, y-side/2
+			if d := dx*dx + dy*dy; d < side*side/5 && d > side*side/20 {
+				img.SetNRGBA(x, y, c)
+			}
+		}
+	}
+	var b bytes.Buffer
+	png.Encode(&b, img)
+	return typed("image/png", b.String())
+}
+
+var blue = color.NRGBA{0x0b, 0x5f, 0xff, 0xff}
+
+const acmePage = `<!doctype html><title>Acme | Careful instruments</title><meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><link rel="icon" href="/icon.png" sizes="128x128"><h1>Instruments</h1>`
+
+func TestOutcomesOfHomePages(t *testing.T) {
+	challenge := `<title>Just a moment...</title><script>window._cf_chl_opt={};</script><noscript>Enable JavaScript and cookies to continue</noscript>`
+	for name, c := range map[string]struct {
+		site http.Handler
+		want string // outcome, or a name when it succeeds
+	}{
+		"a good page":                 {files{"/": html(acmePage), "/icon.png": icon(128, blue)}, "Acme"},
+		"no logo":                     {files{"/": html(acmePage)}, "Acme"},
+		"403":                         {everywhere(status(403, "<title>403 Forbidden</title>")), brand.Blocked},
+		"401":                         {everywhere(status(401, "")), brand.Blocked},
+		"451":                         {everywhere(status(451, "")), brand.Blocked},
+		"999":                         {everywhere(status(999, "")), brand.Blocked},
+		"challenge header":            {everywhere(status(200, acmePage, "Cf-Mitigated", "challenge")), brand.Blocked},
+		"429 for minutes":             {everywhere(status(429, "", "Retry-After", "120")), brand.Blocked},
+		"503 challenge":               {everywhere(status(503, challenge)), brand.Blocked},
+		"200 challenge":               {everywhere(html(challenge)), brand.Blocked},
+		"waf 202":                     {everywhere(status(202, "", "X-Amzn-Waf-Action", "challenge")), brand.Blocked},
+		"500":                         {everywhere(status(500, "<title>Internal Server Error</title>")), brand.FetchFailed},
+		"503":                         {everywhere(status(503, "try again")), brand.FetchFailed},
+		"404":                         {everywhere(status(404, "<title>Not Found</title>")), brand.NoData},
+		"empty":                       {everywhere(html("")), brand.NoData},
+		"json":                        {everywhere(typed("application/json", `{"name":"Acme"}`)), brand.NoData},
+		"pdf":                         {everywhere(typed("application/pdf", "%PDF-1.4\n%%EOF")), brand.NoData},
+		"parked":                      {everywhere(html(`<title>acme.com - This domain is for sale</title><p>The domain acme.com may be for sale.</p>`)), brand.NoData},
+		"nginx":                       {everywhere(html(`<title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>`)), brand.NoData},
+		"nothing said":                {everywhere(html(`<p>hello</p>`)), brand.NoData},
+		"redirect loop":               {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"a", 302) }), brand.FetchFailed},
+		"redirect to a private place": {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1/", 302) }), brand.FetchFailed},
+		"redirect to nowhere":         {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://gone.example/", 302) }), brand.FetchFailed},
+		"blocked, icon for everybody": {blockedWithIcon{}, "Acme"},
+		"json, icon for everybody":    {files{"/": typed("application/json", "{}"), "/favicon.ico": icon(64, blue)}, "Acme"},
+		"soft 404 for icons":          {everywhere(html(acmePage)), "Acme"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", c.site)
+			result, err := n.crawl("acme.com")
+			if got := ending(result, err); got != c.want {
+				t.Errorf("got %s (%v), want %s", got, err, c.want)
+			}
+			if name == "soft 404 for icons" && result != nil && result.Record.HasLogo() {
+				t.Error("a web page was taken for a logo")
+			}
+			if name == "blocked, icon for everybody" && result != nil && (!result.Record.HasLogo() || result.Record.Complete) {
+				t.Errorf("logo %t, complete %t; want a logo and a partial record", result.Record.HasLogo(), result.Record.Complete)
+			}
+		})
+	}
+}
+
+// blockedWithIcon refuses its page and serves its icon.
+type blockedWithIcon struct{}
+
+func (blockedWithIcon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/favicon.ico" {
+		icon(64, blue)(w, r)
+		return
+	}
+	status(403, "<title>Attention Required! | Cloudflare</title>")(w, r)
+}
+
+// ending is the name of what a crawl found, or its outcome.
+func ending(result *crawl.Result, err error) string {
+	var f *crawl.Failure
+	switch {
+	case errors.As(err, &f):
+		return f.Outcome
+	case err != nil:
+		return err.Error()
+	}
+	return text(result.Record.Name)
+}
+
+func TestOutcomesOfConnections(t *testing.T) {
+	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
+	for name, c := range map[string]struct {
+		build func(n *internet)
+		want  string
+	}{
+		"no such domain": {func(*internet) {}, brand.DNS},
+		"refused":        {func(n *internet) { n.serve("acme.com", good); n.refuse("acme.com") }, brand.FetchFailed},
+		"silence":        {func(n *internet) { n.serve("acme.com", good); n.silent["acme.com"] = true }, brand.Timeout},
+		"plain only":     {func(n *internet) { n.serve("acme.com", good); n.refuse("acme.com:443") }, "Acme"},
+		"secure only":    {func(n *internet) { n.serve("acme.com", good); n.refuse("acme.com:80") }, "Acme"},
+		"www only":       {func(n *internet) { n.serve("www.acme.com", good) }, "Acme"},
+		"www works":      {func(n *internet) { n.serve("acme.com", good); n.refuse("acme.com"); n.serve("www.acme.com", good) }, "Acme"},
+		"www plain only": {func(n *internet) { n.serve("www.acme.com", good); n.refuse("www.acme.com:443") }, "Acme"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			c.build(n)
+			allowed := 20 * time.Second
+			if c.want == brand.Timeout {
+				allowed = 1200 * time.Millisecond
+			}
+			result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, allowed)
+			if got := ending(result, err); got != c.want {
+				t.Errorf("got %s (%v), want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestASlowPictureCostsThePictureOnly(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":            html(acmePage),
+		"/icon.png":    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"/favicon.ico": icon(64, blue),
+	})
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 {
+		t.Errorf("name %s, %d logos; want the page and the icon that came", text(result.Record.Name), len(result.Record.Logos))
+	}
+}
+
+func TestARateLimitedSiteIsAskedOnceMore(t *testing.T) {
+	n := newInternet(t)
+	asked := 0
+	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked == 1 {
+			status(429, "", "Retry-After", "0")(w, r)
+			return
+		}
+		html(acmePage)(w, r)
+	}})
+	result, err := n.crawl("acme.com")
+	if got := ending(result, err); got != "Acme" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestRedirectsKeepTheDomainThatWasAskedFor(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://www.buyer.net/acme/", http.StatusMovedPermanently)
+	}))
+	n.serve("www.buyer.net", files{
+		"/acme/":    html(`<title>Acme, part of Buyer</title><meta property="og:site_name" content="Buyer"><link rel=icon href=/icon.png sizes=128x128><a href="https://x.com/buyer">x</a>`),
+		"/icon.png": icon(128, blue),
+	})
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.FinalURL != "https://www.buyer.net/acme/" || !result.Record.HasLogo() {
+		t.Errorf("from %s, logo %t", result.FinalURL, result.Record.HasLogo())
+	}
+}
+
+func TestATrivialRefreshIsFollowedAndOthersAreNot(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
+	if got := ending(n.crawl("acme.com")); got != "Acme" {
+		t.Errorf("a page that only sends on: got %s", got)
+	}
+	n.serve("away.com", files{"/": html(`<title>Away</title><meta http-equiv=refresh content="0; url=https://acme.com/en/">`)})
+	if got := ending(n.crawl("away.com")); got != "Away" {
+		t.Errorf("a refresh to another brand: got %s", got)
+	}
+}
+
+func TestHostilePagesAreCrawledWithinLimits(t *testing.T) {
+	long := strings.Repeat("<p>and on it goes</p>\n", 300_000) // 6 MB
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	z.Write([]byte(acmePage))
+	for range 64 {
+		z.Write(bytes.Repeat([]byte("<p>x</p>"), 1<<17)) // 64 MB
+	}
+	z.Close()
+	for name, c := range map[string]struct {
+		home http.HandlerFunc
+		want string
+	}{
+		"600 nested elements": {html(`<title>Nested Lab</title><meta property=og:site_name content='Nested Lab'><link rel=icon href=/icon.png>` + strings.Repeat("<div>", 600)), "Nested Lab"},
+		"longer than read":    {html(acmePage + long), "Acme"},
+		"gzip bomb": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		}, "Acme"},
+		"base to another host":      {html(`<base href="//evil.example/">` + acmePage), "Acme"},
+		"markup in values":          {html(`<title>&lt;script&gt;alert(1)&lt;/script&gt;</title><meta name=description content="Acme makes &lt;b&gt;careful&lt;/b&gt; instruments.">`), "Acme"},
+		"cyclic linked data":        {html(acmePage + `<script type="application/ld+json">{"@graph":[{"@id":"a","@type":"Organization","name":"Acme","url":"https://acme.com","logo":{"@id":"b"}},{"@id":"b","logo":{"@id":"a"}}]}</script>`), "Acme"},
+		"deep linked data":          {html(acmePage + `<script type="application/ld+json">` + strings.Repeat(`{"a":`, 100_000) + `</script>`), "Acme"},
+		"pictures at private hosts": {html(acmePage + `<link rel=icon href="http://127.0.0.1/a.png"><link rel=icon href="file:///etc/passwd"><meta property="og:image" content="http://169.254.169.254/x.png"><link rel=manifest href="http://10.0.0.1/m.json">`), "Acme"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", files{"/": c.home, "/icon.png": icon(64, blue)})
+			result, err := n.crawl("acme.com")
+			if got := ending(result, err); got != c.want {
+				t.Fatalf("got %s (%v), want %s", got, err, c.want)
+			}
+			encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence, FinalURL: result.FinalURL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
+				t.Errorf("the event is not what its schema says: %v", err)
+			}
+			if len(encoded.Data) > 64<<10 {
+				t.Errorf("the event has %d bytes", len(encoded.Data))
+			}
+		})
+	}
+}
+
+func TestNothingPrivateIsAskedFor(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href="http://10.0.0.1/icon.png"><link rel=icon href="http://[::1]/icon.png"><link rel="icon" href="http://localhost/icon.png">`), "/icon.png": icon(64, blue)})
+	if _, err := n.crawl("acme.com"); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range n.requests() {
+		if !strings.HasPrefix(r, "acme.com/") {
+			t.Errorf("asked for %s", r)
+		}
+	}
+}
+
+func TestAdultSitesKeepNothing(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage + `<meta name="rating" content="RTA-5042-1996-1400-1577-RTA">`), "/icon.png": icon(64, blue)})
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := result.Record
+	if !r.NSFW || r.Restriction == nil || r.Restriction.Code != "nsfw" || r.Name != nil || r.HasLogo() || r.Company != nil || r.QualityScore != 0 {
+		t.Errorf("record is %+v", r)
+	}
+	if slices.ContainsFunc(n.requests(), func(s string) bool { return strings.HasSuffix(s, "icon.png") }) {
+		t.Error("its icon was fetched")
+	}
+}
+
+func TestLogosOfADataSetStayBesideWhatTheSiteShows(t *testing.T) {
+	known := &eventschemas.Record{
+		Name:   ptr("Acme"),
+		Logos:  []eventschemas.Logo{{Type: "symbol", Formats: []eventschemas.Asset{{ID: strings.Repeat("a", 64), Format: "svg", Size: 10}}, Tags: []string{}}},
+		Colors: []eventschemas.Color{{Hex: "#aa2211", Type: "accent", Brightness: 60}},
+	}
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage), "/icon.png": icon(128, blue)})
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Known: known}, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Record.Logos) != 2 || result.Record.Logos[1].Formats[0].ID != known.Logos[0].Formats[0].ID {
+		t.Errorf("logos are %+v, want the site's and then the data set's", result.Record.Logos)
+	}
+	n.serve("blocked.com", everywhere(status(403, "")))
+	result, err = n.crawlTarget(crawl.Target{Domain: "blocked.com", Known: known}, 10*time.Second)
+	if err != nil {
+		t.Fatalf("a blocked site that a data set knows: %v", err)
+	}
+	if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || result.Record.Complete {
+		t.Errorf("record is %+v, want the data set's, partial", result.Record)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestTheSamePageGivesTheSameRecord(t *testing.T) {
+	var first []byte
+	for i := range 5 {
+		n := newInternet(t)
+		n.play("github.com")
+		result, err := n.crawl("github.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = encoded.Data
+		} else if !bytes.Equal(first, encoded.Data) {
+			t.Fatalf("run %d differs:\n%s\n%s", i, first, encoded.Data)
+		}
+	}
+}
+
+func TestOnceCrawlsAnAddress(t *testing.T) {
+	n := newInternet(t)
+	n.serve("shop.acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
+	result, stats, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), "shop.acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || stats.Requests < 2 || stats.Bytes == 0 {
+		t.Errorf("name %s, logo %t, %+v", text(result.Record.Name), result.Record.HasLogo(), stats)
+	}
+	for _, address := range []string{"", "co.uk", "http://127.0.0.1/", "localhost", "https://a b/", "%zz"} {
+		if _, _, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), address); !errors.Is(err, brand.ErrInvalidDomain) {
+			t.Errorf("%q: %v, want brand.ErrInvalidDomain", address, err)
+		}
+	}
+}
+
+func TestASavedPageIsReadWithoutFetching(t *testing.T) {
+	data := `<link rel="icon" href="data:image/svg+xml,` + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="30" fill="#0b5fff"/></svg>`) + `">`
+	result, err := crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 || result.Record.Logos[0].Formats[0].Format != "svg" {
+		t.Errorf("name %s, logos %+v; want the one that is in the page itself", text(result.Record.Name), result.Record.Logos)
+	}
+	if len(result.Candidates) < 2 {
+		t.Errorf("candidates %+v, want those that were not fetched too", result.Candidates)
+	}
+	_, err = crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: []byte(`<title>Welcome to nginx!</title>`)})
+	var f *crawl.Failure
+	if !errors.As(err, &f) || f.Outcome != brand.NoData {
+		t.Errorf("a placeholder: %v", err)
+	}
+	if _, err := crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: bytes.Repeat([]byte("<p>"), page.MaxBytes)}); err == nil {
+		t.Error("nothing but paragraphs gave a record")
+	}
+}
+
+func BenchmarkCrawl(b *testing.B) {
+	for _, name := range []string{"github.com", "ard.de"} {
+		b.Run(name, func(b *testing.B) {
+			n := newInternet(b)
+			n.play(name)
+			for b.Loop() {
+				if _, err := n.crawl(name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package page
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+)
+
+const (
+	// sniffBytes is how far a declared encoding is looked for; browsers stop at 1024, pages do not.
+	sniffBytes = 8 << 10
+	// nulShare of sniffed bytes being zero means UTF-16 without a byte order mark: Latin text has half.
+	nulShare = 0.2
+	// strayShare is how many of the bytes above 127 may be no UTF-8 in a page that still is UTF-8.
+	strayShare = 0.1
+)
+
+var declaredCharset = regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)
+
+// decode returns a page's text as valid UTF-8 and the name of the encoding it was in.
+//
+// What a server or a page declares is believed as browsers do, except when the bytes plainly say
+// otherwise: text that is declared as UTF-8 and is not is tried in the other encodings it names.
+func decode(body []byte, contentType string) ([]byte, string) {
+	if enc, name := markless(body); enc != nil {
+		return convert(enc, body), name
+	}
+	enc, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+		body = body[3:]
+	}
+	if !certain || name == "utf-8" {
+		if utf8.Valid(body) {
+			return body, "utf-8"
+		}
+	}
+	switch {
+	case name == "utf-8":
+		return decodeBrokenUTF8(body)
+	case certain && name == "windows-1252":
+		// Web servers add Latin-1 to everything by default; the page knows better.
+		if utf8.Valid(body) {
+			return body, "utf-8"
+		}
+		if other, otherName := declared(body); other != nil && otherName != "utf-8" {
+			return convert(other, body), otherName
+		}
+	case !certain:
+		if other, otherName := declared(body); other != nil {
+			if otherName == "utf-8" {
+				return decodeBrokenUTF8(body)
+			}
+			return convert(other, body), otherName
+		}
+		if looksUTF8(body) {
+			return decodeBrokenUTF8(body)
+		}
+	}
+	return convert(enc, body), name
+}
+
+// markless recognises UTF-16 by its zero bytes when no byte order mark tells.
+func markless(body []byte) (encoding.Encoding, string) {
+	head := body[:min(len(body), 512)]
+	if len(head) < 16 || bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		return nil, ""
+	}
+	var zeros [2]int
+	for i, c := range head {
+		if c == 0 {
+			zeros[i%2]++
+		}
+	}
+	limit := int(nulShare * float64(len(head)))
+	switch {
+	case zeros[1] > limit && zeros[0] < zeros[1]/4:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "utf-16le"
+	case zeros[0] > limit && zeros[1] < zeros[0]/4:
+		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), "utf-16be"
+	}
+	return nil, ""
+}
+
+// declared looks for a meta charset further down than browsers do.
+func declared(body []byte) (encoding.Encoding, string) {
+	m := declaredCharset.FindSubmatch(body[:min(len(body), sniffBytes)])
+	if m == nil {
+		return nil, ""
+	}
+	enc, err := htmlindex.Get(string(m[1]))
+	if err != nil {
+		return nil, ""
+	}
+	name, err := htmlindex.Name(enc)
+	if err != nil || strings.HasPrefix(name, "utf-16") { // a page whose meta can be read is not UTF-16
+		return nil, ""
+	}
+	return enc, name
+}
+
+// decodeBrokenUTF8 reads text that says it is UTF-8 and is not valid. A few stray bytes are read as
+// windows-1252, which is what they nearly always are; when much is wrong, the page's own declaration
+// and then the encodings of its language are tried.
+func decodeBrokenUTF8(body []byte) ([]byte, string) {
+	if !looksUTF8(body) {
+		if enc, name := declared(body); enc != nil && name != "utf-8" {
+			return convert(enc, body), name
+		}
+		for _, name := range []string{"shift_jis", "gb18030", "euc-jp", "euc-kr", "big5"} {
+			enc, err := htmlindex.Get(name)
+			if err != nil {
+				continue
+			}
+			if out := convert(enc, body); !bytes.ContainsRune(out, utf8.RuneError) {
+				return out, name
+			}
+		}
+	}
+	out := make([]byte, 0, len(body)+len(body)/16)
+	for len(body) > 0 {
+		r, n := utf8.DecodeRune(body)
+		if r == utf8.RuneError && n == 1 {
+			out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(body[0]))
+		} else {
+			out = append(out, body[:n]...)
+		}
+		body = body[n:]
+	}
+	return out, "utf-8"
+}
+
+// looksUTF8 says whether nearly all bytes above 127 belong to well-formed UTF-8.
+func looksUTF8(body []byte) bool {
+	stray, high := 0, 0
+	for len(body) > 0 {
+		r, n := utf8.DecodeRune(body)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			stray++
+			high++
+		case n > 1:
+			high += n
+		}
+		body = body[n:]
+	}
+	// Very few bytes prove nothing: one stray byte in a short Latin page is a stray byte.
+	return stray <= 8 && high <= 8 || float64(stray) <= strayShare*float64(high)
+}
+
+func convert(enc encoding.Encoding, body []byte) []byte {
+	out, err := enc.NewDecoder().Bytes(body)
+	if err != nil || !utf8.Valid(out) {
+		return bytes.ToValidUTF8(out, []byte("\uFFFD"))
+	}
+	return out
+}

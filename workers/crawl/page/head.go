@@ -1,0 +1,190 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// meta takes a meta element in.
+func (g *gatherer) meta(n *html.Node) {
+	content := attr(n, "content")
+	for _, kind := range []string{"property", "name", "itemprop", "http-equiv"} {
+		for key := range strings.FieldsSeq(attr(n, kind)) {
+			g.declare(kind, key, content)
+		}
+	}
+	if strings.EqualFold(attr(n, "http-equiv"), "refresh") && g.page.Refresh == nil {
+		g.page.Refresh = g.refresh(content)
+	}
+	if strings.EqualFold(attr(n, "name"), "msapplication-config") && g.page.Config == nil {
+		g.page.Config = g.page.Resolve(content)
+	}
+}
+
+func (g *gatherer) declare(kind, key, content string) {
+	if len(g.page.Metas) >= MaxMetas || len(key) > 100 {
+		return
+	}
+	g.page.Metas = append(g.page.Metas, Meta{Kind: kind, Key: strings.ToLower(key), Content: clean(content, MaxValueRunes)})
+}
+
+// microdata takes an itemprop of another element than meta in.
+func (g *gatherer) microdata(n *html.Node) {
+	props := attr(n, "itemprop")
+	if props == "" || n.Data == "meta" {
+		return
+	}
+	var value string
+	switch n.Data {
+	case "a", "area", "link":
+		value = attr(n, "href")
+	case "img", "audio", "embed", "iframe", "source", "track", "video":
+		value = attr(n, "src")
+	case "object":
+		value = attr(n, "data")
+	case "time":
+		value = attr(n, "datetime")
+	default:
+		value = inner(n)
+	}
+	for prop := range strings.FieldsSeq(props) {
+		g.declare("itemprop", prop, value)
+	}
+}
+
+// refresh reads "5; url=/next".
+func (g *gatherer) refresh(content string) *Refresh {
+	number, rest, _ := strings.Cut(content, ";")
+	if number == content {
+		number, rest, _ = strings.Cut(content, ",")
+	}
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || seconds < 0 || seconds > 1e6 {
+		return nil
+	}
+	rest = strings.TrimSpace(rest)
+	if i := strings.IndexByte(rest, '='); i >= 0 && strings.EqualFold(strings.TrimSpace(rest[:i]), "url") {
+		rest = strings.TrimSpace(rest[i+1:])
+	}
+	u := g.page.Resolve(strings.Trim(rest, `'"`))
+	if u == nil {
+		return nil
+	}
+	return &Refresh{Seconds: int(seconds), URL: u}
+}
+
+// link takes a link element in.
+func (g *gatherer) link(n *html.Node) {
+	rels := strings.Fields(strings.ToLower(attr(n, "rel")))
+	href := attr(n, "href")
+	if kind := iconRel(rels); kind != "" {
+		g.icon(n, kind, href)
+	}
+	for _, rel := range rels {
+		switch rel {
+		case "manifest":
+			if g.page.Manifest == nil {
+				g.page.Manifest = g.page.Resolve(href)
+			}
+		case "stylesheet":
+			if u := g.page.Resolve(href); u != nil && len(g.page.Styles) < MaxStyles {
+				g.page.Styles = append(g.page.Styles, u)
+			}
+		case "me":
+			if u := g.page.Resolve(href); u != nil && len(g.page.Anchors) < MaxAnchors {
+				g.page.Anchors = append(g.page.Anchors, Anchor{URL: u, Me: true})
+			}
+		case "logo", "image_src":
+			g.declare("name", rel, href)
+		}
+	}
+}
+
+// iconRel names the kind of icon that a rel declares, "" for none.
+func iconRel(rels []string) string {
+	switch {
+	case slices.Contains(rels, "apple-touch-icon"), slices.Contains(rels, "apple-touch-icon-precomposed"):
+		return "apple-touch-icon"
+	case slices.Contains(rels, "mask-icon"):
+		return "mask-icon"
+	case slices.Contains(rels, "fluid-icon"):
+		return "fluid-icon"
+	case slices.Contains(rels, "icon"): // also "shortcut icon"
+		return "icon"
+	}
+	return ""
+}
+
+func (g *gatherer) icon(n *html.Node, rel, href string) {
+	if len(g.page.Icons) >= MaxIcons {
+		return
+	}
+	u := resolvePicture(g.page.Base, href)
+	if u == nil {
+		return
+	}
+	if _, mask := lookup(n, "mask"); mask && rel == "icon" { // the form before rel=mask-icon
+		rel = "mask-icon"
+	}
+	icon := Icon{
+		Rel:   rel,
+		URL:   u,
+		Type:  strings.ToLower(clean(attr(n, "type"), 60)),
+		Color: clean(attr(n, "color"), 40),
+		Media: strings.ToLower(clean(attr(n, "media"), 100)),
+	}
+	icon.Sizes, icon.Any = ParseSizes(attr(n, "sizes"))
+	g.page.Icons = append(g.page.Icons, icon)
+}
+
+// maxSize bounds a declared size in pixels: larger ones are jokes.
+const maxSize = 8192
+
+// ParseSizes reads a sizes attribute, such as "16x16 32x32 any". Malformed parts are passed over.
+func ParseSizes(text string) (sizes []Size, any bool) {
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		if word == "any" {
+			any = true
+			continue
+		}
+		w, h, ok := strings.Cut(word, "x")
+		if !ok {
+			w, h, ok = strings.Cut(word, "×")
+		}
+		width, err1 := strconv.Atoi(strings.TrimSuffix(w, "px"))
+		height, err2 := strconv.Atoi(strings.TrimSuffix(h, "px"))
+		if !ok || err1 != nil || err2 != nil || width < 1 || height < 1 || width > maxSize || height > maxSize {
+			continue
+		}
+		if len(sizes) < 16 {
+			sizes = append(sizes, Size{width, height})
+		}
+	}
+	return sizes, any
+}
+
+// scriptElement takes a script in: linked data, or traces for signatures.
+func (g *gatherer) scriptElement(n *html.Node) {
+	g.page.Scripts++
+	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(attr(n, "type"))), ";")
+	if kind == "application/ld+json" {
+		g.blobs = append(g.blobs, []byte(inner(n))) // linkeddata bounds number and size
+		return
+	}
+	g.source(attr(n, "src"))
+	if text := inner(n); text != "" && len(g.page.Script) < maxRawBytes {
+		g.page.Script += text[:min(len(text), maxRawBytes-len(g.page.Script))] + "\n"
+	}
+}
+
+func (g *gatherer) source(src string) {
+	if src == "" || len(g.page.Sources) >= maxScriptHosts {
+		return
+	}
+	if u := g.page.Resolve(src); u != nil {
+		g.page.Sources = append(g.page.Sources, u)
+	}
+}

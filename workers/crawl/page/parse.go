@@ -1,0 +1,230 @@
+package page
+
+import (
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/site"
+)
+
+// maxWalkDepth bounds the recursion over a tree; the parser keeps trees shallower than this.
+const maxWalkDepth = 1500
+
+// Parse gathers what a page says. Body beyond MaxBytes is not looked at. It never fails.
+func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
+	text, charset := decode(body[:min(len(body), MaxBytes)], contentType)
+	root, nested := tree(text)
+	g := &gatherer{
+		page: &Page{URL: at, Base: at, Charset: charset, Nested: nested, ElementID: map[string]bool{}},
+		site: of,
+	}
+	g.base(root, 0)
+	g.walk(root, place{}, 0)
+	g.page.Text = clean(g.text.String(), MaxTextBytes)
+	g.page.Data = linkeddata.Parse(g.blobs)
+	return g.page
+}
+
+// gatherer is one pass over a tree.
+type gatherer struct {
+	page    *Page
+	site    site.Site
+	text    strings.Builder
+	script  int // bytes of inline script kept
+	blobs   [][]byte
+	images  int
+	baseSet bool
+}
+
+// place is where in the page the walk stands.
+type place struct {
+	zone     Zone
+	link     *Anchor // the enclosing link, to which text is added
+	home     bool    // which leads to the home page
+	foreign  bool    // or to another site
+	label    string  // its aria-label or title
+	excluded bool
+	hidden   bool
+	picture  *html.Node // the enclosing picture element
+	silent   bool       // text is not visible: noscript
+}
+
+// base finds the first base element that has a usable href, before anything is resolved against it.
+func (g *gatherer) base(n *html.Node, depth int) {
+	if g.baseSet || depth > maxWalkDepth {
+		return
+	}
+	if n.Type == html.ElementNode && n.DataAtom == atom.Base && n.Namespace == "" {
+		if u := resolve(g.page.URL, attr(n, "href")); u != nil {
+			g.page.Base, g.baseSet = u, true
+			return
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		g.base(c, depth+1)
+	}
+}
+
+// maxFrameNodes bounds the search for the page's frame inside of an overlay.
+const maxFrameNodes = 2000
+
+// framesPage says whether an element holds the page itself, so that its class, such as
+// "cookie-notice-visible", speaks of the page's state.
+func framesPage(n *html.Node) bool {
+	left := maxFrameNodes
+	var found func(*html.Node, int) bool
+	found = func(n *html.Node, depth int) bool {
+		if left--; left < 0 || depth > maxWalkDepth {
+			return left < 0 // nothing that large is a notice
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			if c.Type != html.ElementNode {
+				continue
+			}
+			switch c.DataAtom {
+			case atom.Header, atom.Nav, atom.Main, atom.H1:
+				return true
+			}
+			if found(c, depth+1) {
+				return true
+			}
+		}
+		return false
+	}
+	return found(n, 0)
+}
+
+func (g *gatherer) walk(n *html.Node, at place, depth int) {
+	if depth > maxWalkDepth {
+		return
+	}
+	switch n.Type {
+	case html.TextNode:
+		g.visible(n.Data, at)
+	case html.ElementNode:
+		var enter bool
+		if at, enter = g.element(n, at); !enter {
+			return
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		g.walk(c, at, depth+1)
+	}
+	if n.Type == html.ElementNode && n.DataAtom == atom.A {
+		g.endLink(at.link)
+	}
+}
+
+// visible takes a piece of text in.
+func (g *gatherer) visible(text string, at place) {
+	if at.silent {
+		return
+	}
+	for range strings.FieldsSeq(text) {
+		g.page.Words++
+	}
+	if g.text.Len() < MaxTextBytes {
+		g.text.WriteString(text)
+		g.text.WriteByte(' ')
+	}
+	if at.link != nil && len(at.link.Text) < maxLinkText {
+		at.link.Text += " " + text
+	}
+}
+
+// maxLinkText bounds the text of a link, in bytes.
+const maxLinkText = 300
+
+// element looks at an element and says where its children stand, and whether to go to them.
+func (g *gatherer) element(n *html.Node, at place) (place, bool) {
+	if n.Namespace != "" { // svg and math: their titles and links are not the page's
+		return at, false
+	}
+	words := tokens(n)
+	if has(words, overlayWords) && !framesPage(n) {
+		return at, false // cookie walls are not the page
+	}
+	g.identify(n)
+	at = at.within(n, words)
+	switch n.DataAtom {
+	case atom.Html:
+		g.page.Lang = clean(attr(n, "lang"), 35)
+	case atom.Title:
+		if g.page.Title == "" {
+			g.page.Title = clean(inner(n), MaxValueRunes)
+		}
+		return at, false
+	case atom.Meta:
+		g.meta(n)
+	case atom.Link:
+		g.link(n)
+	case atom.Script:
+		g.scriptElement(n)
+		return at, false
+	case atom.Style, atom.Template, atom.Object, atom.Svg, atom.Math, atom.Textarea, atom.Select:
+		return at, false
+	case atom.Iframe, atom.Frame:
+		g.source(attr(n, "src"))
+		return at, false
+	case atom.Noscript:
+		at.silent = true
+	case atom.Form:
+		g.page.Forms++
+	case atom.Input:
+		if strings.EqualFold(attr(n, "type"), "password") {
+			g.page.Password = true
+		}
+	case atom.H1:
+		if t := clean(inner(n), MaxValueRunes); t != "" && len(g.page.Headings) < maxHeadings {
+			g.page.Headings = append(g.page.Headings, t)
+		}
+	case atom.Picture:
+		at.picture = n
+	case atom.A:
+		at = g.anchor(n, at)
+	case atom.Img:
+		g.image(n, words, at)
+	}
+	g.microdata(n)
+	return at, true
+}
+
+// identify keeps the ids that signatures of challenge pages look for.
+func (g *gatherer) identify(n *html.Node) {
+	if id := attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
+		g.page.ElementID[id] = true
+	}
+}
+
+// within narrows a place by an element's name, role and words.
+func (at place) within(n *html.Node, words []string) place {
+	role := strings.ToLower(attr(n, "role"))
+	switch {
+	case n.DataAtom == atom.Header || role == "banner" || has(words, headerWords) && !has(words, partWords):
+		if at.zone == Body {
+			at.zone = Header
+			at.excluded = false // what wraps the whole page says nothing about its header
+		}
+	case n.DataAtom == atom.Nav || role == "navigation":
+		if at.zone != Footer {
+			at.zone = Nav
+		}
+	case n.DataAtom == atom.Footer || role == "contentinfo" || has(words, footerWords):
+		at.zone = Footer
+	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main":
+		if at.zone == Header || at.zone == Nav {
+			at.zone = Body
+		}
+	}
+	if has(words, strangerWords) && n.DataAtom != atom.Img {
+		at.excluded = true
+	}
+	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(attr(n, "style"), " ", ""), "display:none") {
+		at.hidden = true
+	}
+	return at
+}

@@ -1,0 +1,200 @@
+package page
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Words of class and id that tell what a container is.
+var (
+	headerWords = []string{"header", "masthead", "topbar", "navbar", "sitehead", "topnav"}
+	footerWords = []string{"footer"}
+	// strangerWords are containers of other people's pictures.
+	strangerWords = []string{
+		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
+		"casestudy", "casestudies", "award", "awards", "payment", "payments", "language", "languages",
+		"flag", "flags", "search", "cart", "social", "socials", "modal", "popup", "badge", "badges", "appstore", "trusted", "avatar",
+		"advert", "advertisement",
+	}
+	// partWords say that a header is that of a part of the page.
+	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
+	// overlayWords are layers over the page that belong to somebody else.
+	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmp"}
+)
+
+// has says whether any word is in the list.
+func has(words, list []string) bool {
+	for _, w := range words {
+		if slices.Contains(list, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// tokens splits class and id of an element into lower-case words: at white space, punctuation and
+// where a lower-case letter meets an upper-case one. The document's own elements say nothing.
+func tokens(n *html.Node) []string {
+	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
+		return nil
+	}
+	text := attr(n, "class") + " " + attr(n, "id")
+	if len(text) <= 1 {
+		return nil
+	}
+	return SplitWords(text[:min(len(text), 1000)])
+}
+
+// SplitWords splits a class, a file name or another identifier into lower-case words.
+func SplitWords(text string) []string {
+	var out []string
+	var word strings.Builder
+	flush := func() {
+		if word.Len() > 0 && len(out) < maxTokens {
+			out = append(out, strings.ToLower(word.String()))
+		}
+		word.Reset()
+	}
+	lower := false
+	for _, r := range text {
+		switch {
+		case !unicode.IsLetter(r):
+			flush()
+			lower = false
+			continue
+		case unicode.IsUpper(r) && lower:
+			flush()
+		}
+		lower = unicode.IsLower(r)
+		word.WriteRune(r)
+	}
+	flush()
+	return out
+}
+
+// maxAncestors is how far up an image's own words are looked for.
+const maxAncestors = 3
+
+// ancestorTokens are the words of the nearest containers.
+func ancestorTokens(n *html.Node) []string {
+	var out []string
+	for i, p := 0, n.Parent; i < maxAncestors && p != nil && p.Type == html.ElementNode; i, p = i+1, p.Parent {
+		out = append(out, tokens(p)...)
+	}
+	return out[:min(len(out), maxTokens)]
+}
+
+func lookup(n *html.Node, name string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Namespace == "" && a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+func attr(n *html.Node, name string) string {
+	v, _ := lookup(n, name)
+	return v
+}
+
+// maxInner bounds the text taken from inside of one element, in bytes. Linked data may be long.
+const maxInner = 1 << 20
+
+// inner returns the text of an element.
+func inner(n *html.Node) string {
+	if c := n.FirstChild; c != nil && c == n.LastChild && c.Type == html.TextNode {
+		return c.Data
+	}
+	var b strings.Builder
+	var add func(*html.Node, int)
+	add = func(n *html.Node, depth int) {
+		if depth > maxWalkDepth || b.Len() > maxInner {
+			return
+		}
+		switch {
+		case n.Type == html.TextNode:
+			b.WriteString(n.Data)
+		case n.Type == html.ElementNode && (n.DataAtom == atom.Script || n.DataAtom == atom.Style) && depth > 0:
+			return
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			add(c, depth+1)
+		}
+	}
+	add(n, 0)
+	return b.String()
+}
+
+// clean makes a text fit to be shown: white space collapsed, control, zero-width and direction
+// characters dropped, cut to a number of runes.
+func clean(text string, limit int) string {
+	var b strings.Builder
+	space, count := false, 0
+	for _, r := range text {
+		switch {
+		case unicode.IsSpace(r):
+			space = b.Len() > 0
+			continue
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d' && r != '\u00ad', r == '\u00ad':
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			count++
+			space = false
+		}
+		if count++; count > limit {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// Clean makes a text fit to be shown, cut to a number of runes.
+func Clean(text string, limit int) string { return clean(text, limit) }
+
+// resolve makes an address absolute: http or https, without fragment and credentials, or nil.
+func resolve(base *url.URL, ref string) *url.URL {
+	ref = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
+			return -1 // browsers drop these inside of addresses
+		}
+		return r
+	}, strings.TrimSpace(ref))
+	if ref == "" || len(ref) > MaxURLBytes || strings.HasPrefix(ref, "#") {
+		return nil
+	}
+	u, err := url.Parse(ref)
+	if err != nil {
+		return nil
+	}
+	if base != nil {
+		u = base.ResolveReference(u)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return nil
+	}
+	u.Fragment, u.RawFragment = "", ""
+	u.Host = strings.ToLower(u.Host)
+	return u
+}
+
+// resolvePicture allows a picture that is embedded in the page as well.
+func resolvePicture(base *url.URL, ref string) *url.URL {
+	ref = strings.TrimSpace(ref)
+	if len(ref) >= 5 && strings.EqualFold(ref[:5], "data:") {
+		if len(ref) > MaxDataURLBytes || !strings.HasPrefix(strings.ToLower(ref[5:min(len(ref), 11)]), "image/") {
+			return nil
+		}
+		return &url.URL{Scheme: "data", Opaque: ref[5:]}
+	}
+	return resolve(base, ref)
+}

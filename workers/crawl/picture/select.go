@@ -1,0 +1,127 @@
+package picture
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/judge"
+)
+
+// Limits of what is kept.
+const (
+	// MaxLogos bounds the logos of one record.
+	MaxLogos = 8
+	maxIcons = 3
+	// sameHash is the number of bits in which two perceptual hashes of one picture may differ.
+	sameHash = 4
+	// square is how far from 1 an icon's ratio of sides may be.
+	square = 0.1
+	// wordmark is the ratio of its ink's sides from which header art has words in it.
+	wordmark = 2.0
+	// sureScore is what a mark needs to be called the logo; less, and it stays "other".
+	sureScore = 45.0
+)
+
+// Select chooses the logos of a brand among the pictures that were read: each drawing once, in the best
+// form there is, marks first.
+func Select(all []*Picture) []*Picture {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, better)
+	var marks, icons []*Picture
+	for _, p := range all {
+		switch {
+		case p.Kind == Mark && len(marks) < MaxLogos-maxIcons && !shown(marks, p):
+			marks = append(marks, p)
+		case p.Kind != Mark && len(icons) < maxIcons && !shown(icons, p):
+			icons = append(icons, p)
+		}
+	}
+	// A tiny icon is better than none, and worse than any other.
+	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Picture) bool { return !p.tiny() }) {
+		icons = slices.DeleteFunc(icons, (*Picture).tiny)
+	}
+	// A picture that is declared as logo and as icon is kept once, unless the icon says more.
+	icons = slices.DeleteFunc(icons, func(p *Picture) bool { return sameFile(marks, p) })
+	return append(marks, icons...)
+}
+
+// better orders pictures: by score, and what is worth the same by vector before raster and large before
+// small.
+func better(a, b *Picture) int {
+	return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.Width*b.Height, a.Width*a.Height), cmp.Compare(a.source(), b.source()))
+}
+
+// rank is the candidate's score, corrected by what the file really is: a page says 180 pixels and serves
+// 32.
+func (p *Picture) rank() float64 {
+	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
+		return p.Score
+	}
+	return p.Score - sized(p.Side) + sized(max(p.Width, p.Height))
+}
+
+// shown says whether a picture repeats one that was chosen. A light and a dark version of one drawing are
+// two, and so are one with a background and one without.
+func shown(chosen []*Picture, p *Picture) bool {
+	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum || have.alike(p) })
+}
+
+// alike says whether two rasters show one drawing, in whatever size.
+func (p *Picture) alike(q *Picture) bool {
+	if p.Raster == nil || q.Raster == nil || p.Clear != q.Clear || p.Theme != q.Theme {
+		return false
+	}
+	if imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) {
+		return true
+	}
+	return near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameDrawing
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }
+
+// ratio is width to height, 0 when unknown.
+func (p *Picture) ratio() float64 {
+	if p.Width == 0 || p.Height == 0 {
+		return 0
+	}
+	return float64(p.Width) / float64(p.Height)
+}
+
+func (p *Picture) tiny() bool { return p.Raster != nil && max(p.Width, p.Height) < minSide }
+
+func sameFile(chosen []*Picture, p *Picture) bool {
+	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum })
+}
+
+// Type names what a picture is for the record.
+func (p *Picture) Type() string {
+	ratio := p.ratio()
+	isSquare := ratio == 0 || math.Abs(ratio-1) < square
+	switch {
+	case p.Kind == Stencil:
+		return "symbol"
+	case p.Kind == Icon && isSquare, !p.Clear && isSquare:
+		return "icon"
+	case p.Kind == Icon:
+		return "other"
+	case p.Score < sureScore:
+		return "other"
+	case p.aspect > 0 && p.aspect < wordmark:
+		return "symbol"
+	}
+	return "logo"
+}
+
+// Palettes are the colors of the chosen logos. A stencil is drawn black by convention: its color is
+// declared beside it.
+func Palettes(chosen []*Picture) []judge.Palette {
+	var out []judge.Palette
+	for _, p := range chosen {
+		if p.Kind != Stencil && len(p.Colors.Inks) > 0 {
+			out = append(out, p.Colors)
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// Package site knows which addresses belong to the brand that is being crawled.
+package site
+
+import (
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+)
+
+// Site is one brand's place on the web.
+type Site struct {
+	// Domain is the registrable domain that was asked for; the record is kept under it.
+	Domain string
+	// Label is the domain without its public suffix, in Unicode: acme of acme.co.uk.
+	Label string
+	// Others are further domains of the brand: where its home page redirected to.
+	Others []string
+}
+
+// New returns the site of a registrable domain.
+func New(domain string) Site {
+	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
+	return Site{Domain: domain, Label: label(domain)}
+}
+
+// Redirected returns the site with the domain its home page was finally found at.
+func (s Site) Redirected(final *url.URL) Site {
+	if final == nil || s.OwnHost(final.Hostname()) {
+		return s
+	}
+	s.Others = append(s.Others[:len(s.Others):len(s.Others)], Registrable(final.Hostname()))
+	return s
+}
+
+// Registrable returns the registrable domain of a host, or the host itself when it has none.
+func Registrable(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return d
+	}
+	return host
+}
+
+// OwnHost says whether a host belongs to the site.
+func (s Site) OwnHost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if within(host, s.Domain) {
+		return true
+	}
+	for _, d := range s.Others {
+		if within(host, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// Own says whether a URL leads to the site.
+func (s Site) Own(u *url.URL) bool { return u != nil && s.OwnHost(u.Hostname()) }
+
+// Labels returns the labels of all domains of the site, that of the domain asked for first.
+func (s Site) Labels() []string {
+	out := []string{s.Label}
+	for _, d := range s.Others {
+		out = append(out, label(d))
+	}
+	return out
+}
+
+func within(host, domain string) bool {
+	return domain != "" && (host == domain || strings.HasSuffix(host, "."+domain))
+}
+
+func label(domain string) string {
+	suffix, _ := publicsuffix.PublicSuffix(domain)
+	name := strings.TrimSuffix(strings.TrimSuffix(domain, suffix), ".")
+	if name == "" { // the domain is itself a suffix, such as github.io
+		name, _, _ = strings.Cut(domain, ".")
+	}
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		name = name[i+1:]
+	}
+	if u, err := idna.Display.ToUnicode(name); err == nil {
+		return u
+	}
+	return name
+}

@@ -1,0 +1,316 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+)
+
+// Group is the consumer group of all crawlers.
+const Group = "crawler"
+
+// Defaults and limits of a Worker.
+const (
+	DefaultLiveWorkers    = 32
+	DefaultRefreshWorkers = 4
+	// DefaultDrain bounds how long a shutdown waits for crawls under way.
+	DefaultDrain = 10 * time.Second
+
+	maxWorkers = 1000
+	// queueFactor times the workers of a pool is how many accepted crawls may wait in it; then the lane
+	// waits.
+	queueFactor = 4
+	// hurry is taken off the time allowed, so that the outcome is on the log before those who wait for it
+	// give up.
+	hurry = 250 * time.Millisecond
+	// recordTime bounds appending an outcome, with its repeats.
+	recordTime = 10 * time.Second
+	// recordAttempts bounds the repeats.
+	recordAttempts = 6
+	recordPause    = 100 * time.Millisecond // before the first repeat; doubled with each
+	// actor is who appends the outcomes of crawls.
+	actor = "system:crawler"
+)
+
+// Brands is what a Worker needs of the brand commands.
+type Brands interface {
+	State(ctx context.Context, domain string) (*brand.Brand, error)
+	SucceedCrawl(ctx context.Context, in commands.SucceedCrawl) error
+	FailCrawl(ctx context.Context, in commands.FailCrawl) error
+}
+
+// Crawls does the work of one crawl; Crawler is the real one.
+type Crawls interface {
+	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
+}
+
+// WorkerConfig configures a Worker.
+type WorkerConfig struct {
+	LiveWorkers    int           // crawls of lane live at a time (DefaultLiveWorkers)
+	RefreshWorkers int           // crawls of lane refresh at a time (DefaultRefreshWorkers)
+	Drain          time.Duration // how long a shutdown waits for crawls under way (DefaultDrain)
+
+	Logger     *slog.Logger          // nil: none
+	Registerer prometheus.Registerer // nil: none
+	Now        func() time.Time      // nil: time.Now
+}
+
+func (c *WorkerConfig) setDefaults() {
+	if c.LiveWorkers == 0 {
+		c.LiveWorkers = DefaultLiveWorkers
+	}
+	if c.RefreshWorkers == 0 {
+		c.RefreshWorkers = DefaultRefreshWorkers
+	}
+	if c.Drain == 0 {
+		c.Drain = DefaultDrain
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c WorkerConfig) Validate() error {
+	var errs []error
+	if c.LiveWorkers < 1 || c.LiveWorkers > maxWorkers {
+		errs = append(errs, fmt.Errorf("LiveWorkers is %d, must be 1 to %d", c.LiveWorkers, maxWorkers))
+	}
+	if c.RefreshWorkers < 1 || c.RefreshWorkers > maxWorkers {
+		errs = append(errs, fmt.Errorf("RefreshWorkers is %d, must be 1 to %d", c.RefreshWorkers, maxWorkers))
+	}
+	if c.Drain < 0 {
+		errs = append(errs, fmt.Errorf("Drain is %s, must not be negative", c.Drain))
+	}
+	return errors.Join(errs...)
+}
+
+// Worker takes crawl requests from the broker and runs them, in a pool of its own for each lane: live work
+// never waits behind bulk.
+//
+// A message is acknowledged when its crawl is accepted into a pool; what is lost after that, the crawl's
+// deadline covers. Messages may repeat: a crawl that is under way here, has ended, or is past its time is
+// not done again.
+type Worker struct {
+	cfg     WorkerConfig
+	from    broker.Port
+	brands  Brands
+	crawls  Crawls
+	metrics *metrics
+	live    *pool
+	refresh *pool
+}
+
+// NewWorker returns a Worker.
+func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, crawls Crawls) (*Worker, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("crawl worker configuration: %w", err)
+	}
+	if from == nil || brands == nil || crawls == nil {
+		return nil, errors.New("crawl worker: broker, brands and crawler are needed")
+	}
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: cfg, from: from, brands: brands, crawls: crawls, metrics: m}
+	w.live = newPool("live", cfg.LiveWorkers, m)
+	w.refresh = newPool("refresh", cfg.RefreshWorkers, m)
+	return w, nil
+}
+
+// Run works until ctx ends. Then it takes no more messages, finishes the crawls under way within the
+// configured time, and returns nil. Errors: those of the broker's Subscribe.
+func (w *Worker) Run(ctx context.Context) error {
+	// Crawls under way outlive ctx by Drain, so that what was accepted is not lost to a restart.
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	subscribed, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	var pools, subscriptions sync.WaitGroup
+	errs := make(chan error, 2)
+	for _, lane := range []struct {
+		topic string
+		pool  *pool
+	}{{broker.CrawlLive, w.live}, {broker.CrawlRefresh, w.refresh}} {
+		lane.pool.start(&pools, func(j job) { w.crawl(working, lane.pool.lane, j) })
+		subscriptions.Go(func() {
+			err := w.from.Subscribe(subscribed, lane.topic, Group, func(ctx context.Context, m broker.Message) error {
+				return w.accept(ctx, lane.pool, m)
+			})
+			if err != nil && ctx.Err() == nil {
+				errs <- fmt.Errorf("crawl worker, lane %s: %w", lane.topic, err)
+				cancel() // one lane alone is no worker
+			}
+		})
+	}
+	subscriptions.Wait()
+	w.live.close()
+	w.refresh.close()
+	patience := time.AfterFunc(w.cfg.Drain, stop)
+	pools.Wait()
+	patience.Stop()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// accept puts a request into its pool, waiting while the pool is full.
+func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error {
+	eventType, version, err := broker.EventType(m)
+	if err != nil {
+		return err
+	}
+	ev, err := eventschemas.Decode(eventType, version, m.Payload)
+	if err != nil {
+		return fmt.Errorf("message %s: %w", m.ID, err)
+	}
+	request, ok := ev.(eventschemas.CrawlRequested)
+	if !ok {
+		return fmt.Errorf("message %s is a %s, not a crawl request", m.ID, ev.EventType())
+	}
+	return into.accept(ctx, job{
+		request:     request,
+		received:    w.cfg.Now(),
+		causation:   m.ID,
+		correlation: m.Metadata[broker.MetaCorrelation],
+	})
+}
+
+// crawl does one job: it looks whether the crawl is still wanted, crawls, and appends the outcome.
+func (w *Worker) crawl(ctx context.Context, lane string, j job) {
+	began := w.cfg.Now()
+	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", lane)
+	known, why := w.wanted(ctx, j)
+	if why != "" {
+		w.metrics.skipped.WithLabelValues(lane, why).Inc()
+		logger.Info("crawl is not done", "reason", why)
+		return
+	}
+	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
+	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
+	defer cancel()
+	result, stats, err := w.safely(working, Target{Domain: j.request.Domain, Known: known})
+	outcome := w.record(ctx, logger, j, result, err)
+	took := w.cfg.Now().Sub(began)
+	w.metrics.ended(lane, outcome, took, stats)
+	logger.Info("crawl ended", "outcome", outcome, "duration", took, "requests", stats.Requests, "bytes", stats.Bytes)
+}
+
+// wanted folds the brand's state: a crawl that has ended, was superseded or is past its time is not done.
+// It returns the data set's record of the brand, if there is one.
+func (w *Worker) wanted(ctx context.Context, j job) (known *eventschemas.Record, why string) {
+	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
+	if !w.cfg.Now().Before(j.received.Add(allowed)) {
+		return nil, "overdue" // it waited too long in the pool
+	}
+	var state *brand.Brand
+	err := repeat(ctx, func(ctx context.Context) (err error) {
+		state, err = w.brands.State(ctx, j.request.Domain)
+		return err
+	})
+	if err != nil {
+		w.cfg.Logger.Error("brand could not be read", "domain", j.request.Domain, "error", err)
+		return nil, "unreadable"
+	}
+	id, requestedAt, _, running := state.Running()
+	switch {
+	case !running || id != j.request.CrawlID:
+		return nil, "ended"
+	case !w.cfg.Now().Before(requestedAt.Add(allowed)):
+		return nil, "overdue"
+	}
+	return state.Imported(), ""
+}
+
+// safely crawls, and turns a panic into a failure: a page that finds a fault in a parser must not stop
+// everybody else's crawls.
+func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats Stats, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.cfg.Logger.Error("crawl panicked", "domain", t.Domain, "panic", p, "stack", string(debug.Stack()))
+			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read: a fault in the crawler."}
+		}
+	}()
+	return w.crawls.Crawl(ctx, t)
+}
+
+// record appends the outcome of a crawl and returns its name.
+func (w *Worker) record(ctx context.Context, logger *slog.Logger, j job, result *Result, crawlErr error) string {
+	request := commands.Request{ID: j.request.CrawlID, Actor: actor, CorrelationID: j.correlation, CausationID: j.causation}
+	var failure *Failure
+	switch {
+	case crawlErr == nil:
+		err := repeat(ctx, func(ctx context.Context) error {
+			return w.brands.SucceedCrawl(ctx, commands.SucceedCrawl{
+				Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Record: result.Record,
+				Evidence: result.Evidence, FinalURL: result.FinalURL, ETag: result.ETag, LastModified: result.LastModified,
+			})
+		})
+		if err == nil {
+			return brand.Succeeded
+		}
+		logger.Error("record could not be appended", "error", err)
+		if !errors.Is(err, brand.ErrRecordTooLarge) {
+			return "lost" // the deadline ends the crawl
+		}
+		failure = &Failure{Outcome: brand.NoData, Detail: "What was found is too large for a record."}
+	case errors.Is(crawlErr, context.Canceled):
+		return "interrupted"
+	case !errors.As(crawlErr, &failure):
+		// Not the site's fault: remembered for the shortest time there is.
+		logger.Error("crawl could not be completed", "error", crawlErr)
+		failure = &Failure{Outcome: brand.Timeout, Detail: "The crawl could not be completed here."}
+	}
+	err := repeat(ctx, func(ctx context.Context) error {
+		return w.brands.FailCrawl(ctx, commands.FailCrawl{
+			Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Outcome: failure.Outcome, Detail: failure.Detail,
+		})
+	})
+	if err != nil {
+		logger.Error("failure could not be appended", "outcome", failure.Outcome, "error", err)
+		return "lost"
+	}
+	logger.Info("crawl failed", "outcome", failure.Outcome, "detail", failure.Detail, "error", failure.Err)
+	return failure.Outcome
+}
+
+// repeat tries something a few times within recordTime. Refusals that no repeat would change end it.
+func repeat(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	pause := recordPause
+	for attempt := 1; ; attempt++ {
+		err := do(ctx)
+		if err == nil || attempt == recordAttempts || errors.Is(err, brand.ErrRecordTooLarge) || errors.Is(err, brand.ErrInvalidCrawl) {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+		pause *= 2
+	}
+}

@@ -1,0 +1,394 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/workers/crawl"
+)
+
+// patience bounds the wait for what should happen.
+const patience = 30 * time.Second
+
+// office is a worker with the real broker and brand commands, and a crawler that does as the test says.
+type office struct {
+	t      *testing.T
+	log    eventlog.Log
+	brands *commands.Brands
+	bus    *broker.Bus
+	worker *crawl.Worker
+	ended  chan error
+	stop   context.CancelFunc
+
+	mu    sync.Mutex
+	do    func(ctx context.Context, t crawl.Target) (*crawl.Result, error)
+	began chan string
+	count map[string]int
+}
+
+func newOffice(t *testing.T, cfg crawl.WorkerConfig) *office {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	o := &office{t: t, log: log, began: make(chan string, 1000), count: map[string]int{}, ended: make(chan error, 1)}
+	if o.brands, err = commands.NewBrands(commands.BrandsConfig{}, log); err != nil {
+		t.Fatal(err)
+	}
+	transport, err := inprocess.New(inprocess.Config{RedeliverAfter: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.bus, err = broker.New(broker.Config{Retries: 1, RetryAfter: time.Millisecond}, transport); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.bus.Close() })
+	if o.worker, err = crawl.NewWorker(cfg, o.bus, o.brands, o); err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, o.stop = context.WithCancel(context.Background())
+	go func() { o.ended <- o.worker.Run(ctx) }()
+	t.Cleanup(func() { o.stop() })
+	return o
+}
+
+// Crawl stands for the crawler.
+func (o *office) Crawl(ctx context.Context, t crawl.Target) (*crawl.Result, crawl.Stats, error) {
+	o.mu.Lock()
+	o.count[t.Domain]++
+	do := o.do
+	o.mu.Unlock()
+	o.began <- t.Domain
+	if do != nil {
+		r, err := do(ctx, t)
+		return r, crawl.Stats{Requests: 1, Bytes: 1}, err
+	}
+	return named(t.Domain), crawl.Stats{Requests: 1, Bytes: 1}, nil
+}
+
+func named(name string) *crawl.Result {
+	return &crawl.Result{Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://" + name + "/"}
+}
+
+// request appends a crawl request and returns it as the relay would carry it.
+func (o *office) request(domain, lane string, allowed time.Duration) (commands.Crawl, broker.Message) {
+	o.t.Helper()
+	c, err := o.brands.RequestCrawl(o.t.Context(), commands.RequestCrawl{
+		Request: commands.Request{ID: "request-" + domain, Actor: "account:a"}, Domain: domain, Cause: brand.CauseSchedule, Lane: lane, Allowed: allowed,
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	events, err := o.log.ReadStream(o.t.Context(), brand.Stream(domain), eventlog.End, eventlog.Backward, 1)
+	if err != nil || len(events) != 1 {
+		o.t.Fatal(len(events), err)
+	}
+	return c, broker.Event(events[0], domain)
+}
+
+func (o *office) publish(topic string, m ...broker.Message) {
+	o.t.Helper()
+	if err := o.bus.Publish(o.t.Context(), topic, m...); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// outcome waits for the end of a crawl on the log.
+func (o *office) outcome(domain, crawlID string) brand.Ended {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), patience)
+	defer cancel()
+	events, err := o.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.Stream(domain)}})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer events.Close()
+	state := brand.New(domain)
+	for {
+		b, err := events.Next(ctx)
+		if err != nil {
+			o.t.Fatalf("no outcome of the crawl of %s: %v", domain, err)
+		}
+		for _, r := range b.Events {
+			if r.Stream != brand.Stream(domain) {
+				continue
+			}
+			ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+			if err != nil {
+				o.t.Fatal(err)
+			}
+			state.Apply(ev, r.Revision, r.OccurredAt)
+		}
+		if end, ok := state.LastOutcome(crawlID); ok {
+			return end
+		}
+	}
+}
+
+func (o *office) begun() string {
+	o.t.Helper()
+	select {
+	case d := <-o.began:
+		return d
+	case <-time.After(patience):
+		o.t.Fatal("no crawl began")
+		panic("unreachable")
+	}
+}
+
+func TestOutcomesAreAppended(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	for name, c := range map[string]struct {
+		result *crawl.Result
+		err    error
+		want   string
+	}{
+		"found":   {named("found"), nil, brand.Succeeded},
+		"timeout": {nil, &crawl.Failure{Outcome: brand.Timeout}, brand.Timeout},
+		"blocked": {nil, &crawl.Failure{Outcome: brand.Blocked}, brand.Blocked},
+		"failed":  {nil, fmt.Errorf("wrapped: %w", &crawl.Failure{Outcome: brand.FetchFailed}), brand.FetchFailed},
+		"dns":     {nil, &crawl.Failure{Outcome: brand.DNS}, brand.DNS},
+		"nothing": {nil, &crawl.Failure{Outcome: brand.NoData}, brand.NoData},
+		"store":   {nil, errors.New("assets are away"), brand.Timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.mu.Lock()
+			o.do = func(context.Context, crawl.Target) (*crawl.Result, error) { return c.result, c.err }
+			o.mu.Unlock()
+			asked, m := o.request(name+".com", brand.LaneLive, time.Minute)
+			o.publish(broker.CrawlLive, m)
+			if end := o.outcome(name+".com", asked.ID); end.Outcome != c.want {
+				t.Errorf("outcome is %s, want %s", end.Outcome, c.want)
+			}
+		})
+	}
+	t.Run("a panic", func(t *testing.T) {
+		o.mu.Lock()
+		o.do = func(context.Context, crawl.Target) (*crawl.Result, error) { panic("a page found a fault") }
+		o.mu.Unlock()
+		asked, m := o.request("panic.com", brand.LaneLive, time.Minute)
+		o.publish(broker.CrawlLive, m)
+		if end := o.outcome("panic.com", asked.ID); end.Outcome != brand.FetchFailed {
+			t.Errorf("outcome is %s, want %s", end.Outcome, brand.FetchFailed)
+		}
+	})
+}
+
+func TestLiveWorkDoesNotWaitBehindBulk(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{LiveWorkers: 1, RefreshWorkers: 1})
+	release := make(chan struct{})
+	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
+		if strings.HasPrefix(target.Domain, "bulk") {
+			<-release
+		}
+		return named(target.Domain), nil
+	}
+	// More bulk than its pool takes in: the lane stands.
+	var bulk []broker.Message
+	for i := range 20 {
+		_, m := o.request(fmt.Sprintf("bulk%d.com", i), brand.LaneRefresh, time.Minute)
+		bulk = append(bulk, m)
+	}
+	published := make(chan error, 1)
+	go func() { published <- o.bus.Publish(t.Context(), broker.CrawlRefresh, bulk...) }()
+	o.begun()
+	asked, m := o.request("live.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, m)
+	if end := o.outcome("live.com", asked.ID); end.Outcome != brand.Succeeded {
+		t.Errorf("live crawl ended with %s", end.Outcome)
+	}
+	select {
+	case err := <-published:
+		t.Errorf("all bulk was accepted (%v) though its pool is full", err)
+	default:
+	}
+	close(release)
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAMessageIsAcknowledgedOnAcceptance(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	release := make(chan struct{})
+	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
+		<-release
+		return named(target.Domain), nil
+	}
+	asked, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, m) // returns when acknowledged, while the crawl goes on
+	o.begun()
+	o.publish(broker.CrawlLive, m, m) // repeats
+	close(release)
+	o.outcome("acme.com", asked.ID)
+	o.publish(broker.CrawlLive, m) // and one more after the end
+	other, n := o.request("other.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, n)
+	o.outcome("other.com", other.ID)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.count["acme.com"] != 1 {
+		t.Errorf("one crawl was done %d times", o.count["acme.com"])
+	}
+}
+
+func TestOverdueAndEndedCrawlsAreNotDone(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	o := newOffice(t, crawl.WorkerConfig{Registerer: registry})
+	present := o.brands
+	var err error
+	if o.brands, err = commands.NewBrands(commands.BrandsConfig{Now: func() time.Time { return time.Now().Add(-time.Hour) }}, o.log); err != nil {
+		t.Fatal(err)
+	}
+	_, late := o.request("late.com", brand.LaneLive, time.Minute) // an hour ago
+	o.brands = present
+	ended, m := o.request("ended.com", brand.LaneLive, time.Minute)
+	if err := o.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: commands.Request{ID: "r", Actor: "operator:test"}, Domain: "ended.com", CrawlID: ended.ID, Outcome: brand.NoData}); err != nil {
+		t.Fatal(err)
+	}
+	o.publish(broker.CrawlLive, late, m)
+	asked, n := o.request("next.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, n)
+	o.outcome("next.com", asked.ID)
+	o.stop()
+	if err := <-o.ended; err != nil {
+		t.Error(err)
+	}
+	if o.count["late.com"]+o.count["ended.com"] > 0 {
+		t.Errorf("crawled %v", o.count)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			sums[f.GetName()] += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	if sums["letterhead_crawls_skipped_total"] != 2 || sums["letterhead_crawls_total"] != 1 || sums["letterhead_crawl_duration_seconds"] != 1 {
+		t.Errorf("metrics: %v", sums)
+	}
+}
+
+func TestTheTimeAllowedCountsFromReceipt(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	left := make(chan time.Duration, 1)
+	o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
+		deadline, _ := ctx.Deadline()
+		left <- time.Until(deadline)
+		return named(target.Domain), nil
+	}
+	_, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, m)
+	if d := <-left; d > time.Minute || d < 30*time.Second {
+		t.Errorf("the crawl had %s left of a minute", d)
+	}
+}
+
+func TestAShutdownFinishesWhatWasAccepted(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	release := make(chan struct{})
+	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
+		<-release
+		return named(target.Domain), nil
+	}
+	asked, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	o.publish(broker.CrawlLive, m)
+	o.begun()
+	o.stop()
+	close(release)
+	if err := <-o.ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if end := o.outcome("acme.com", asked.ID); end.Outcome != brand.Succeeded {
+		t.Errorf("the crawl under way ended with %s", end.Outcome)
+	}
+}
+
+func TestAShutdownDoesNotWaitForEver(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{Drain: time.Millisecond})
+	o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	_, m := o.request("acme.com", brand.LaneLive, time.Hour)
+	o.publish(broker.CrawlLive, m)
+	o.begun()
+	o.stop()
+	select {
+	case err := <-o.ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run did not end")
+	}
+	state, err := o.brands.State(t.Context(), "acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, running := state.Running(); !running {
+		t.Error("an interrupted crawl has an outcome: only its deadline may end it")
+	}
+}
+
+func TestWhatIsNoRequestIsSetAside(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	_, good := o.request("acme.com", brand.LaneLive, time.Minute)
+	for i, m := range []broker.Message{
+		{ID: "no event", Key: "k"},
+		{ID: "broken", Key: "k", Payload: []byte("{"), Metadata: good.Metadata},
+		{ID: "other event", Key: "k", Payload: []byte(`{}`), Metadata: map[string]string{broker.MetaType: "BrandClaimed", broker.MetaVersion: "1"}},
+		{ID: "newer", Key: "k", Payload: good.Payload, Metadata: map[string]string{broker.MetaType: "CrawlRequested", broker.MetaVersion: "99"}},
+	} {
+		o.publish(broker.CrawlLive, m) // acknowledged: it does not block the lane
+		aside := make(chan broker.Message, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			gone <- o.bus.Subscribe(ctx, broker.PoisonLane(broker.CrawlLive), "inspection", func(_ context.Context, m broker.Message) error {
+				aside <- m
+				return nil
+			})
+		}()
+		select {
+		case got := <-aside:
+			if got.ID != m.ID {
+				t.Errorf("case %d: %s was set aside, want %s", i, got.ID, m.ID)
+			}
+		case <-time.After(patience):
+			t.Fatalf("case %d: %s was not set aside", i, m.ID)
+		}
+		cancel()
+		<-gone
+	}
+}
+
+func TestWorkerConfigurationIsChecked(t *testing.T) {
+	_, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: -1, RefreshWorkers: -1, Drain: -1}, nil, nil, nil)
+	for _, field := range []string{"LiveWorkers", "RefreshWorkers", "Drain"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}

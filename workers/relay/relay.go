@@ -1,0 +1,173 @@
+// Package relay copies work from the event log to the broker.
+//
+// The log is the outbox: whoever appends a crawl request has published it, in one step that cannot half
+// fail. A relay reads the log once per lane, publishes what belongs to the lane in the log's order, and
+// remembers how far it came. It skips nothing: an event that cannot be published stops its lane, which
+// tries again, and no other. After a restart it begins behind the last position it saved, so some
+// messages are published twice; consumers recognise them.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+	"letterhead/internal/eventlog"
+)
+
+// Limits and defaults.
+const (
+	// maxBatch bounds the messages of one Publish.
+	maxBatch = 256
+	// DefaultSaveEvery is how often a position is saved at most, while events flow.
+	DefaultSaveEvery = time.Second
+	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
+	DefaultRetryAfter = 100 * time.Millisecond
+	maxRetryAfter     = 30 * time.Second
+	// saveTime bounds the last save at shutdown.
+	saveTime = 5 * time.Second
+)
+
+// Log is what a relay needs of the event log.
+type Log interface {
+	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
+}
+
+// Publisher is what a relay needs of the broker.
+type Publisher interface {
+	Publish(ctx context.Context, lane string, messages ...broker.Message) error
+}
+
+// Checkpoints remember how far a lane was read, by name.
+type Checkpoints interface {
+	// Load returns the saved position; found is false when there is none.
+	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
+	Save(ctx context.Context, name string, position eventlog.Position) error
+}
+
+// Lane is one topic of the broker and what of the log belongs to it.
+type Lane struct {
+	Topic string
+	// Filter chooses the events that Message looks at.
+	Filter eventlog.Filter
+	// Message makes an event a message; ok is false when it belongs to another lane.
+	Message func(r eventlog.Recorded) (m broker.Message, ok bool, err error)
+}
+
+// Checkpoint is the name under which a lane's position is saved.
+func (l Lane) Checkpoint() string { return "relay " + l.Topic }
+
+// CrawlLanes are the two lanes of crawl work: by the lane that a request names, keyed by domain.
+func CrawlLanes() []Lane {
+	lane := func(topic, name string) Lane {
+		return Lane{
+			Topic:  topic,
+			Filter: eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
+			Message: func(r eventlog.Recorded) (broker.Message, bool, error) {
+				ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+				if err != nil {
+					return broker.Message{}, false, fmt.Errorf("event at position %d: %w", r.Position, err)
+				}
+				request, ok := ev.(eventschemas.CrawlRequested)
+				if !ok || request.Lane != name {
+					return broker.Message{}, false, nil
+				}
+				return broker.Event(r, request.Domain), true, nil
+			},
+		}
+	}
+	return []Lane{lane(broker.CrawlLive, "live"), lane(broker.CrawlRefresh, "refresh")}
+}
+
+// Config configures a Relay.
+type Config struct {
+	Lanes      []Lane        // CrawlLanes when nil
+	SaveEvery  time.Duration // DefaultSaveEvery
+	RetryAfter time.Duration // DefaultRetryAfter
+
+	Logger     *slog.Logger          // nil: none
+	Registerer prometheus.Registerer // nil: none
+}
+
+func (c *Config) setDefaults() {
+	if c.Lanes == nil {
+		c.Lanes = CrawlLanes()
+	}
+	if c.SaveEvery == 0 {
+		c.SaveEvery = DefaultSaveEvery
+	}
+	if c.RetryAfter == 0 {
+		c.RetryAfter = DefaultRetryAfter
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, l := range c.Lanes {
+		if l.Topic == "" || l.Message == nil {
+			errs = append(errs, errors.New("Lanes: a lane needs a Topic and a Message"))
+		}
+		if seen[l.Topic] {
+			errs = append(errs, fmt.Errorf("Lanes: %s is there twice", l.Topic))
+		}
+		seen[l.Topic] = true
+	}
+	if c.SaveEvery < 0 {
+		errs = append(errs, fmt.Errorf("SaveEvery is %s, must not be negative", c.SaveEvery))
+	}
+	if c.RetryAfter < 0 {
+		errs = append(errs, fmt.Errorf("RetryAfter is %s, must not be negative", c.RetryAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// Relay copies the lanes of its configuration.
+type Relay struct {
+	cfg         Config
+	log         Log
+	to          Publisher
+	checkpoints Checkpoints
+	published   *prometheus.CounterVec
+	position    *prometheus.GaugeVec
+	failures    *prometheus.CounterVec
+}
+
+// New returns a Relay.
+func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("relay configuration: %w", err)
+	}
+	if log == nil || to == nil || checkpoints == nil {
+		return nil, errors.New("relay: log, broker and checkpoints are needed")
+	}
+	r := &Relay{
+		cfg: cfg, log: log, to: to, checkpoints: checkpoints,
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_relay_messages_total", Help: "Messages published, by lane.",
+		}, []string{"lane"}),
+		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "letterhead_relay_position", Help: "Position of the log up to which a lane was published.",
+		}, []string{"lane"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_relay_failures_total", Help: "Times that a lane had to be taken up again after a failure.",
+		}, []string{"lane"}),
+	}
+	if cfg.Registerer != nil {
+		if err := errors.Join(cfg.Registerer.Register(r.published), cfg.Registerer.Register(r.position), cfg.Registerer.Register(r.failures)); err != nil {
+			return nil, fmt.Errorf("register relay metrics: %w", err)
+		}
+	}
+	return r, nil
+}

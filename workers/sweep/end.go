@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// sweep ends what is overdue. What could not be ended now is tried again at the next sweep; once the log is
+// away, so is the rest.
+func (s *Sweeper) sweep(ctx context.Context) {
+	if s.releaseHolds(ctx) {
+		s.endCrawls(ctx)
+	}
+}
+
+// releaseHolds returns false when the log is away.
+func (s *Sweeper) releaseHolds(ctx context.Context) bool {
+	for id, holds := range s.overdueHolds() {
+		n, err := s.release(ctx, id)
+		s.metrics.swept.WithLabelValues(whatHold).Add(float64(n))
+		switch {
+		case away(ctx, err):
+			s.cfg.Logger.Warn("overdue holds wait for the log", "error", err)
+			return false
+		case hopeless(err):
+			s.cfg.Logger.Error("overdue holds cannot be released; look at the account", "account", id, "holds", len(holds), "error", err)
+		case err != nil:
+			s.cfg.Logger.Warn("overdue holds could not be released yet", "account", id, "error", err)
+			continue
+		case n == account.MaxReleases:
+			continue // there may be more than one command releases
+		}
+		// They need not wait for their ends to come by on the log, which stands still while memory is full.
+		for _, key := range holds {
+			delete(s.open.Holds, key)
+		}
+	}
+	return true
+}
+
+// overdueHolds returns the keys of overdue holds, by account.
+func (s *Sweeper) overdueHolds() map[string][]string {
+	// Desks decide at whole microseconds. What is overdue here must be so there, or it would be forgotten.
+	now, due := s.cfg.Now().Truncate(time.Microsecond), map[string][]string{}
+	for key, h := range s.open.Holds {
+		if _, chosen := due[h.Account]; now.After(h.Deadline) && (chosen || len(due) < sweepBatch) {
+			due[h.Account] = append(due[h.Account], key)
+		}
+	}
+	return due
+}
+
+func (s *Sweeper) endCrawls(ctx context.Context) {
+	now, looked := s.cfg.Now(), 0
+	for domain, c := range s.open.Crawls {
+		if !now.After(c.Deadline.Add(crawlSlack)) {
+			continue
+		}
+		if looked++; looked > sweepBatch {
+			return
+		}
+		err := s.expire(ctx, domain, c.ID)
+		switch {
+		case away(ctx, err):
+			s.cfg.Logger.Warn("overdue crawls wait for the log", "error", err)
+			return
+		case hopeless(err):
+			s.cfg.Logger.Error("an overdue crawl cannot be ended; look at the brand", "domain", domain, "error", err)
+		case err != nil:
+			s.cfg.Logger.Warn("an overdue crawl could not be ended yet", "domain", domain, "error", err)
+			continue
+		default:
+			s.metrics.swept.WithLabelValues(whatCrawl).Inc()
+		}
+		delete(s.open.Crawls, domain)
+	}
+}
+
+func (s *Sweeper) release(ctx context.Context, accountID string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	return s.desk.ReleaseOverdue(ctx, accountID)
+}
+
+func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	return s.crawls.ExpireCrawl(ctx, domain, crawlID)
+}
+
+// away says that no further command would do better now.
+func away(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
+}
+
+// hopeless says that no later sweep would do better: the stream is nothing that this release can decide on.
+func hopeless(err error) bool {
+	for _, fault := range []error{
+		account.ErrNotFound, eventlog.ErrCorrupt, eventlog.ErrInvalid,
+		eventschemas.ErrDamaged, eventschemas.ErrUnknownType, eventschemas.ErrUnknownVersion,
+	} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}

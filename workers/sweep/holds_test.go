@@ -1,0 +1,131 @@
+package sweep_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/workers/sweep"
+)
+
+func TestOverdueHoldsOfAccountsThatNobodyTouchesAreReleasedOnce(t *testing.T) {
+	w := newWorld(t)
+	const accounts = 25
+	var ids []string
+	holds := map[string]string{}
+	for range accounts {
+		id := w.opened()
+		ids, holds[id] = append(ids, id), w.held(id).ID
+	}
+	registry := prometheus.NewRegistry()
+	w.sweeper(sweep.Config{Registerer: registry}, parts{})
+	w.sweeper(sweep.Config{}, parts{}) // on another node, with a desk of its own
+	w.pass(work + commands.HoldGrace + time.Microsecond)
+	for _, id := range ids {
+		w.releasedOf(id)
+	}
+	w.sweptOver()
+	for _, id := range ids {
+		released := w.releases(id)
+		want := eventschemas.HoldReleased{HoldID: holds[id], Credits: 1, Cause: "expired"}
+		if len(released) != 1 || released[0] != want {
+			t.Errorf("account %s: %+v, want one %+v", id, released, want)
+		}
+		standing, err := w.newDesk().Standing(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if standing.Available != plan.FreeCredits || standing.OpenHolds != 0 {
+			t.Errorf("account %s stands at %+v", id, standing)
+		}
+	}
+}
+
+func TestAHoldIsLeftAloneUntilItsDeadlineHasPassed(t *testing.T) {
+	w := newWorld(t)
+	id := w.opened()
+	w.held(id)
+	w.sweeper(sweep.Config{}, parts{})
+	w.pass(work + commands.HoldGrace) // at its deadline it is not overdue
+	w.sweptOver()
+	if released := w.releases(id); len(released) > 0 {
+		t.Fatalf("released at its deadline: %+v", released)
+	}
+	w.pass(time.Microsecond)
+	w.releasedOf(id)
+}
+
+func TestAHoldThatEndedInTimeIsNeverAskedFor(t *testing.T) {
+	w := newWorld(t)
+	before, after, handedBack := w.opened(), w.opened(), w.opened()
+	w.capture(before, w.held(before).ID)
+	watched := w.watched(nil)
+	w.sweeper(sweep.Config{}, parts{desk: watched})
+	w.sweptOver()
+	w.capture(after, w.held(after).ID)
+	hold := w.held(handedBack)
+	if err := w.desk.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: handedBack, HoldID: hold.ID}); err != nil {
+		t.Fatal(err)
+	}
+	w.sweptOver() // all of it was read
+	w.pass(time.Hour)
+	w.sweptOver()
+	for name, id := range map[string]string{"captured before the start": before, "captured": after, "handed back": handedBack} {
+		if n := watched.times(id); n > 0 {
+			t.Errorf("the account whose hold was %s was asked for %d times", name, n)
+		}
+	}
+	if released := w.releases(handedBack); len(released) != 1 || released[0].Cause != "handed_back" {
+		t.Errorf("handed back: %+v", released)
+	}
+}
+
+func TestWhatIsLeftOfAPartlyCapturedHoldIsReleased(t *testing.T) {
+	w := newWorld(t)
+	partly := w.holding(3, captured(1, "a"))
+	whole := w.holding(3, captured(1, "a"), captured(2, "b"))
+	tooMuch := w.holding(1, captured(2, "a"))
+	watched := w.watched(nil)
+	w.sweeper(sweep.Config{}, parts{desk: watched})
+	if released := w.releasedOf(partly); released.Credits != 2 || released.Cause != "expired" {
+		t.Errorf("released %+v, want the two credits that are left", released)
+	}
+	w.sweptOver()
+	if n := len(w.releases(partly)); n != 1 {
+		t.Errorf("released %d times", n)
+	}
+	for _, id := range []string{whole, tooMuch} {
+		if n := watched.times(id); n > 0 {
+			t.Errorf("a hold that was captured whole was asked for %d times", n)
+		}
+	}
+}
+
+func TestMoreHoldsThanOneCommandReleases(t *testing.T) {
+	w := newWorld(t)
+	events := []eventschemas.Event{}
+	const holds = 300 // of one account; a command releases 128
+	for i := range holds {
+		events = append(events, eventschemas.CreditsHeld{
+			HoldID: fmt.Sprint("h", i), Credits: 1, Deadline: w.clock().Add(-time.Hour), RequestID: "r", Domain: "acme.com",
+		})
+	}
+	id := w.holding(1, append([]eventschemas.Event{eventschemas.CreditsGranted{GrantID: "g2", Kind: "adjustment", Credits: holds}}, events...)...)
+	registry := prometheus.NewRegistry()
+	w.sweeper(sweep.Config{Registerer: registry}, parts{})
+	w.sweptOver()
+	for range holds / 128 {
+		w.sweptOver()
+	}
+	if n := len(w.releases(id)); n != holds+1 {
+		t.Errorf("%d of %d holds are released", n, holds+1)
+	}
+	if n := metric(t, registry, "letterhead_sweep_open"); n > 1 {
+		t.Errorf("%v holds are still remembered", n) // the last marker's may be
+	}
+}

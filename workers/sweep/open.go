@@ -1,0 +1,201 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// foldVersion names the shape of the saved memory.
+	foldVersion = 1
+	// stateName is the name that the memory is saved under.
+	stateName = "sweep"
+)
+
+// filter chooses the events that begin or end a hold or a crawl.
+var filter = eventlog.Filter{
+	StreamPrefixes: []string{account.StreamPrefix, brand.StreamPrefix},
+	EventTypes: []string{
+		held, charged, eventschemas.HoldReleased{}.EventType(),
+		requested, eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(),
+		eventschemas.CrawlFailed{}.EventType(), eventschemas.BrandWithdrawn{}.EventType(),
+	},
+}
+
+var (
+	held      = eventschemas.CreditsHeld{}.EventType()
+	charged   = eventschemas.CreditsCharged{}.EventType()
+	requested = eventschemas.CrawlRequested{}.EventType()
+)
+
+// open is what has begun and not ended, as far as the log was read.
+type open struct {
+	Position eventlog.Position       `json:"position"`
+	Holds    map[string]openHold     `json:"holds"`  // by account and hold id: a hold id means something in its stream only
+	Crawls   map[string]runningCrawl `json:"crawls"` // by domain; a brand has one at a time
+}
+
+type openHold struct {
+	Account  string    `json:"account"`
+	Left     int64     `json:"left"` // credits
+	Deadline time.Time `json:"deadline"`
+}
+
+type runningCrawl struct {
+	ID       string    `json:"id"`
+	Deadline time.Time `json:"deadline"`
+}
+
+func nothing() open { return open{Holds: map[string]openHold{}, Crawls: map[string]runningCrawl{}} }
+
+// len counts what is open.
+func (o *open) len() int { return len(o.Holds) + len(o.Crawls) }
+
+// fold notes what began and what ended, and leaves in the batch what there is no room for: nothing is
+// forgotten, the log is only read later. Room comes with time, because everything has a deadline.
+func (s *Sweeper) fold(batch *eventlog.Batch) error {
+	for len(batch.Events) > 0 {
+		r := &batch.Events[0]
+		begins := r.Type == held || r.Type == requested
+		if begins && s.open.len() >= s.cfg.MaxOpen {
+			return nil
+		}
+		if err := s.apply(r); err != nil {
+			return err
+		}
+		s.open.Position = r.Position
+		batch.Events = batch.Events[1:]
+	}
+	s.open.Position = max(s.open.Position, batch.Position)
+	return nil
+}
+
+func (s *Sweeper) apply(r *eventlog.Recorded) error {
+	// Most charges capture no hold; they are told apart without decoding them.
+	if r.Type == charged && !bytes.Contains(r.Data, []byte(`"hold_id"`)) {
+		return nil
+	}
+	ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+	switch {
+	case errors.Is(err, eventschemas.ErrDamaged):
+		s.cfg.Logger.Error("a damaged event is skipped", "stream", r.Stream, "revision", r.Revision, "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("sweep over %s at position %d: %w", r.Type, r.Position, err)
+	}
+	if accountID, ok := strings.CutPrefix(r.Stream, account.StreamPrefix); ok {
+		s.open.applyHold(accountID, ev)
+	} else if domain, ok := strings.CutPrefix(r.Stream, brand.StreamPrefix); ok {
+		s.open.applyCrawl(domain, ev, r.OccurredAt)
+	}
+	return nil
+}
+
+func (o *open) applyHold(accountID string, ev eventschemas.Event) {
+	switch ev := ev.(type) {
+	case eventschemas.CreditsHeld:
+		o.Holds[holdKey(accountID, ev.HoldID)] = openHold{Account: accountID, Left: ev.Credits, Deadline: ev.Deadline}
+	case eventschemas.CreditsCharged:
+		key := holdKey(accountID, ev.HoldID)
+		h, known := o.Holds[key]
+		if h.Left -= ev.Credits; h.Left <= 0 {
+			delete(o.Holds, key)
+		} else if known {
+			o.Holds[key] = h
+		}
+	case eventschemas.HoldReleased:
+		delete(o.Holds, holdKey(accountID, ev.HoldID))
+	}
+}
+
+func holdKey(accountID, holdID string) string { return accountID + "/" + holdID }
+
+func (o *open) applyCrawl(domain string, ev eventschemas.Event, at time.Time) {
+	switch ev := ev.(type) {
+	case eventschemas.CrawlRequested: // in the place of one that it supersedes
+		o.Crawls[domain] = runningCrawl{ID: ev.CrawlID, Deadline: at.Add(time.Duration(ev.AllowedMS) * time.Millisecond)}
+	case eventschemas.CrawlSucceeded:
+		o.crawlEnded(domain, ev.CrawlID)
+	case eventschemas.CrawlConfirmed:
+		o.crawlEnded(domain, ev.CrawlID)
+	case eventschemas.CrawlFailed:
+		o.crawlEnded(domain, ev.CrawlID)
+	case eventschemas.BrandWithdrawn:
+		delete(o.Crawls, domain)
+	}
+}
+
+// crawlEnded leaves a newer crawl alone when an older one comes late.
+func (o *open) crawlEnded(domain, id string) {
+	if o.Crawls[domain].ID == id {
+		delete(o.Crawls, domain)
+	}
+}
+
+// remember loads what was known at the last save. What cannot be used is left, and the log is read from its
+// beginning. Errors: those of the log, ctx.Err().
+func (s *Sweeper) remember(ctx context.Context) error {
+	s.open, s.saved = nothing(), 0
+	_, state, found, err := s.memory.Load(ctx, stateName, foldVersion)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && !found {
+		return nil
+	}
+	var known open
+	if err == nil {
+		err = json.Unmarshal(state, &known)
+	}
+	if err == nil && (known.Holds == nil || known.Crawls == nil) {
+		err = errors.New("parts are missing")
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("what the sweeper knew is unreadable; reading the log from its beginning", "error", err)
+		return nil
+	}
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read the head of the log: %w", err)
+	}
+	if known.Position > head {
+		// An older log was put in place; what is known is of another one.
+		s.cfg.Logger.Warn("the sweeper knew more than the log holds; reading the log from its beginning", "position", known.Position, "head", head)
+		return nil
+	}
+	s.open, s.saved = known, known.Position
+	return nil
+}
+
+// save keeps what is known, when there is news.
+func (s *Sweeper) save(ctx context.Context) {
+	if s.open.Position == s.saved {
+		return
+	}
+	state, err := json.Marshal(s.open)
+	if err == nil {
+		err = s.memory.Save(ctx, stateName, foldVersion, uint64(s.open.Position), state)
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("what the sweeper knows could not be saved", "error", err)
+		return
+	}
+	s.saved = s.open.Position
+}
+
+// saveAtLast saves at the end of Run, so that the next start reads little of the log.
+func (s *Sweeper) saveAtLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	s.save(ctx)
+}

@@ -1,0 +1,227 @@
+// Package sweep ends what nobody else ends: holds and crawls whose deadline passed because the node that
+// owned them died. It follows the log, remembers what is open, and appends the ends through the same
+// commands that requests use.
+//
+// Any desk that touches an account releases its overdue holds too, and any waiter ends its overdue crawl;
+// the sweeper is for accounts and brands that nobody touches. Several sweepers may run: the commands decide
+// on the streams, so whoever comes second finds nothing left to end.
+//
+// An event that is damaged is told and skipped: its stream cannot be folded, so nothing can be ended there.
+// An event of a newer release ends Run: what it began would be forgotten for ever.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// DefaultEvery is the pause between two sweeps.
+	DefaultEvery = 5 * time.Second
+	// DefaultMaxOpen bounds the holds and crawls that are remembered. It is some hundred times what the
+	// service-wide crawl ceiling of 240 a minute leaves open, and as saved memory, of at most some 340 bytes
+	// each, it stays below the 16 MiB that a snapshot may have.
+	DefaultMaxOpen = 1 << 15
+	// DefaultSaveEvery is the time between two saves of the memory, so that a start reads little of the log.
+	DefaultSaveEvery = time.Minute
+	// crawlSlack is added to a crawl's time before the sweeper ends it: its waiter, if one lives, is first.
+	crawlSlack = 3 * time.Second
+	// saveTime bounds the last save, which comes after the end of ctx.
+	saveTime = 5 * time.Second
+	// endTime bounds one command, so that one account in trouble does not hold up the others.
+	endTime = 10 * time.Second
+	// sweepBatch bounds the accounts, and the crawls, that one sweep looks at; the rest waits for the next.
+	sweepBatch = 1000
+)
+
+// Desk releases holds; *commands.Desk. Its clock must be the sweeper's.
+type Desk interface {
+	ReleaseOverdue(ctx context.Context, accountID string) (int, error)
+}
+
+// Crawls ends crawls; *commands.Brands. Its clock must be the sweeper's.
+type Crawls interface {
+	ExpireCrawl(ctx context.Context, domain, crawlID string) error
+}
+
+// Memory saves what the sweeper knows; *sqlstore.Snapshots. It is disposable: without it the log is read
+// from its beginning.
+type Memory interface {
+	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
+	Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error
+}
+
+// Config of a Sweeper. The zero value is complete.
+type Config struct {
+	Every      time.Duration         // between two sweeps; DefaultEvery when 0
+	SaveEvery  time.Duration         // between two saves of the memory; DefaultSaveEvery when 0
+	MaxOpen    int                   // holds and crawls remembered at a time; DefaultMaxOpen when 0
+	Now        func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: none
+	Registerer prometheus.Registerer // nil: none
+}
+
+func (c *Config) setDefaults() {
+	if c.Every == 0 {
+		c.Every = DefaultEvery
+	}
+	if c.SaveEvery == 0 {
+		c.SaveEvery = DefaultSaveEvery
+	}
+	if c.MaxOpen == 0 {
+		c.MaxOpen = DefaultMaxOpen
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Every < 0 {
+		errs = append(errs, fmt.Errorf("Every is %s, must not be negative", c.Every))
+	}
+	if c.SaveEvery < 0 {
+		errs = append(errs, fmt.Errorf("SaveEvery is %s, must not be negative", c.SaveEvery))
+	}
+	if c.MaxOpen < 0 {
+		errs = append(errs, fmt.Errorf("MaxOpen is %d, must not be negative", c.MaxOpen))
+	}
+	return errors.Join(errs...)
+}
+
+// Sweeper is for one goroutine, which calls Run.
+type Sweeper struct {
+	cfg     Config
+	log     eventlog.Log
+	desk    Desk
+	crawls  Crawls
+	memory  Memory
+	metrics metrics
+
+	open  open
+	saved eventlog.Position // of the last save
+}
+
+// New returns a sweeper.
+func New(cfg Config, log eventlog.Log, desk Desk, crawls Crawls, memory Memory) (*Sweeper, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("sweeper configuration: %w", err)
+	}
+	if log == nil || desk == nil || crawls == nil || memory == nil {
+		return nil, errors.New("a sweeper needs a log, a desk, brand commands and a memory")
+	}
+	cfg.setDefaults()
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Sweeper{cfg: cfg, log: log, desk: desk, crawls: crawls, memory: memory, metrics: m}, nil
+}
+
+// Run follows the log and sweeps until ctx ends, and then returns nil. While the log is unavailable it waits.
+// Errors: eventlog.ErrCorrupt, eventlog.ErrClosed, eventschemas.ErrUnknownVersion.
+func (s *Sweeper) Run(ctx context.Context) error {
+	for {
+		err := s.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, eventlog.ErrUnavailable) {
+			return err
+		}
+		s.cfg.Logger.Warn("the sweeper waits for the log", "error", err, "pause", s.cfg.Every)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(s.cfg.Every):
+		}
+	}
+}
+
+// follow reads, folds and sweeps until something fails or ctx ends.
+func (s *Sweeper) follow(ctx context.Context) error {
+	if err := s.remember(ctx); err != nil {
+		return err
+	}
+	sub, err := s.log.Subscribe(ctx, s.open.Position, filter)
+	if err != nil {
+		return fmt.Errorf("follow the log after position %d: %w", s.open.Position, err)
+	}
+	defer sub.Close()
+	defer s.saveAtLast(ctx)
+
+	reading, stop := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer stop()
+	batches, failed := make(chan eventlog.Batch), make(chan error, 1)
+	reader.Go(func() { failed <- read(reading, sub, batches) })
+	return s.turn(ctx, batches, failed)
+}
+
+// read hands on what the log has. It is a goroutine of its own because a sweep must not wait for an event.
+func read(ctx context.Context, sub eventlog.Subscription, batches chan<- eventlog.Batch) error {
+	for {
+		batch, err := sub.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("follow the log: %w", err)
+		}
+		select {
+		case batches <- batch:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// turn folds what comes and sweeps when it is time.
+func (s *Sweeper) turn(ctx context.Context, batches <-chan eventlog.Batch, failed <-chan error) error {
+	sweeps, saves := time.NewTicker(s.cfg.Every), time.NewTicker(s.cfg.SaveEvery)
+	defer sweeps.Stop()
+	defer saves.Stop()
+	var under eventlog.Batch // what of a batch found no room yet
+	live := false            // before that, most of what looks open has ended further down the log
+	for {
+		from := batches
+		if len(under.Events) > 0 {
+			from = nil
+		}
+		swept := false
+		select {
+		case under = <-from:
+			swept = under.Live && !live // what was left behind while nobody ran
+		case <-sweeps.C:
+			swept = live || len(under.Events) > 0
+		case <-saves.C:
+			s.save(ctx)
+			continue
+		case err := <-failed:
+			return err
+		}
+		if err := s.fold(&under); err != nil {
+			return err
+		}
+		live = live || under.Live
+		s.metrics.note(s.open)
+		if swept {
+			s.sweep(ctx)
+			if err := s.fold(&under); err != nil {
+				return err
+			}
+			s.metrics.note(s.open)
+		}
+	}
+}

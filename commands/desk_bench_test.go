@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/uuid"
 )
 
 // chargers runs b.N reserved charges from so many callers over the accounts, round robin.
@@ -148,5 +146,4 @@ func BenchmarkLoadWithSnapshot(b *testing.B) {
 			}
 		})
 	}
-	_ = uuid.Nil
 }

@@ -375,136 +375,56 @@ func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 	})
 }
 
-func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
+// While an append is in doubt every event must be looked at, so a snapshot that another desk saved past it
+// must not be used to load the account anew.
+func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	kept := newMemorySnapshots()
+	d, other := w.desk(DeskConfig{KnowWithin: time.Millisecond}, kept), w.desk(DeskConfig{SnapshotEvery: 1}, kept)
 	id := w.openedWith(d, 5)
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			once.Do(g.pass)
-			return nil
-		}
-	})
-	var wg sync.WaitGroup
-	wg.Go(func() { w.charge(d, id) })
-	<-g.reached
-	ctx, cancel := context.WithCancel(t.Context())
-	in := w.lookup(id)
-	in.Reservation = w.reserve(d, id)
-	left := make(chan error)
-	go func() {
-		_, err := d.ChargeLookup(ctx, in)
-		left <- err
-	}()
-	w.parked(d, id, 1)
-	cancel()
-	if err := <-left; !errors.Is(err, context.Canceled) {
+	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
+	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
-	close(g.open)
-	wg.Wait()
-	w.charge(d, id)
-	if l := w.ledger(id); l.charges[in.Request.ID] != 0 || l.balance != 3 {
-		t.Fatalf("ledger %+v", l)
-	}
-	if s := w.standing(d, id); s.Available != 3 {
-		t.Fatalf("the reservation of a caller who left is still there: %+v", s)
-	}
-	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+	w.log.set(func(f *faults) { f.after = nil })
+	w.charge(other, id)
+	<-kept.saved
+	// The desk has to load the account anew.
+	w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
+	if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
 		t.Fatal(err)
 	}
-}
-
-func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
-	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			d := w.desk(DeskConfig{})
-			id := w.openedWith(d, 5)
-			ctx, cancel := context.WithCancel(t.Context())
-			lost := 2
-			w.log.set(func(f *faults) {
-				f.after = func(a sentAppend, err error) error {
-					if a.events[0].Type != "CreditsCharged" {
-						return nil
-					}
-					cancel() // durable by now
-					if lost--; fault != nil && lost >= 0 {
-						return fault
-					}
-					return nil
-				}
-			})
-			in := w.lookup(id)
-			in.Reservation = w.reserve(d, id)
-			if _, err := d.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
-			w.drain(d)
-			recs, events := w.events(id)
-			last := events[len(events)-1]
-			l := w.ledger(id)
-			if want := (eventschemas.ChargeReversed{ChargeID: events[len(events)-2].(eventschemas.CreditsCharged).ChargeID, Credits: 1, RequestID: in.Request.ID, Reason: "client_gone"}); last != want {
-				t.Fatalf("last event %+v, want %+v", last, want)
-			}
-			meta := recs[len(recs)-1].Metadata
-			if meta.Actor != actorDesk || meta.RequestID != in.Request.ID || l.balance != 5 {
-				t.Fatalf("metadata %+v, balance %d", meta, l.balance)
-			}
-		})
-	}
-}
-
-// The log fails just when a charge is to be handed back: it is tried until it works.
-func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
-	w := newWorld(t)
-	d := w.desk(DeskConfig{})
-	id := w.openedWith(d, 5)
-	ctx, cancel := context.WithCancel(t.Context())
-	failures := []error{unavailable(), &eventlog.WrongRevisionError{}, unavailable(), ambiguous()}
-	w.log.set(func(f *faults) {
-		f.before = func(a sentAppend) error {
-			if a.events[0].Type == "ChargeReversed" && len(failures) > 0 {
-				err := failures[0]
-				failures = failures[1:]
-				return err
-			}
-			return nil
-		}
-		f.after = func(sentAppend, error) error {
-			cancel()
-			return nil
-		}
-	})
-	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.log.set(func(f *faults) { f.reading = nil })
+	w.reserve(d, id).Drop()
 	w.drain(d)
-	if l := w.ledger(id); l.balance != 5 || len(failures) != 0 {
-		t.Fatalf("balance %d, %d failures left", l.balance, len(failures))
+	if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
+		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
 	}
 }
 
-func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
-	w := newWorld(t)
-	d := w.desk(DeskConfig{})
-	id := w.openedWith(d, 5)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.log.set(func(f *faults) {
-		f.after = func(sentAppend, error) error {
-			cancel()
-			return nil
+// A doubt that was settled does not keep the account in memory.
+func TestASettledDoubtLetsTheAccountGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, IdleAfter: time.Minute})
+		id := w.openedWith(d, 3)
+		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
+		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		w.log.set(func(f *faults) { f.before = nil })
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := d.liveAccounts(); n != 1 {
+			t.Fatalf("%d accounts in memory while an append is in doubt", n)
+		}
+		w.charge(d, id)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := d.liveAccounts(); n != 0 {
+			t.Fatalf("%d accounts in memory", n)
 		}
 	})
-	if _, err := d.HoldCredits(ctx, HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Hour}); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	w.drain(d)
-	if l := w.ledger(id); len(l.open) != 0 || l.released != 1 || l.balance != 5 {
-		t.Fatalf("ledger %+v", l)
-	}
 }
 
 // A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log, goes

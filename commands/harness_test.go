@@ -50,7 +50,7 @@ func checkLog(t testing.TB, log eventlog.Log) {
 			t.Fatal(err)
 		}
 		for _, rec := range page.Events {
-			if err := eventschemas.ValidateJSON(rec.Type, rec.SchemaVersion, rec.Data); err != nil {
+			if err := validate(t, rec); err != nil {
 				t.Errorf("%s revision %d: %v: %s", rec.Stream, rec.Revision, err, rec.Data)
 			}
 			if rec.OccurredAt.Before(last[rec.Stream]) {
@@ -70,6 +70,14 @@ func checkLog(t testing.TB, log eventlog.Log) {
 			t.Error(err)
 		}
 	}
+}
+
+// validate checks an event against its schema; not in benchmarks, where that would take most of the time.
+func validate(t testing.TB, rec eventlog.Recorded) error {
+	if _, ok := t.(*testing.B); ok {
+		return nil
+	}
+	return eventschemas.ValidateJSON(rec.Type, rec.SchemaVersion, rec.Data)
 }
 
 // faults is a log in which things go wrong. Hooks are set before use or under the lock.
@@ -324,17 +332,22 @@ const patienceOfTests = time.Minute
 // parked waits until so many commands are queued at the account's actor, which must be at work.
 func (w *world) parked(d *Desk, id string, n int) {
 	w.Helper()
-	for started := time.Now(); time.Since(started) < patienceOfTests; {
+	w.waitFor(func() bool {
 		queued := 0
-		if err := d.accounts.with(id, func(a *actor[*ledger]) { queued = len(a.queue) }); err != nil {
-			w.Fatal(err)
-		}
-		if queued >= n {
+		err := d.accounts.with(id, func(a *actor[*ledger]) { queued = len(a.queue) })
+		return err == nil && queued >= n
+	})
+}
+
+// waitFor lets others run until something is so.
+func (w *world) waitFor(so func() bool) {
+	w.Helper()
+	for started := time.Now(); time.Since(started) < patienceOfTests; runtime.Gosched() {
+		if so() {
 			return
 		}
-		runtime.Gosched()
 	}
-	w.Fatalf("%d commands never queued", n)
+	w.Fatal("it never was so")
 }
 
 // gate stops whoever passes until it is opened.

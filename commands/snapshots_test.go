@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"sync"
-	"testing"
 )
 
 // memorySnapshots keeps what was saved last, and can be told what to give back.
@@ -46,5 +45,3 @@ func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int
 	m.saved <- struct{}{}
 	return nil
 }
-
-var _ = testing.Short

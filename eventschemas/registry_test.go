@@ -106,7 +106,7 @@ type (
 		A any `json:"a"`
 	}
 	withoutTag   struct{ A string }
-	withPrivate  struct{ a string } //nolint:unused // its privacy is the point
+	withPrivate  struct{ a string } //lint:ignore U1000 its privacy is the point
 	withLostData struct {
 		A string `json:"-"`
 	}

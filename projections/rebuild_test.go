@@ -88,12 +88,13 @@ func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
 	m := newModels(t, e)
 	r, _ := e.Start(projections.Config{BatchEvents: 500}, m.all()...)
 	w := projectionstest.NewWorld(2, 20, 30, time.Minute)
-	e.Fill(w, 3000)
+	e.Fill(w, 2000)
 
 	ctx, stop := context.WithCancel(e.Context())
+	tokens := make(chan struct{}, 2000) // what each round may append while it runs
 	var busy sync.WaitGroup
 	busy.Go(func() { // charges and imports
-		for ctx.Err() == nil {
+		for range tokens {
 			e.Append(w.Next())
 		}
 	})
@@ -105,7 +106,10 @@ func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
 			}
 		}
 	})
-	for round := range 4 {
+	for round := range 3 {
+		for range 500 {
+			tokens <- struct{}{}
+		}
 		if err := r.Rebuild(e.Context(), nil, nil); err != nil && !(round == 0 && errors.Is(err, projections.ErrBuilding)) {
 			t.Error(err)
 		}
@@ -120,6 +124,7 @@ func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
 		}
 	}
 	stop()
+	close(tokens)
 	busy.Wait()
 	e.CatchUp(r)
 	live := dumps(e)

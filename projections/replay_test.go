@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -135,4 +136,29 @@ func BenchmarkReadAndDecode(b *testing.B) {
 	}
 	b.ReportMetric(float64(events.Load())/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLive is the time from the append of one event until all read models show it.
+func BenchmarkLive(b *testing.B) {
+	e := projectionstest.Open(b)
+	r, _ := e.Start(projections.Config{}, newModels(b, e).all()...)
+	w := projectionstest.NewWorld(1, 100, 100, time.Second)
+	e.Fill(w, 5000)
+	e.CatchUp(r)
+	var took []time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		at := e.Append(w.Next())
+		appended := time.Now()
+		b.StartTimer()
+		for _, name := range names {
+			if err := r.WaitFor(b.Context(), name, at); err != nil {
+				b.Fatal(err)
+			}
+		}
+		took = append(took, time.Since(appended))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }

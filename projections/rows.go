@@ -19,7 +19,7 @@ type Loader[K comparable, V any] func(ctx context.Context, q Queryer, keys []K, 
 // Rows keeps the rows of one table that a fold has touched: read together, changed in memory, written
 // together. It is for folds whose events change a row that is there.
 //
-// Rows of the last batch and of the one before are always kept: their changes may not be in the table yet.
+// Rows of the last batch are always kept: their changes may not be in the table yet when the next is folded.
 type Rows[K comparable, V any] struct {
 	compare  func(a, b K) int
 	load     Loader[K, V]
@@ -118,7 +118,7 @@ func (r *Rows[K, V]) trim() {
 		return
 	}
 	for k, kept := range r.kept {
-		if kept.touched < r.batch-1 {
+		if kept.touched < r.batch {
 			delete(r.kept, k)
 			r.complete = false
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -39,6 +40,11 @@ type Runner struct {
 	main []*generation
 	// level is the position of the main lane.
 	level atomic.Uint64
+
+	// hurry ends the pause between two batches; it has room for one word. While wanted, the highest position
+	// that WaitFor was asked for, is not reached, there is none.
+	hurry  chan struct{}
+	wanted atomic.Uint64
 
 	started atomic.Bool
 	// lanes are the goroutines of Run besides the main lane; spawn is guarded by step.
@@ -82,7 +88,7 @@ func (m *model) liveGeneration() *generation {
 // New checks the configuration and the read models. Errors say everything that is wrong.
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projection) (*Runner, error) {
 	errs := []error{cfg.Validate()}
-	r := &Runner{cfg: cfg.withDefaults(), log: log, store: store}
+	r := &Runner{cfg: cfg.withDefaults(), log: log, store: store, hurry: make(chan struct{}, 1)}
 	for _, p := range models {
 		if err := validate(p); err != nil {
 			errs = append(errs, err)
@@ -330,6 +336,27 @@ func (r *Runner) follow(ctx context.Context) error {
 		if err := r.stepMain(ctx, batch); err != nil {
 			return err
 		}
+		// A full batch means that more is there already.
+		small := len(batch.events) < min(pageEvents, r.cfg.BatchEvents)
+		if small && r.wanted.Load() <= uint64(batch.upTo) {
+			if err := r.gather(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gather lets events come for the next batch, unless somebody waits to see them.
+func (r *Runner) gather(ctx context.Context) error {
+	pause := time.NewTimer(liveGather)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-r.hurry:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -83,6 +83,29 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 // WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
 // see everything up to a position. Errors: ErrUnknown, a *SetAsideError when it stands still before the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
+	r.want(position)
+	return r.Await(ctx, name, position)
+}
+
+func (r *Runner) want(position eventlog.Position) {
+	for {
+		now := r.wanted.Load()
+		if uint64(position) <= now {
+			return // reached, or on its way without a pause
+		}
+		if r.wanted.CompareAndSwap(now, uint64(position)) {
+			break
+		}
+	}
+	select {
+	case r.hurry <- struct{}{}:
+	default: // has been said
+	}
+}
+
+// Await is WaitFor for those who follow a read model all the time: it leaves the events the time to gather
+// that makes folding them cheap. Errors: as WaitFor.
+func (r *Runner) Await(ctx context.Context, name string, position eventlog.Position) error {
 	m := r.model(name)
 	if m == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, name)

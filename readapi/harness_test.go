@@ -91,7 +91,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	s := &service{t: t, clock: &clock{}, metrics: prometheus.NewRegistry(), logs: &logs{}}
 	set := setup{config: readapi.Config{
 		BaseURL: baseURL, BillingURL: "https://brands.example.com/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
-		Logger: slog.New(slog.NewJSONHandler(s.logs, nil)), Registerer: s.metrics, Now: s.clock.now,
+		Logger: slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: s.metrics, Now: s.clock.now,
 	}}
 	for _, change := range changes {
 		change(&set)
@@ -417,125 +417,6 @@ func (a answer) ok(t testing.TB) http.Header {
 	return a.header
 }
 
-// scriptedCrawler sees crawls requested on the log and ends them as its script says.
-type scriptedCrawler struct {
-	t      testing.TB
-	log    eventlog.Log
-	brands *commands.Brands
-
-	mu      sync.Mutex
-	script  map[string]func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
-	seen    []eventschemas.CrawlRequested
-	arrived chan struct{} // closed and made anew with each crawl that is seen
-}
-
-// ending is how a crawl ends; the zero ending is none at all.
-type ending struct {
-	record  *eventschemas.Record
-	outcome string // of a failure
-}
-
-func newScriptedCrawler(t testing.TB, _ context.Context, log eventlog.Log, b *commands.Brands) *scriptedCrawler {
-	return &scriptedCrawler{t: t, log: log, brands: b, arrived: make(chan struct{}),
-		script: map[string]func(context.Context, eventschemas.CrawlRequested) ending{}}
-}
-
-// finds makes crawls of a domain succeed.
-func (c *scriptedCrawler) finds(domain string, r eventschemas.Record) {
-	c.does(domain, func(context.Context, eventschemas.CrawlRequested) ending { return ending{record: &r} })
-}
-
-// fails makes crawls of a domain fail.
-func (c *scriptedCrawler) fails(domain, outcome string) {
-	c.does(domain, func(context.Context, eventschemas.CrawlRequested) ending { return ending{outcome: outcome} })
-}
-
-func (c *scriptedCrawler) does(domain string, f func(context.Context, eventschemas.CrawlRequested) ending) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.script[domain] = f
-}
-
-// of returns the crawls of a domain so far.
-func (c *scriptedCrawler) of(domain string) []eventschemas.CrawlRequested {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []eventschemas.CrawlRequested
-	for _, r := range c.seen {
-		if r.Domain == domain {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// sees waits until a crawl of a domain was requested.
-func (c *scriptedCrawler) sees(domain string) eventschemas.CrawlRequested {
-	c.t.Helper()
-	deadline := time.After(patience)
-	for {
-		c.mu.Lock()
-		arrived := c.arrived
-		c.mu.Unlock()
-		if all := c.of(domain); len(all) > 0 {
-			return all[len(all)-1]
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			c.t.Fatalf("no crawl of %s was requested", domain)
-		}
-	}
-}
-
-func (c *scriptedCrawler) run(ctx context.Context) error {
-	sub, err := c.log.Subscribe(ctx, 0, eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}})
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	var crawls sync.WaitGroup
-	defer crawls.Wait()
-	for {
-		batch, err := sub.Next(ctx)
-		if err != nil {
-			return err
-		}
-		for _, recorded := range batch.Events {
-			ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
-			if err != nil {
-				return err
-			}
-			crawl := ev.(eventschemas.CrawlRequested)
-			c.mu.Lock()
-			c.seen = append(c.seen, crawl)
-			act := c.script[crawl.Domain]
-			close(c.arrived)
-			c.arrived = make(chan struct{})
-			c.mu.Unlock()
-			if act == nil {
-				c.t.Errorf("crawl of %s, which no script knows", crawl.Domain)
-				continue
-			}
-			crawls.Go(func() { c.end(ctx, crawl, act(ctx, crawl)) })
-		}
-	}
-}
-
-func (c *scriptedCrawler) end(ctx context.Context, crawl eventschemas.CrawlRequested, e ending) {
-	request := commands.Request{ID: crawl.CrawlID, Actor: "system:crawler"}
-	var err error
-	switch {
-	case e.record != nil:
-		err = c.brands.SucceedCrawl(ctx, commands.SucceedCrawl{Request: request, Domain: crawl.Domain, CrawlID: crawl.CrawlID, Record: *e.record, FinalURL: "https://" + crawl.Domain + "/"})
-	case e.outcome != "":
-		err = c.brands.FailCrawl(ctx, commands.FailCrawl{Request: request, Domain: crawl.Domain, CrawlID: crawl.CrawlID, Outcome: e.outcome, Detail: "as the script says"})
-	}
-	if err != nil && ctx.Err() == nil {
-		c.t.Errorf("end the crawl of %s: %v", crawl.Domain, err)
-	}
-}
-
 // logs keeps the lines of the log.
 type logs struct {
 	mu    sync.Mutex
@@ -664,41 +545,6 @@ func (s *service) follow(prefix string, done func(eventschemas.Event) bool) {
 			}
 		}
 	}
-}
-
-// spentAway is the domain of charges by which a test brings an account to a balance.
-const spentAway = "spent.com"
-
-// record is a complete record with a logo, every field filled.
-func record(name string) eventschemas.Record {
-	text := func(s string) *string { return &s }
-	number := func(n int) *int { return &n }
-	asset := func(format string) eventschemas.Asset {
-		return eventschemas.Asset{ID: strings.Repeat("ab", 32), Format: format, Background: text("transparent"), Width: number(512), Height: number(256), Size: 1234}
-	}
-	return eventschemas.Record{
-		Name: text(name), Description: text("What " + name + " does."), LongDescription: text("What " + name + " does, at length."),
-		Links:   []eventschemas.Link{{Name: "github", URL: "https://github.com/" + name}},
-		Logos:   []eventschemas.Logo{{Type: "logo", Theme: text("dark"), Formats: []eventschemas.Asset{asset("svg"), asset("png")}, Tags: []string{}}},
-		Colors:  []eventschemas.Color{{Hex: "#0b57d0", Type: "accent", Brightness: 81}},
-		Fonts:   []eventschemas.Font{{Name: "Inter", Type: "title", Origin: "google", OriginID: text("inter"), Weights: []int{400, 700}}},
-		Images:  []eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{asset("jpeg")}, Tags: []string{}}},
-		OGImage: text("https://" + name + ".com/og.png"),
-		Company: &eventschemas.Company{
-			Employees: number(51), FoundedYear: number(1999), Kind: text("PRIVATELY_HELD"),
-			Location:   &eventschemas.Location{City: text("Berlin"), Country: text("Germany"), CountryCode: text("DE")},
-			Industries: []eventschemas.Industry{{ID: "1", Name: "Software", Slug: "software", Emoji: "💾", Score: 0.9, Parent: &eventschemas.IndustryParent{ID: "0", Name: "Technology", Slug: "technology", Emoji: "💻"}}},
-			Tickers:    []string{},
-		},
-		QualityScore: 0.83, Complete: true,
-	}
-}
-
-// plainRecord has no logo.
-func plainRecord(name string) eventschemas.Record {
-	r := record(name)
-	r.Logos = []eventschemas.Logo{}
-	return r
 }
 
 // together runs f n times at once and waits for all.

@@ -100,17 +100,19 @@ func (x *exchange) finish() {
 	x.api.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// levelOf makes faults of ours stand out: a site that cannot be fetched is no fault of ours.
+// levelOf makes faults of ours stand out; a site that cannot be fetched is no fault of ours. All else is
+// for whoever asks for it: a line for each of tens of thousands of requests a second would cost more than
+// answering them, and what was charged is in the ledger under its request id.
 func levelOf(status int, problem *Problem) slog.Level {
 	switch {
 	case problem == nil || status < http.StatusInternalServerError:
-		return slog.LevelInfo
+		return slog.LevelDebug
 	case problem.Code == CodeInternalError:
 		return slog.LevelError
 	case problem.Code == CodeUpstreamFailed:
 		return slog.LevelWarn
 	default:
-		return slog.LevelInfo
+		return slog.LevelDebug
 	}
 }
 

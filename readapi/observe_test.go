@@ -31,7 +31,7 @@ func TestEveryRequestIsLoggedWithItsIDAndWithoutItsKeys(t *testing.T) {
 		t.Fatalf("%d log lines", len(lines))
 	}
 	for field, want := range map[string]any{
-		"msg": "request", "level": "INFO", "method": "GET", "route": "brand", "status": 200.0, "account": c.id, "key": c.secretID,
+		"msg": "request", "level": "DEBUG", "method": "GET", "route": "brand", "status": 200.0, "account": c.id, "key": c.secretID,
 		"domain": "acme.com", "cache": "HIT", "client_request_id": "client-7", "bytes": float64(len(a.body)),
 	} {
 		if lines[0][field] != want {

@@ -47,6 +47,7 @@ type adminServer struct {
 	path   string
 	marker string // file that names the socket when it had to go elsewhere
 	done   chan struct{}
+	cut    context.CancelFunc // ends the commands under way
 }
 
 // socketPath returns where the socket of a folder goes: in the folder, or, when that path would be too
@@ -81,10 +82,17 @@ func serveAdmin(folder string, s *service) (*adminServer, error) {
 			return nil, errors.Join(err, listener.Close())
 		}
 	}
-	a := &adminServer{path: path, marker: marker, done: make(chan struct{})}
+	if marker == "" {
+		// Left by a server that was killed while the folder lay deeper; it would mislead the commands.
+		if err := os.Remove(filepath.Join(folder, "admin.sock.path")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	base, cut := context.WithCancel(context.Background()) // of the server; each command also ends with its client
+	a := &adminServer{path: path, marker: marker, done: make(chan struct{}), cut: cut}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) { runForClient(w, r, s) })
-	a.http = &http.Server{Handler: mux, ReadHeaderTimeout: adminHeaderWait}
+	a.http = &http.Server{Handler: mux, ReadHeaderTimeout: adminHeaderWait, BaseContext: func(net.Listener) context.Context { return base }}
 	go func() {
 		defer close(a.done)
 		if err := a.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -94,10 +102,12 @@ func serveAdmin(folder string, s *service) (*adminServer, error) {
 	return a, nil
 }
 
+// close ends the commands under way: one that follows the log would not end by itself.
 func (a *adminServer) close(ctx context.Context) error {
+	a.cut()
 	err := a.http.Shutdown(ctx)
 	if err != nil {
-		err = a.http.Close() // commands that follow the log do not end by themselves
+		err = a.http.Close()
 	}
 	<-a.done
 	if a.marker != "" {

@@ -11,10 +11,11 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/projections/ledger"
 )
 
 func creditsCommand(e *environment) *cobra.Command {
-	return group("credits", "Grant and refund credits", creditsGrant(e), creditsRefund(e))
+	return group("credits", "Grant, refund and hand back credits", creditsGrant(e), creditsRefund(e), creditsReverse(e))
 }
 
 type moneyFlags struct {
@@ -93,6 +94,44 @@ func creditsRefund(e *environment) *cobra.Command {
 			Request: s.operator(), AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
 		})
 		return printBalance(e, *accountID, done, err, *asJSON, "payment "+*paymentID+" refunded")
+	})
+	return c
+}
+
+func creditsReverse(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "reverse", Short: "Hand back what one request was charged, within 24 hours", Args: exactArgs(),
+		Long: "Hand back the charges of one request, named by its X-Request-Id: for an answer that was charged and never arrived, as after a crash between the two. Repeating it changes nothing."}
+	accountID := c.Flags().String("account", "", "account id")
+	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if *accountID == "" || *requestID == "" {
+			return usageError{errors.New("--account and --request-id are needed")}
+		}
+		if err := s.catchUp(ctx, ledger.Name); err != nil {
+			return err
+		}
+		charges := 0
+		for entry, err := range s.ledger.Entries(ctx, *accountID, ledger.Filter{RequestID: *requestID}) {
+			if err != nil {
+				return err
+			}
+			if entry.ChargeID == "" || entry.Amount >= 0 {
+				continue
+			}
+			charges++
+			err := s.desk.ReverseCharge(ctx, commands.ReverseCharge{
+				Request: s.operator(), AccountID: *accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
+			})
+			if err != nil {
+				return fmt.Errorf("hand back charge %s: %w", entry.ChargeID, err)
+			}
+		}
+		if charges == 0 {
+			return fmt.Errorf("request %s was not charged to account %s", *requestID, *accountID)
+		}
+		standing, err := s.desk.Standing(ctx, *accountID)
+		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s handed back", charges, *requestID))
 	})
 	return c
 }

@@ -70,7 +70,7 @@ func (l *folderLock) checkFormat() error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(name, append(data, '\n'), 0o600)
+		return writeDurably(name, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("read the format of the data folder: %w", err)
@@ -83,6 +83,32 @@ func (l *folderLock) checkFormat() error {
 		return fmt.Errorf("the data folder %s has format %d, written by letterhead %s; this is letterhead %s, which knows format %d: use a newer release", l.path, f.Format, f.Written, version, folderFormat)
 	}
 	return nil
+}
+
+// writeDurably writes a file in one step: after a crash, also of the machine, it is there whole or not at
+// all.
+func writeDurably(name string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // release gives the folder free.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/projections/brands"
 	"letterhead/starter"
 )
 
@@ -48,7 +49,7 @@ func (s *service) importStarter(ctx context.Context) error {
 	if result.Finished {
 		return nil
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, brands.Name); err != nil {
 		return err
 	}
 	s.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))

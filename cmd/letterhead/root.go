@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/config"
+	"letterhead/projections"
 )
 
 // environment is what a command line runs in: a terminal's process, or a server that answers on its
@@ -119,6 +120,11 @@ func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) err
 			return err
 		}
 		err = s.catchUp(ctx)
+		if errors.As(err, new(*projections.SetAsideError)) {
+			// What needs that read model will say so; what mends it must run.
+			fmt.Fprintf(e.stderr, "warning: %v\n", err)
+			err = nil
+		}
 		if err == nil {
 			err = run(ctx, s, cmd, args)
 		}

@@ -19,7 +19,7 @@ func (s *service) openSearch(ctx context.Context) error {
 	}
 	s.closing(index.Close)
 	s.search, err = search.New(ctx, search.Config{
-		Await:      func(ctx context.Context, at eventlog.Position) error { return s.runner.WaitFor(ctx, brands.Name, at) },
+		Await:      func(ctx context.Context, at eventlog.Position) error { return s.runner.Await(ctx, brands.Name, at) },
 		Head:       s.log.Head,
 		Logger:     s.logger,
 		Registerer: s.metrics,

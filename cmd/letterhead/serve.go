@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -15,13 +16,17 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
+	"letterhead/projections"
 	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/keys"
 	"letterhead/readapi"
 )
 
 const (
-	// shutdownTimeout bounds how long a stopping server waits for requests under way; a live crawl has 8.5 s.
-	shutdownTimeout = 15 * time.Second
+	// shutdownTimeout, beyond the time of a live crawl, bounds how long a stopping server waits for requests
+	// under way and for what they hand back.
+	shutdownTimeout = 8 * time.Second
 	// enforceTimeout bounds how long a command waits to see its decision enforced.
 	enforceTimeout = 10 * time.Second
 )
@@ -83,10 +88,11 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	server := readapi.NewServer(handler)
 	failed := make(chan error, 1)
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(readapi.NewListener(listener)); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
 		}
 	}()
+	slog.SetDefault(s.logger) // net/http and others write to the standard logger
 	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data)
 
 	err = s.begin(ctx, e)
@@ -94,14 +100,15 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case err = <-s.failed:
+		case <-s.alive.Done():
+			err = context.Cause(s.alive)
 		}
 	}
 	if ctx.Err() != nil {
 		err = nil // asked to stop
 	}
 	s.logger.Info("stopping")
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, shutdown(stopping, server), admin.close(stopping), s.close())
 }
@@ -118,7 +125,14 @@ func shutdown(ctx context.Context, server *http.Server) error {
 // searchable, the first account there. It greets somebody at a terminal.
 func (s *service) begin(ctx context.Context, e *environment) error {
 	if err := s.catchUp(ctx); err != nil {
-		return err
+		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
+		if !errors.As(err, new(*projections.SetAsideError)) {
+			return err
+		}
+		s.logger.Error("serving without all read models", "error", err)
+		if err := s.catchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
+			return err
+		}
 	}
 	first, err := s.accounts.List(ctx, "", 1)
 	if err != nil {

@@ -70,8 +70,10 @@ type service struct {
 	changes     *changes.Tail
 	search      *search.Projection
 
-	ready   atomic.Bool
-	failed  chan error // a part that must run has ended
+	ready atomic.Bool
+	// alive ends when a part that must run has ended, with its error as the cause.
+	alive   context.Context
+	kill    context.CancelCauseFunc
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	closers []func() error // in the order of opening
@@ -85,7 +87,8 @@ type serviceOptions struct {
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock, failed: make(chan error, 1)}
+	s := &service{config: cfg, lock: lock}
+	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {
 		if err != nil {
@@ -217,11 +220,18 @@ func (s *service) run(ctx context.Context, name string, part func(context.Contex
 			return
 		}
 		s.logger.Error("a part of the service ended", "part", name, "error", err)
-		select {
-		case s.failed <- fmt.Errorf("%s ended: %w", name, err):
-		default:
-		}
+		s.kill(fmt.Errorf("%s ended: %w", name, err))
 	})
+}
+
+// whileAlive returns a context that also ends when a part of the service has ended.
+func (s *service) whileAlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.alive, func() { cancel(context.Cause(s.alive)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // work starts what only a serving node does: crawls, and what runs beside requests.
@@ -324,16 +334,42 @@ func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// catchUp waits until the read models and the search index hold what the log holds now.
-func (s *service) catchUp(ctx context.Context) error {
+// catchUp waits until the named read models (all of them without names) and the search index hold what the
+// log holds now. One that stands still does not keep the others waiting; the error then names it and is a
+// *projections.SetAsideError.
+func (s *service) catchUp(ctx context.Context, names ...string) error {
+	ctx, stop := s.whileAlive(ctx)
+	defer stop()
+	if len(names) == 0 {
+		names = []string{accounts.Name, keys.Name, usage.Name, ledger.Name, brands.Name}
+	}
 	head, err := s.log.Head(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.runner.CatchUp(ctx); err != nil {
-		return err
+	var aside error
+	for _, name := range names {
+		err := s.runner.WaitFor(ctx, name, head)
+		if errors.As(err, new(*projections.SetAsideError)) {
+			aside = errors.Join(aside, err)
+			continue
+		}
+		if err != nil {
+			return s.cause(ctx, err)
+		}
 	}
-	return s.search.WaitFor(ctx, head)
+	if aside != nil {
+		return aside
+	}
+	return s.cause(ctx, s.search.WaitFor(ctx, head))
+}
+
+// cause is why a wait ended early: a part of the service that ended says more than the end of a context.
+func (s *service) cause(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) != nil && s.alive.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // close ends everything in the reverse order of opening. It may be called once.

@@ -208,16 +208,21 @@ func (a *Account) forget() {
 	a.reversedOrder = forgetOldest(a.reversedOrder, now.Add(-ReversalWindow), func(r remembered) {
 		delete(a.reversed, r.id)
 	})
-	dropKey := func(r remembered) {
-		if k, ok := a.charged[r.id]; ok && k.revision == r.revision {
-			delete(a.charged, r.id)
-			delete(a.chargeKey, k.chargeID)
-		}
-	}
-	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), dropKey)
-	for len(a.charged) > MaxIdempotencyKeys && len(a.chargedOrder) > 0 {
-		dropKey(a.chargedOrder[0])
+	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), a.forgetKey)
+	a.forgetKeysPast(MaxIdempotencyKeys)
+}
+
+func (a *Account) forgetKeysPast(most int) {
+	for len(a.charged) > most && len(a.chargedOrder) > 0 {
+		a.forgetKey(a.chargedOrder[0])
 		a.chargedOrder = a.chargedOrder[1:]
+	}
+}
+
+func (a *Account) forgetKey(r remembered) {
+	if k, ok := a.charged[r.id]; ok && k.revision == r.revision {
+		delete(a.charged, r.id)
+		delete(a.chargeKey, k.chargeID)
 	}
 }
 

@@ -431,23 +431,23 @@ func TestRollbackOutsideAGroupDoesNothing(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeysAreBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("folds a million charges")
-	}
+func TestTheOldestIdempotencyKeysAreForgottenFirst(t *testing.T) {
 	a := New(testID)
 	a.Apply(opened, start)
-	for i := range MaxIdempotencyKeys + 10 {
-		a.Apply(eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", i), Credits: 1, IdempotencyKeyHash: fmt.Sprint("k", i)}, start)
+	charge := func(i int) {
+		a.Apply(eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", i), Credits: 1, IdempotencyKeyHash: fmt.Sprint("k", i%110)}, start)
 	}
-	if len(a.charged) != MaxIdempotencyKeys || len(a.chargeKey) != MaxIdempotencyKeys {
+	for i := range 115 { // the first five keys are charged again, so they are the youngest
+		charge(i)
+	}
+	a.forgetKeysPast(100)
+	if len(a.charged) != 100 || len(a.chargeKey) != 100 {
 		t.Fatalf("%d keys and %d charges are remembered", len(a.charged), len(a.chargeKey))
 	}
-	if _, ok := a.charged["k9"]; ok {
-		t.Fatal("the oldest key is still there")
-	}
-	if _, ok := a.charged["k10"]; !ok {
-		t.Fatal("more than the oldest keys are gone")
+	for key, want := range map[string]bool{"k0": true, "k4": true, "k5": false, "k14": false, "k15": true, "k109": true} {
+		if _, ok := a.charged[key]; ok != want {
+			t.Errorf("%s remembered: %t, want %t", key, ok, want)
+		}
 	}
 }
 

@@ -33,8 +33,6 @@ type fact struct {
 
 func soon(ev eventschemas.Event) fact { return fact{time.Second, ev} }
 
-func after(d time.Duration, ev eventschemas.Event) fact { return fact{d, ev} }
-
 func given(t *testing.T, facts ...fact) *scenario {
 	t.Helper()
 	s := &scenario{t: t, brand: brand.New(domain), now: start}

@@ -79,13 +79,13 @@ func (c *Config) setDefaults() {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Retries < 0 || c.Retries > maxConfigRetries {
-		errs = append(errs, fmt.Errorf("Retries is %d, must be 0 to %d", c.Retries, maxConfigRetries))
+		errs = append(errs, fmt.Errorf("broker: Retries is %d, must be 0 to %d", c.Retries, maxConfigRetries))
 	}
 	if c.RetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("RetryAfter is %s, must not be negative", c.RetryAfter))
+		errs = append(errs, fmt.Errorf("broker: RetryAfter is %s, must not be negative", c.RetryAfter))
 	}
 	if c.MaxRetryAfter < c.RetryAfter {
-		errs = append(errs, fmt.Errorf("MaxRetryAfter is %s, must not be below RetryAfter, %s", c.MaxRetryAfter, c.RetryAfter))
+		errs = append(errs, fmt.Errorf("broker: MaxRetryAfter is %s, must not be below RetryAfter, %s", c.MaxRetryAfter, c.RetryAfter))
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,8 @@ const (
 	MetaCorrelation = "correlation_id"
 )
 
-// Event is a message that carries an event as the log holds it.
+// Event is a message that carries an event as the log holds it. When it occurred is left out on purpose:
+// clocks of nodes differ, so work is bounded by durations.
 func Event(r eventlog.Recorded, key string) Message {
 	return Message{
 		ID: r.ID.String(), Key: key, Payload: r.Data,
@@ -37,11 +38,15 @@ func Event(r eventlog.Recorded, key string) Message {
 	}
 }
 
-// EventType returns the type and schema version of the event that a message carries. Errors: ErrInvalid.
+// EventType returns the type and schema version of the event that a message carries. Errors: ErrInvalid,
+// saying what is missing; such a message will never be readable.
 func EventType(m Message) (eventType string, version int, err error) {
+	if m.Metadata[MetaType] == "" {
+		return "", 0, fmt.Errorf("%w: message %s names no event type", ErrInvalid, m.ID)
+	}
 	version, err = strconv.Atoi(m.Metadata[MetaVersion])
-	if err != nil || m.Metadata[MetaType] == "" {
-		return "", 0, fmt.Errorf("%w: message %s carries no event", ErrInvalid, m.ID)
+	if err != nil || version < 1 {
+		return "", 0, fmt.Errorf("%w: message %s has the schema version %.32q", ErrInvalid, m.ID, m.Metadata[MetaVersion])
 	}
 	return m.Metadata[MetaType], version, nil
 }

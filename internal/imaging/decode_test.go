@@ -2,6 +2,7 @@ package imaging_test
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"image/draw"
 	"image/gif"
 	"image/jpeg"
+	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -196,6 +199,14 @@ func dibHeader(width, height int32, bits uint16) []byte {
 // TestBombs holds what costs a careless decoder gigabytes. Here it costs next to nothing.
 func TestBombs(t *testing.T) {
 	bomb := pngBomb()
+	if c, err := png.DecodeConfig(bytes.NewReader(bomb)); err != nil || c.Width != 30000 {
+		t.Fatalf("the bomb is none: %v", err)
+	}
+	if z, err := zlib.NewReader(bytes.NewReader(bomb[8+25+8:])); err != nil {
+		t.Fatalf("the bomb is none: %v", err)
+	} else if n, err := io.Copy(io.Discard, z); err != nil || n != 30000*3751 {
+		t.Fatalf("the bomb holds %d bytes: %v", n, err)
+	}
 	icoBomb := icoOf(dibHeader(0x7fffffff, 0x3fffffff, 32))
 	coreBomb := icoOf(append(binary.LittleEndian.AppendUint32(nil, 12), 0xff, 0xff, 0xff, 0xff, 1, 0, 24, 0))
 	gifBomb := append([]byte("GIF89a\xff\xff\xff\xff\x80\x00\x00"), make([]byte, 6)...)

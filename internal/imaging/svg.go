@@ -82,6 +82,9 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 	if err := doc.checkCost(); err != nil {
 		return nil, SVGInfo{}, err
 	}
+	if err := doc.checkRepeats(); err != nil {
+		return nil, SVGInfo{}, err
+	}
 	info, err := doc.paint()
 	if err != nil {
 		return nil, SVGInfo{}, err

@@ -112,6 +112,10 @@ func hostileSVGs() []hostile {
 		{"a hundred thousand attributes", around(`<rect ` + strings.Repeat(`a="" `, 90_000) + `/>`), big},
 		{"many filters over use", around(`<filter id="f"><feGaussianBlur stdDeviation="5"/></filter><g id="g"><rect filter="url(#f)" width="9" height="9"/></g>` + strings.Repeat(`<use href="#g"/>`, 2000)), big},
 		{"slow selectors", around(`<style>` + strings.Repeat(`g g g *{fill:red}`, 3000) + `</style>` + strings.Repeat("<g>", 60) + strings.Repeat(`<path d="M0 0h1"/>`, 9000) + strings.Repeat("</g>", 60)), big},
+		{"mask by a selector that needs a second try", around(`<style>.a>g .x{mask:url(#m)}</style><mask id="m">` + strings.Repeat(`<path d="M0 0h1v1z"/>`, 3000) + `</mask><g class="a"><g><g>` + strings.Repeat(`<path class="x" d="M0 0h1v1z"/>`, 200) + `</g></g></g>`), big},
+		{"mask by a rule that another one seems to undo", around(`<style>path{mask:url(#m)}path{mask:bogus}</style><mask id="m">` + strings.Repeat(`<rect width="1" height="1"/>`, 3000) + `</mask>` + strings.Repeat(`<path d="M0 0h1v1z"/>`, 200)), big},
+		{"dashes by a rule that another one seems to undo", around(`<path d="M0 0h1000000" stroke="red" style="stroke-dasharray:.0001;stroke-dasharray:1 px"/>`), big},
+		{"dashes by arithmetic", around(`<path d="M0 0h1000000" stroke="red" style="stroke-dasharray:calc(.0001px);stroke-dasharray:var(--x);stroke-dasharray:1%"/>`), nil},
 		{"nested SVG as data", around(`<image href="data:image/svg+xml;base64,` + svgInside + `" width="9" height="9"/>`), nil},
 		{"PNG bomb inside", around(`<image href="data:image/png;base64,` + bomb + `" width="9" height="9"/>`), nil},
 		{"image from a file", around(`<image href="file:///etc/passwd" width="9" height="9"/>`), nil},
@@ -163,7 +167,9 @@ func TestHostileSVG(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			clean, _, err := imaging.SanitizeSVG([]byte(h.svg))
 			runtime.ReadMemStats(&after)
-			const most = 128 << 20 // of allocations in total, so of memory at any time
+			// Of allocations in total, so of memory at any time. 21 MiB is the most that was seen; the race
+			// detector, which empties pools at random, makes it more.
+			const most = 256 << 20
 			if used := after.TotalAlloc - before.TotalAlloc; used > most {
 				t.Errorf("allocated %d MiB", used>>20)
 			}

@@ -274,7 +274,15 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 		}
 		b.WriteString(text)
 	}
-	return b.String(), depth == 0
+	value := b.String()
+	if name == "stroke-dasharray" && value != "none" && value != "inherit" {
+		// Plain lengths only, so that checkRepeats sees what a renderer will see.
+		list, plain := parseLengths(strings.ReplaceAll(value, ",", " "))
+		if !plain || slices.ContainsFunc(list, func(l length) bool { return relativeUnits[l.unit] }) {
+			return "", false
+		}
+	}
+	return value, depth == 0
 }
 
 func cleanToken(property string, t css.Token, depth int) (string, bool) {

@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	// maxTiles and maxDashes bound how often one shape repeats a pattern or a dash.
-	maxTiles  = 100_000
-	maxDashes = 100_000
 	// opaqueShare of the picture must be filled for it to have a background: rounded corners are none.
 	opaqueShare = 1 - minClearShare
 	maxVarDepth = 8
@@ -27,7 +24,6 @@ type pen struct {
 	fillOpacity, strokeOpacity float64
 	opacity                    float64
 	strokeWidth, fontSize      float64
-	dashes                     string
 	color                      string
 	hidden                     bool
 	vars                       map[string]string
@@ -54,42 +50,11 @@ func (d *document) paint() (SVGInfo, error) {
 	if err := p.draw(d.root, start); err != nil {
 		return SVGInfo{}, err
 	}
-	if err := d.checkHidden(start); err != nil {
-		return SVGInfo{}, err
-	}
 	p.info.Colors = mergePalette(p.colors)
 	if p.totalSum > 0 {
 		p.info.Luma = p.lumaSum / p.totalSum
 	}
 	return p.info, nil
-}
-
-// checkHidden draws what patterns, masks and clips hold, for the sake of the limits on dashes and tiles;
-// their colors do not show as such.
-func (d *document) checkHidden(start pen) error {
-	p := &painter{doc: d}
-	for _, n := range d.order {
-		if n.name != "pattern" && n.name != "mask" && n.name != "clipPath" {
-			continue
-		}
-		k, _ := n.pen(start)
-		for _, c := range n.children {
-			if c.name != "" && !unpainted[c.name] {
-				if err := p.draw(c, k); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// pen is what an element inherits where it stands.
-func (n *node) pen(start pen) (pen, bool) {
-	if n.parent != nil {
-		start, _ = n.parent.pen(start)
-	}
-	return start.inherit(n.style)
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
@@ -126,9 +91,6 @@ func (k pen) inherit(style map[string]string) (pen, bool) {
 				*to = px
 			}
 		}
-	}
-	if v, set := get("stroke-dasharray"); set {
-		k.dashes = v
 	}
 	if v, set := get("visibility"); set {
 		k.hidden = v == "hidden" || v == "collapse"
@@ -211,11 +173,10 @@ func (p *painter) draw(n *node, k pen) error {
 		}
 		return nil
 	default:
-		o, ok := shapeOutline(n)
-		if !ok || k.hidden {
-			return nil
+		if o, ok := outlineOf(n); ok && !k.hidden {
+			p.shape(o, k)
 		}
-		return p.shape(o, k)
+		return nil
 	}
 	for _, c := range n.children {
 		if c.name != "" && !unpainted[c.name] {
@@ -261,9 +222,17 @@ func (p *painter) viewport(n *node) matrix {
 	return m
 }
 
-// shapeOutline measures a basic shape in its own coordinates; false for an element that is none, or that
-// has no extent.
-func shapeOutline(n *node) (outline, bool) {
+// outlineOf measures a basic shape in its own coordinates; false for an element that is none, or that has
+// no extent.
+func outlineOf(n *node) (outline, bool) {
+	if n.shape == nil {
+		o := measure(n)
+		n.shape = &o
+	}
+	return *n.shape, n.shape.points > 0
+}
+
+func measure(n *node) outline {
 	at := func(name string) float64 {
 		v, _ := pixels(n.attr(name))
 		return v
@@ -293,7 +262,7 @@ func shapeOutline(n *node) (outline, bool) {
 	case "ellipse":
 		o = ellipseOutline(at("cx"), at("cy"), at("rx"), at("ry"))
 	}
-	return o, o.points > 0
+	return o
 }
 
 // rectOutline takes 100 % for what it is on the root: the whole picture.
@@ -343,13 +312,10 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 }
 
 // shape notes the fill and the stroke of one shape.
-func (p *painter) shape(o outline, k pen) error {
+func (p *painter) shape(o outline, k pen) {
 	drawn := false
 	area := math.Min(math.Abs(o.area), o.width()*o.height()) // parts that overlap count once
 	if alpha := k.opacity * k.fillOpacity; alpha > 0 {
-		if err := p.checkTiles(k.fill, o); err != nil {
-			return err
-		}
 		if found := p.colorsOf(k.fill, k); len(found) > 0 {
 			drawn = true
 			p.note(found, area*k.m.area(), alpha)
@@ -358,12 +324,6 @@ func (p *painter) shape(o outline, k pen) error {
 	}
 	if alpha := k.opacity * k.strokeOpacity; alpha > 0 && k.strokeWidth > 0 {
 		if found := p.colorsOf(k.stroke, k); len(found) > 0 {
-			if err := checkDashes(k.dashes, o.length); err != nil {
-				return err
-			}
-			if err := p.checkTiles(k.stroke, o); err != nil {
-				return err
-			}
 			drawn = true
 			p.note(found, o.length*k.strokeWidth*k.m.area(), alpha)
 		}
@@ -371,7 +331,6 @@ func (p *painter) shape(o outline, k pen) error {
 	if drawn {
 		p.info.Shapes++
 	}
-	return nil
 }
 
 func (p *painter) text(n *node, k pen) {
@@ -395,8 +354,8 @@ type tint struct {
 	alpha float64
 }
 
-// colorsOf resolves a paint: one color, or those of a gradient's stops; none for none. A pattern's colors
-// are those of what it repeats, which is not drawn for that; it counts as a shape of unknown color.
+// colorsOf resolves a paint: one color, those of a gradient's stops, or the fills of what a pattern
+// repeats; nothing for none.
 func (p *painter) colorsOf(paint string, k pen) []tint {
 	paint = strings.TrimSpace(paint)
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
@@ -497,70 +456,4 @@ func (p *painter) noteBackground(o outline, area, alpha float64, found []tint, k
 	if covers && area >= opaqueShare*o.width()*o.height() {
 		p.info.Opaque = true
 	}
-}
-
-// checkDashes refuses strokes that fall into more dashes than anybody can see.
-func checkDashes(dashes string, length float64) error {
-	list, ok := parseLengths(strings.ReplaceAll(dashes, ",", " "))
-	if !ok {
-		return nil
-	}
-	sum := 0.0
-	for _, l := range list {
-		sum += math.Abs(l.value)
-	}
-	if sum > 0 && length/(sum/float64(len(list))) > maxDashes {
-		return fmt.Errorf("%w: more than %d dashes", ErrTooLarge, maxDashes)
-	}
-	return nil
-}
-
-// checkTiles refuses patterns that repeat without end over one shape.
-func (p *painter) checkTiles(paint string, o outline) error {
-	m := urlReference.FindStringSubmatch(paint)
-	if m == nil {
-		return nil
-	}
-	pattern := p.doc.byID[m[1]]
-	if pattern == nil || pattern.name != "pattern" {
-		return nil
-	}
-	attr := func(name string) string { return p.inheritedAttr(pattern, name, 0) }
-	width, hasWidth := fraction(attr("width"))
-	height, hasHeight := fraction(attr("height"))
-	if !hasWidth || !hasHeight || width <= 0 || height <= 0 {
-		return nil // such a pattern is not drawn
-	}
-	if m, _, ok := parseTransform(attr("patternTransform")); ok {
-		width *= math.Hypot(m.a, m.b)
-		height *= math.Hypot(m.c, m.d)
-	}
-	columns, rows := 1/width, 1/height // of a share of the shape's box
-	if attr("patternUnits") == "userSpaceOnUse" {
-		columns, rows = o.width()/width, o.height()/height
-	}
-	if !(math.Max(columns, 1)*math.Max(rows, 1) <= maxTiles) { // also when a transform makes them infinite
-		return fmt.Errorf("%w: a pattern of more than %d tiles", ErrTooLarge, maxTiles)
-	}
-	return nil
-}
-
-// inheritedAttr is an attribute of a pattern, or of the one it refers to.
-func (p *painter) inheritedAttr(n *node, name string, depth int) string {
-	if v := n.attr(name); v != "" {
-		return v
-	}
-	if target := p.doc.byID[n.href]; target != nil && depth < maxReferenceDepth {
-		return p.inheritedAttr(target, name, depth+1)
-	}
-	return ""
-}
-
-// fraction is a length in pixels, or as a share of its box.
-func fraction(s string) (float64, bool) {
-	if number, percent := strings.CutSuffix(s, "%"); percent {
-		v, ok := component(number, 1)
-		return v / 100, ok
-	}
-	return pixels(s)
 }

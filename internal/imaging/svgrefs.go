@@ -266,19 +266,109 @@ func ownCost(n *node) float64 {
 	return cost
 }
 
-// targets are the ids of what is drawn, or looked up, when n is drawn: links first, since what they bring
-// inherits a pattern, too.
+// targets are the ids of what may be drawn, or looked up, when n is drawn: links first, since what they
+// bring inherits a pattern, too.
 func (n *node) targets() []string {
-	var ids []string
-	if n.href != "" && n.name != "image" {
-		ids = append(ids, n.href)
+	if n.href == "" || n.name == "image" {
+		return n.urls
 	}
-	for _, name := range []string{"fill", "stroke", "clip-path", "mask", "filter"} {
-		if v := n.style[name]; strings.Contains(v, "url(") {
-			for _, m := range urlReference.FindAllStringSubmatch(v, -1) {
-				ids = append(ids, m[1])
-			}
+	return append([]string{n.href}, n.urls...)
+}
+
+const (
+	// maxTiles and maxDashes bound how often a pattern or a dash is repeated over one shape.
+	maxTiles  = 1_000_000
+	maxDashes = 200_000
+)
+
+// checkRepeats refuses patterns and dashes that would repeat almost without end. It takes any of them
+// together with the largest shape of the document, since which one is drawn on which shape is a question
+// on which renderers differ.
+func (d *document) checkRepeats() error {
+	length, width, height := 0.0, 0.0, 0.0
+	for _, n := range d.order {
+		if o, ok := outlineOf(n); ok {
+			length, width, height = math.Max(length, o.length), math.Max(width, o.width()), math.Max(height, o.height())
 		}
 	}
-	return ids
+	for _, n := range d.order {
+		for _, dashes := range n.dashes() {
+			if length/dashes > maxDashes {
+				return fmt.Errorf("%w: more than %d dashes", ErrTooLarge, maxDashes)
+			}
+		}
+		if n.name == "pattern" && n.id != "" && d.tiles(n, width, height) > maxTiles {
+			return fmt.Errorf("%w: a pattern of more than %d tiles", ErrTooLarge, maxTiles)
+		}
+	}
+	return nil
+}
+
+// dashes lists the mean length of a dash in each dash array that the element declares.
+func (n *node) dashes() []float64 {
+	const name = "stroke-dasharray"
+	var means []float64
+	add := func(value string) {
+		list, _ := parseLengths(strings.ReplaceAll(value, ",", " "))
+		sum := 0.0
+		for _, l := range list {
+			sum += math.Abs(l.value)
+		}
+		if sum > 0 {
+			means = append(means, sum/float64(len(list)))
+		}
+	}
+	add(n.attr(name))
+	declared := n.inline
+	for _, r := range n.rules {
+		declared = append(declared[:len(declared):len(declared)], r.declarations...)
+	}
+	for _, x := range declared {
+		if x.name == name {
+			add(x.value)
+		}
+	}
+	return means
+}
+
+// tiles is how often a pattern repeats over a shape of a size.
+func (d *document) tiles(pattern *node, width, height float64) float64 {
+	attr := func(name string) string { return d.inheritedAttr(pattern, name, 0) }
+	w, hasWidth := fraction(attr("width"))
+	h, hasHeight := fraction(attr("height"))
+	if !hasWidth || !hasHeight || w <= 0 || h <= 0 {
+		return 0 // such a pattern is not drawn
+	}
+	if m, _, ok := parseTransform(attr("patternTransform")); ok {
+		w *= math.Hypot(m.a, m.b)
+		h *= math.Hypot(m.c, m.d)
+	}
+	if attr("patternUnits") != "userSpaceOnUse" {
+		width, height = 1, 1 // the size is a share of the shape's
+	}
+	count := math.Max(width/w, 1) * math.Max(height/h, 1)
+	if math.IsNaN(count) {
+		return math.Inf(1)
+	}
+	return count
+}
+
+// inheritedAttr is an attribute of a pattern, or of the one it refers to.
+func (d *document) inheritedAttr(n *node, name string, depth int) string {
+	if v := n.attr(name); v != "" {
+		return v
+	}
+	if target := d.byID[n.href]; target != nil && depth < maxReferenceDepth {
+		return d.inheritedAttr(target, name, depth+1)
+	}
+	return ""
+}
+
+// fraction is a length in pixels, or as a share of its box.
+func fraction(s string) (float64, bool) {
+	if number, percent := strings.CutSuffix(s, "%"); percent {
+		v, ok := component(number, 1)
+		return v / 100, ok
+	}
+	return pixels(s)
 }

@@ -49,7 +49,8 @@ func (s selector) String() string {
 	return b.String()
 }
 
-// specificity orders selectors as CSS does: ids, then classes, then names.
+// specificity orders selectors as CSS does: ids, then classes, then names. There are few enough of each
+// (maxSelectorPart, maxClasses) for a byte.
 func (s selector) specificity() int {
 	ids, classes, tags := 0, 0, 0
 	for _, p := range s.parts {
@@ -64,7 +65,7 @@ func (s selector) specificity() int {
 			tags++
 		}
 	}
-	return min(ids, 255)<<16 | min(classes, 255)<<8 | min(tags, 255)
+	return ids<<16 | classes<<8 | tags
 }
 
 // parseSelectors reads a list and leaves out the selectors that say more than compound can.
@@ -146,7 +147,7 @@ func (c *compound) add(tokens []css.Token) (used int, ok bool) {
 		return 0, false
 	case tokens[0].TokenType == css.DelimToken && first == ".":
 		c.classes = append(c.classes, string(tokens[1].Data))
-		return 2, isIdent(string(tokens[1].Data))
+		return 2, isIdent(string(tokens[1].Data)) && len(c.classes) <= maxClasses
 	case tokens[0].TokenType == css.ColonToken && string(tokens[1].Data) == "root" && !c.root:
 		c.root = true
 		return 2, true
@@ -176,26 +177,29 @@ type matcher struct {
 	found []*candidate
 }
 
-// matches walks from the element outwards. Without sibling combinators, taking the nearest ancestor for
-// each step is right except behind '>', where it may miss what backtracking would find; such selectors
-// (a b > c) do not occur in pictures, and a miss only makes a color estimate worse.
+// matches says whether a selector holds for an element. It tries every ancestor that could stand for a
+// step, as browsers do: a rule that were missed here would be missed by checkCost, too.
 func (m *matcher) matches(s selector, n *node) bool {
 	m.steps++
 	last := len(s.parts) - 1
-	if !s.parts[last].matches(n) {
-		return false
+	return s.parts[last].matches(n) && m.outwards(s, last, n)
+}
+
+// outwards matches what stands before part i, which n has matched. It recurses maxSelectorPart deep.
+func (m *matcher) outwards(s selector, i int, n *node) bool {
+	if i == 0 {
+		return true
 	}
-	for i := last - 1; i >= 0; i-- {
-		n = n.parent
-		for n != nil && s.combinators[i] == ' ' && !s.parts[i].matches(n) {
-			n = n.parent
-			m.steps++
+	for up := n.parent; up != nil && m.steps <= maxMatchSteps; up = up.parent {
+		m.steps++
+		if s.parts[i-1].matches(up) && m.outwards(s, i-1, up) {
+			return true
 		}
-		if n == nil || !s.parts[i].matches(n) {
-			return false
+		if s.combinators[i-1] == '>' {
+			break
 		}
 	}
-	return true
+	return false
 }
 
 // candidate is a rule under one of its selectors.
@@ -222,9 +226,11 @@ func (d *document) cascade() error {
 			return fmt.Errorf("%w: style rules take too long to match", ErrTooLarge)
 		}
 		n.style = map[string]string{}
+		n.urls = n.urls[:0]
 		for _, a := range n.attrs {
 			if properties[a.name] || a.name == "transform" || a.name == "patternTransform" {
 				n.style[a.name] = a.value
+				n.noteURLs(a.value)
 			}
 		}
 		for _, important := range []bool{false, true} {
@@ -281,6 +287,17 @@ func (n *node) declare(ds []declaration, important bool) {
 	for _, d := range ds {
 		if d.important == important {
 			n.style[d.name] = d.value
+			n.noteURLs(d.value)
+		}
+	}
+}
+
+// noteURLs keeps what any declaration for the element refers to, not only the strongest: a browser drops
+// values that it finds invalid, and then a weaker one holds.
+func (n *node) noteURLs(value string) {
+	if strings.Contains(value, "url(") {
+		for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
+			n.urls = append(n.urls, m[1])
 		}
 	}
 }

@@ -36,7 +36,7 @@ func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
 	return &Positions{store: store}, nil
 }
 
-// Load returns the position saved under a name. Errors: ErrUnavailable, ErrCorrupt, ctx.Err().
+// Load returns the position saved under a name. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error) {
 	var at int64
 	err = p.store.read.QueryRowContext(ctx, "SELECT position FROM positions WHERE name = $1", name).Scan(&at)
@@ -44,12 +44,18 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 		return 0, false, nil
 	}
 	if err != nil {
+		select {
+		case <-p.store.closing: // the driver has no error of its own for it
+			err = ErrClosed
+		default:
+		}
 		return 0, false, fmt.Errorf("load position of %s: %w", name, Classify(err))
 	}
 	return eventlog.Position(at), true, nil
 }
 
-// Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+// Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrCorrupt, ErrClosed,
+// ctx.Err() when it ended before the writer was free.
 func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
 	err := p.store.Write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, savePosition, name, int64(position))

@@ -125,7 +125,7 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 	return all, nil
 }
 
-// Get returns one key by its id. Errors: sql.ErrNoRows is never returned; found is false instead.
+// Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
 	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		rows, err := q.QueryContext(ctx, t.SQL(selectKeys+`WHERE id = $1`), keyID)
@@ -245,8 +245,11 @@ func timeOf(micros sql.NullInt64) time.Time {
 
 // parseHash reads the hex form that events carry.
 func parseHash(text string) (h hash, err error) {
-	if n, err := hex.Decode(h[:], []byte(text)); err != nil || n != len(h) || len(text) != 2*len(h) {
-		return h, fmt.Errorf("key hash %q is not a SHA-256 in hex", text)
+	if len(text) != 2*len(h) { // hex.Decode would write past h
+		return h, fmt.Errorf("key hash of %d characters is not a SHA-256 in hex", len(text))
+	}
+	if _, err := hex.Decode(h[:], []byte(text)); err != nil {
+		return h, fmt.Errorf("key hash is not a SHA-256 in hex: %w", err)
 	}
 	return h, nil
 }

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_id, actor, domain,
-	event_id, charge_id, hold_id, payment_id)`
-	entryColumns = 15
+	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
+	actor, domain, event_id, charge_id, hold_id, payment_id)`
+	entryColumns = 16
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
@@ -73,7 +73,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		s.balance += d.amount
 		s.revision = e.Revision
 		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
-			d.amount, d.held, s.balance, d.requestID, e.Metadata.Actor, d.domain,
+			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
 			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID))
 	}
 	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
@@ -90,6 +90,14 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 
 // Reset implements projections.Fold.
 func (f *fold) Reset() { f.accounts.Reset() }
+
+// actor is NULL for the account itself.
+func actor(e *projections.Event) any {
+	if id, ok := strings.CutPrefix(e.Metadata.Actor, actorPrefix); ok && id == e.Subject {
+		return nil
+	}
+	return e.Metadata.Actor
+}
 
 // text is NULL for an id that the event does not have.
 func text(s string) any {

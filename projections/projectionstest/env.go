@@ -71,7 +71,7 @@ func (e *Env) Close() {
 func (e *Env) OpenStore() {
 	e.t.Helper()
 	var err error
-	if e.Store, err = sqlstore.Open(e.t.Context(), sqlstore.Config{Path: filepath.Join(e.dir, "letterhead.db")}); err != nil {
+	if e.Store, err = sqlstore.Open(context.Background(), sqlstore.Config{Path: filepath.Join(e.dir, "letterhead.db")}); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -153,6 +153,9 @@ func (e *Env) CatchUp(r *projections.Runner) {
 		e.t.Fatal(err)
 	}
 }
+
+// Heard says whether a message with such a part was logged.
+func (e *Env) Heard(part string) bool { return e.news.heard(part) }
 
 // Exec runs a statement behind everybody's back.
 func (e *Env) Exec(statement string) {

@@ -3,6 +3,8 @@ package projectionstest
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -10,6 +12,7 @@ import (
 type news struct {
 	mu      sync.Mutex
 	records int
+	said    []string
 	more    chan struct{} // closed with the next record; nil while nobody waits
 }
 
@@ -17,10 +20,11 @@ type news struct {
 func (*news) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (n *news) Handle(context.Context, slog.Record) error {
+func (n *news) Handle(_ context.Context, rec slog.Record) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.records++
+	n.said = append(n.said, rec.Message)
 	if n.more != nil {
 		close(n.more)
 		n.more = nil
@@ -38,6 +42,12 @@ func (n *news) count() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.records
+}
+
+func (n *news) heard(part string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.said, func(s string) bool { return strings.Contains(s, part) })
 }
 
 func (n *news) after(ctx context.Context, records int) error {

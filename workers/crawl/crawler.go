@@ -60,7 +60,7 @@ func (c *Config) setDefaults() {
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	if c.Decoders < 0 || c.Decoders > maxDecoders {
-		return fmt.Errorf("Decoders is %d, must be 1 to %d", c.Decoders, maxDecoders)
+		return fmt.Errorf("crawler: Decoders is %d, must be 1 to %d", c.Decoders, maxDecoders)
 	}
 	return nil
 }
@@ -87,8 +87,10 @@ func New(cfg Config, client *safehttp.Client, assets picture.Assets) (*Crawler, 
 
 // Target is what to crawl.
 type Target struct {
-	Domain string   // registrable; the record is kept under it
-	Start  *url.URL // where to begin; nil: the domain's home page
+	Domain string // registrable; the record is kept under it
+	// Start is where to begin; nil is the domain's home page, at any of its addresses. Without a scheme
+	// https is tried first, then http.
+	Start *url.URL
 	// Known is a record from a data set, whose logos stay candidates; nil for none.
 	Known *eventschemas.Record
 }

@@ -75,8 +75,14 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 
 // starts are the addresses of the home page, in the order in which they are tried.
 func (r *run) starts() []*url.URL {
-	if r.target.Start != nil {
-		return []*url.URL{r.target.Start}
+	switch start := r.target.Start; {
+	case start == nil:
+	case start.Scheme != "":
+		return []*url.URL{start}
+	default:
+		secure, plain := *start, *start
+		secure.Scheme, plain.Scheme = "https", "http"
+		return []*url.URL{&secure, &plain}
 	}
 	d := r.target.Domain
 	return []*url.URL{

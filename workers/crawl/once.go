@@ -18,12 +18,17 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Once crawls one address, outside of any stream. Pictures are read and named by their content, and kept
-// nowhere. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
+// Once crawls one address or host, outside of any stream. Pictures are read and named by their content, and
+// kept nowhere. A host without a scheme is tried at all of its addresses. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
 func Once(ctx context.Context, cfg Config, client *safehttp.Client, address string) (*Result, Stats, error) {
 	start, domain, err := startOf(address)
 	if err != nil {
 		return nil, Stats{}, err
+	}
+	if !strings.Contains(address, "://") {
+		if start.Scheme = ""; start.Host == domain && start.Path == "/" {
+			start = nil // the home page, wherever it answers
+		}
 	}
 	c, err := New(cfg, client, nameless{})
 	if err != nil {

@@ -99,9 +99,9 @@ func TestOutcomesOfHomePages(t *testing.T) {
 		"parked":                      {everywhere(html(`<title>acme.com - This domain is for sale</title><p>The domain acme.com may be for sale.</p>`)), brand.NoData},
 		"nginx":                       {everywhere(html(`<title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>`)), brand.NoData},
 		"nothing said":                {everywhere(html(`<p>hello</p>`)), brand.NoData},
-		"redirect loop":               {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"a", 302) }), brand.FetchFailed},
-		"redirect to a private place": {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1/", 302) }), brand.FetchFailed},
-		"redirect to nowhere":         {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://gone.example/", 302) }), brand.FetchFailed},
+		"redirect loop":               {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"a", http.StatusFound) }), brand.FetchFailed},
+		"redirect to a private place": {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1/", http.StatusFound) }), brand.FetchFailed},
+		"redirect to nowhere":         {everywhere(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://gone.example/", http.StatusFound) }), brand.FetchFailed},
 		"blocked, icon for everybody": {blockedWithIcon{}, "Acme"},
 		"json, icon for everybody":    {files{"/": typed("application/json", "{}"), "/favicon.ico": icon(64, blue)}, "Acme"},
 		"soft 404 for icons":          {everywhere(html(acmePage)), "Acme"},
@@ -371,6 +371,15 @@ func TestOnceCrawlsAnAddress(t *testing.T) {
 	}
 	if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || stats.Requests < 2 || stats.Bytes == 0 {
 		t.Errorf("name %s, logo %t, %+v", text(result.Record.Name), result.Record.HasLogo(), stats)
+	}
+	n.serve("plain.acme.com", files{"/": html(acmePage)})
+	n.refuse("plain.acme.com:443")
+	n.serve("www.beta.com", files{"/": html(acmePage)})
+	for address, want := range map[string]string{"plain.acme.com": "Acme", "https://plain.acme.com/": brand.FetchFailed, "http://plain.acme.com/": "Acme", "beta.com": "Acme", "https://beta.com": brand.DNS} {
+		result, _, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), address)
+		if got := ending(result, err); got != want {
+			t.Errorf("%s: got %s (%v), want %s", address, got, err, want)
+		}
 	}
 	for _, address := range []string{"", "co.uk", "http://127.0.0.1/", "localhost", "https://a b/", "%zz"} {
 		if _, _, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), address); !errors.Is(err, brand.ErrInvalidDomain) {

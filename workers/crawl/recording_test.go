@@ -127,7 +127,7 @@ func readAnswer(t testing.TB, file string, data []byte) (status int, header http
 	header = http.Header{}
 	for _, line := range lines[1:] {
 		if k, v, ok := strings.Cut(line, ":"); ok {
-			header.Add(http.CanonicalHeaderKey(strings.TrimSpace(k)), strings.TrimSpace(v))
+			header.Add(strings.TrimSpace(k), strings.TrimSpace(v))
 		}
 	}
 	end := len(after)

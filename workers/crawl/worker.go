@@ -88,13 +88,13 @@ func (c *WorkerConfig) setDefaults() {
 func (c WorkerConfig) Validate() error {
 	var errs []error
 	if c.LiveWorkers < 1 || c.LiveWorkers > maxWorkers {
-		errs = append(errs, fmt.Errorf("LiveWorkers is %d, must be 1 to %d", c.LiveWorkers, maxWorkers))
+		errs = append(errs, fmt.Errorf("crawl worker: LiveWorkers is %d, must be 1 to %d", c.LiveWorkers, maxWorkers))
 	}
 	if c.RefreshWorkers < 1 || c.RefreshWorkers > maxWorkers {
-		errs = append(errs, fmt.Errorf("RefreshWorkers is %d, must be 1 to %d", c.RefreshWorkers, maxWorkers))
+		errs = append(errs, fmt.Errorf("crawl worker: RefreshWorkers is %d, must be 1 to %d", c.RefreshWorkers, maxWorkers))
 	}
 	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("Drain is %s, must not be negative", c.Drain))
+		errs = append(errs, fmt.Errorf("crawl worker: Drain is %s, must not be negative", c.Drain))
 	}
 	return errors.Join(errs...)
 }

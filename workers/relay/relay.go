@@ -2,9 +2,12 @@
 //
 // The log is the outbox: whoever appends a crawl request has published it, in one step that cannot half
 // fail. A relay reads the log once per lane, publishes what belongs to the lane in the log's order, and
-// remembers how far it came. It skips nothing: an event that cannot be published stops its lane, which
-// tries again, and no other. After a restart it begins behind the last position it saved, so some
-// messages are published twice; consumers recognise them.
+// remembers how far it came. A broker or a log that is away holds up a lane until it is back; a full lane
+// holds up no other. After a restart a relay begins behind the last position it saved, so some messages are
+// published twice; consumers recognise them.
+//
+// Only a damaged event is skipped, which nobody could act on: it is told and counted. An event of a newer
+// release ends Run: its work would be lost for ever.
 package relay
 
 import (
@@ -16,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
@@ -30,13 +34,18 @@ const (
 	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
 	DefaultRetryAfter = 100 * time.Millisecond
 	maxRetryAfter     = 30 * time.Second
-	// saveTime bounds the last save at shutdown.
-	saveTime = 5 * time.Second
+	// maxLiveRetryAfter is the longest wait of live work: somebody waits for it, some seconds at most.
+	maxLiveRetryAfter = time.Second
+	// saveTime bounds one save, also the last, which comes after the end of Run's context. A lane stands
+	// still for it; saveAgainAfter is the time until the next one when it failed.
+	saveTime       = time.Second
+	saveAgainAfter = 10 * time.Second
 )
 
 // Log is what a relay needs of the event log.
 type Log interface {
 	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
+	Head(ctx context.Context) (eventlog.Position, error)
 }
 
 // Publisher is what a relay needs of the broker.
@@ -56,33 +65,40 @@ type Lane struct {
 	Topic string
 	// Filter chooses the events that Message looks at.
 	Filter eventlog.Filter
-	// Message makes an event a message; ok is false when it belongs to another lane.
+	// Message makes an event a message; ok is false when it belongs to another lane. After
+	// eventschemas.ErrDamaged the event is skipped, after ErrUnknownType and ErrUnknownVersion the relay
+	// ends; after another error the event is tried again.
 	Message func(r eventlog.Recorded) (m broker.Message, ok bool, err error)
+	// MaxRetryAfter is the longest wait after a failure; 30 s when 0.
+	MaxRetryAfter time.Duration
 }
 
 // Checkpoint is the name under which a lane's position is saved.
 func (l Lane) Checkpoint() string { return "relay " + l.Topic }
 
-// CrawlLanes are the two lanes of crawl work: by the lane that a request names, keyed by domain.
+// CrawlLanes are the two lanes of crawl work: by the lane that a request names, keyed by the brand's stream.
 func CrawlLanes() []Lane {
-	lane := func(topic, name string) Lane {
+	lane := func(topic, name string, maxRetryAfter time.Duration) Lane {
 		return Lane{
-			Topic:  topic,
+			Topic:         topic,
+			MaxRetryAfter: maxRetryAfter,
 			Filter: eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) {
 				ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
 				if err != nil {
-					return broker.Message{}, false, fmt.Errorf("event at position %d: %w", r.Position, err)
+					return broker.Message{}, false, err
 				}
 				request, ok := ev.(eventschemas.CrawlRequested)
 				if !ok || request.Lane != name {
 					return broker.Message{}, false, nil
 				}
-				return broker.Event(r, request.Domain), true, nil
+				// The stream's name is never empty, whatever the event's body says; without a key the broker
+				// would refuse the message for ever.
+				return broker.Event(r, r.Stream), true, nil
 			},
 		}
 	}
-	return []Lane{lane(broker.CrawlLive, "live"), lane(broker.CrawlRefresh, "refresh")}
+	return []Lane{lane(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), lane(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
 }
 
 // Config configures a Relay.
@@ -122,6 +138,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("Lanes: %s is there twice", l.Topic))
 		}
 		seen[l.Topic] = true
+		if l.MaxRetryAfter < 0 {
+			errs = append(errs, fmt.Errorf("Lanes: MaxRetryAfter of %s is %s, must not be negative", l.Topic, l.MaxRetryAfter))
+		}
 	}
 	if c.SaveEvery < 0 {
 		errs = append(errs, fmt.Errorf("SaveEvery is %s, must not be negative", c.SaveEvery))
@@ -141,6 +160,7 @@ type Relay struct {
 	published   *prometheus.CounterVec
 	position    *prometheus.GaugeVec
 	failures    *prometheus.CounterVec
+	skipped     *prometheus.CounterVec
 }
 
 // New returns a Relay.
@@ -163,10 +183,15 @@ func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, er
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_relay_failures_total", Help: "Times that a lane had to be taken up again after a failure.",
 		}, []string{"lane"}),
+		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by the lane that read them.",
+		}, []string{"lane"}),
 	}
 	if cfg.Registerer != nil {
-		if err := errors.Join(cfg.Registerer.Register(r.published), cfg.Registerer.Register(r.position), cfg.Registerer.Register(r.failures)); err != nil {
-			return nil, fmt.Errorf("register relay metrics: %w", err)
+		for _, metric := range []prometheus.Collector{r.published, r.position, r.failures, r.skipped} {
+			if err := cfg.Registerer.Register(metric); err != nil {
+				return nil, fmt.Errorf("register relay metrics: %w", err)
+			}
 		}
 	}
 	return r, nil

@@ -5,43 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
 )
 
-// Run copies all lanes until ctx ends, then returns nil. A lane that fails is taken up again where it was
-// saved, after a growing wait. A closed log or broker ends Run with eventlog.ErrClosed or
-// broker.ErrClosed.
+// Run copies all lanes until ctx ends, then returns nil. A lane that fails goes on where it was, after a
+// growing wait. What no wait would change ends all lanes.
+//
+// Errors: eventlog.ErrClosed, broker.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion when the
+// log was written by a newer release.
 func (r *Relay) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(r.cfg.Lanes))
-	for i, lane := range r.cfg.Lanes {
-		wg.Go(func() { errs[i] = r.keep(ctx, lane) })
+	// Half a relay would look alive, so the first lane that ends takes the others with it.
+	group, ctx := errgroup.WithContext(ctx)
+	for _, lane := range r.cfg.Lanes {
+		group.Go(func() error { return r.newReader(lane).keep(ctx) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
-// keep copies one lane, again and again.
-func (r *Relay) keep(ctx context.Context, lane Lane) error {
-	wait := r.cfg.RetryAfter
+// reader copies one lane.
+type reader struct {
+	*Relay
+	lane  Lane
+	begun bool              // at and saved are known
+	at    eventlog.Position // everything up to it is safe in the broker
+	saved eventlog.Position // what the checkpoint says
+	due   time.Time         // of the next save
+}
+
+func (r *Relay) newReader(lane Lane) *reader {
+	if lane.MaxRetryAfter == 0 {
+		lane.MaxRetryAfter = maxRetryAfter
+	}
+	return &reader{Relay: r, lane: lane}
+}
+
+// keep copies the lane, again and again.
+func (r *reader) keep(ctx context.Context) error {
+	defer r.saveAtLast(ctx)
+	first := min(r.cfg.RetryAfter, r.lane.MaxRetryAfter)
+	wait := first
 	for {
-		began := time.Now()
-		err := r.copy(ctx, lane)
+		before := r.at
+		err := r.copy(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, eventlog.ErrClosed) || errors.Is(err, broker.ErrClosed) {
-			return fmt.Errorf("relay %s: %w", lane.Topic, err)
+		if hopeless(err) {
+			return fmt.Errorf("relay %s: %w", r.lane.Topic, err)
 		}
-		r.failures.WithLabelValues(lane.Topic).Inc()
-		if time.Since(began) > maxRetryAfter {
-			wait = r.cfg.RetryAfter // it went well for a while
+		r.failures.WithLabelValues(r.lane.Topic).Inc()
+		if r.at > before {
+			wait = first // it went well meanwhile
 		}
-		r.cfg.Logger.Error("relay starts again", "lane", lane.Topic, "wait", wait, "error", err)
+		r.cfg.Logger.Error("relay starts again", "lane", r.lane.Topic, "wait", wait, "error", err)
 		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
 		select {
 		case <-timer.C:
@@ -49,85 +71,129 @@ func (r *Relay) keep(ctx context.Context, lane Lane) error {
 			timer.Stop()
 			return nil
 		}
-		wait = min(2*wait, maxRetryAfter)
+		wait = min(2*wait, r.lane.MaxRetryAfter)
 	}
 }
 
-// copy reads the log from the saved position on and publishes, until something fails or ctx ends.
-func (r *Relay) copy(ctx context.Context, lane Lane) (err error) {
-	saved, _, err := r.checkpoints.Load(ctx, lane.Checkpoint())
+// hopeless says that no later attempt would do better.
+func hopeless(err error) bool {
+	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, broker.ErrClosed) ||
+		errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
+}
+
+// begin finds out where to read on. Later failures do not ask the checkpoint again, which may be older than
+// what was published.
+func (r *reader) begin(ctx context.Context) error {
+	saved, _, err := r.checkpoints.Load(ctx, r.lane.Checkpoint())
 	if err != nil {
 		return fmt.Errorf("load checkpoint: %w", err)
 	}
-	subscription, err := r.log.Subscribe(ctx, saved, lane.Filter)
+	head, err := r.log.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("subscribe after position %d: %w", saved, err)
+		return fmt.Errorf("read the head of the log: %w", err)
+	}
+	if saved > head {
+		// An older log was put in place. Waiting for it to become as long would lose what comes until then.
+		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "lane", r.lane.Topic, "checkpoint", saved, "head", head)
+		saved = head
+	}
+	r.begun, r.at, r.saved, r.due = true, saved, saved, time.Now().Add(r.cfg.SaveEvery)
+	return nil
+}
+
+// copy reads the log and publishes, until something fails or ctx ends.
+func (r *reader) copy(ctx context.Context) error {
+	if !r.begun {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	subscription, err := r.log.Subscribe(ctx, r.at, r.lane.Filter)
+	if err != nil {
+		return fmt.Errorf("subscribe after position %d: %w", r.at, err)
 	}
 	defer subscription.Close()
-	at := saved
-	defer func() {
-		if at > saved { // not lost to a clean end
-			saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
-			defer cancel()
-			err = errors.Join(err, r.checkpoints.Save(saving, lane.Checkpoint(), at))
-		}
-	}()
-	lastSave := time.Now()
 	for {
 		batch, err := subscription.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("read after position %d: %w", at, err)
+			return fmt.Errorf("read after position %d: %w", r.at, err)
 		}
-		if err := r.publish(ctx, lane, batch.Events, &at); err != nil {
+		if err := r.publish(ctx, batch.Events); err != nil {
 			return err
 		}
-		at = max(at, batch.Position)
-		r.position.WithLabelValues(lane.Topic).Set(float64(at))
-		if at > saved && time.Since(lastSave) >= r.cfg.SaveEvery {
-			if err := r.checkpoints.Save(ctx, lane.Checkpoint(), at); err != nil {
-				return fmt.Errorf("save checkpoint: %w", err)
-			}
-			saved, lastSave = at, time.Now()
+		r.at = max(r.at, batch.Position)
+		r.position.WithLabelValues(r.lane.Topic).Set(float64(r.at))
+		if !time.Now().Before(r.due) {
+			r.save(ctx)
 		}
 	}
 }
 
-// publish hands a batch's messages to the broker, some at a time, and moves at behind each part that is
+// save keeps the position, when there is news. A save that fails is made up for by a later one: until then
+// a crash repeats more messages, and none is lost.
+func (r *reader) save(ctx context.Context) {
+	if r.at <= r.saved {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	if err := r.checkpoints.Save(ctx, r.lane.Checkpoint(), r.at); err != nil {
+		r.due = time.Now().Add(max(r.cfg.SaveEvery, saveAgainAfter))
+		r.cfg.Logger.Warn("the position of a relay could not be saved", "lane", r.lane.Topic, "position", r.at, "error", err)
+		return
+	}
+	r.saved, r.due = r.at, time.Now().Add(r.cfg.SaveEvery)
+}
+
+// saveAtLast saves at the end of Run, so that the next start repeats nothing.
+func (r *reader) saveAtLast(ctx context.Context) { r.save(context.WithoutCancel(ctx)) }
+
+// publish hands a batch's messages to the broker, some at a time, and moves on behind each part that is
 // safe there.
-func (r *Relay) publish(ctx context.Context, lane Lane, events []eventlog.Recorded, at *eventlog.Position) error {
+func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error {
 	var part []broker.Message
 	flush := func(upTo eventlog.Position) error {
 		if len(part) > 0 {
-			if err := r.to.Publish(ctx, lane.Topic, part...); err != nil {
+			if err := r.to.Publish(ctx, r.lane.Topic, part...); err != nil {
 				return fmt.Errorf("publish up to position %d: %w", upTo, err)
 			}
-			r.published.WithLabelValues(lane.Topic).Add(float64(len(part)))
+			r.published.WithLabelValues(r.lane.Topic).Add(float64(len(part)))
 			part = part[:0]
 		}
-		*at = upTo
+		r.at = upTo
 		return nil
 	}
-	for i, ev := range events {
-		m, ok, err := lane.Message(ev)
+	looked := r.at
+	for _, ev := range events {
+		m, ok, err := r.lane.Message(ev)
 		if err != nil {
-			return errors.Join(err, flushed(flush, events, i))
+			// What stands before it need not wait.
+			if err := errors.Join(flush(looked), r.skip(ev, err)); err != nil {
+				return err
+			}
+			looked = r.at
+			continue
 		}
+		looked = ev.Position
 		if ok {
 			part = append(part, m)
 		}
 		if len(part) == maxBatch {
-			if err := flush(ev.Position); err != nil {
+			if err := flush(looked); err != nil {
 				return err
 			}
 		}
 	}
-	return flushed(flush, events, len(events))
+	return flush(looked)
 }
 
-// flushed publishes what stands before the nth event.
-func flushed(flush func(eventlog.Position) error, events []eventlog.Recorded, n int) error {
-	if n == 0 {
-		return nil
+// skip moves on behind an event that cannot be read by anybody, and returns the error of another one.
+func (r *reader) skip(ev eventlog.Recorded, err error) error {
+	if !errors.Is(err, eventschemas.ErrDamaged) {
+		return fmt.Errorf("%s at position %d: %w", ev.Type, ev.Position, err)
 	}
-	return flush(events[n-1].Position)
+	r.cfg.Logger.Error("a damaged event is skipped", "lane", r.lane.Topic, "stream", ev.Stream, "revision", ev.Revision, "error", err)
+	r.skipped.WithLabelValues(r.lane.Topic).Inc()
+	r.at = ev.Position
+	return nil
 }

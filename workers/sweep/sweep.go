@@ -91,13 +91,13 @@ func (c *Config) setDefaults() {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Every < 0 {
-		errs = append(errs, fmt.Errorf("Every is %s, must not be negative", c.Every))
+		errs = append(errs, fmt.Errorf("sweeper: Every is %s, must not be negative", c.Every))
 	}
 	if c.SaveEvery < 0 {
-		errs = append(errs, fmt.Errorf("SaveEvery is %s, must not be negative", c.SaveEvery))
+		errs = append(errs, fmt.Errorf("sweeper: SaveEvery is %s, must not be negative", c.SaveEvery))
 	}
 	if c.MaxOpen < 0 {
-		errs = append(errs, fmt.Errorf("MaxOpen is %d, must not be negative", c.MaxOpen))
+		errs = append(errs, fmt.Errorf("sweeper: MaxOpen is %d, must not be negative", c.MaxOpen))
 	}
 	return errors.Join(errs...)
 }

@@ -73,19 +73,19 @@ func (c *Config) setDefaults() {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Partitions < 1 || c.Partitions > maxPartitions {
-		errs = append(errs, fmt.Errorf("Partitions is %d, must be 1 to %d", c.Partitions, maxPartitions))
+		errs = append(errs, fmt.Errorf("in-process broker: Partitions is %d, must be 1 to %d", c.Partitions, maxPartitions))
 	}
 	if c.Queue < 1 || c.Queue > maxQueue {
-		errs = append(errs, fmt.Errorf("Queue is %d, must be 1 to %d", c.Queue, maxQueue))
+		errs = append(errs, fmt.Errorf("in-process broker: Queue is %d, must be 1 to %d", c.Queue, maxQueue))
 	}
 	if c.RedeliverAfter < 0 {
-		errs = append(errs, fmt.Errorf("RedeliverAfter is %s, must not be negative", c.RedeliverAfter))
+		errs = append(errs, fmt.Errorf("in-process broker: RedeliverAfter is %s, must not be negative", c.RedeliverAfter))
 	}
 	if c.CloseTimeout < 0 {
-		errs = append(errs, fmt.Errorf("CloseTimeout is %s, must not be negative", c.CloseTimeout))
+		errs = append(errs, fmt.Errorf("in-process broker: CloseTimeout is %s, must not be negative", c.CloseTimeout))
 	}
 	if c.Keep < 1 || c.Keep > maxQueue {
-		errs = append(errs, fmt.Errorf("Keep is %d, must be 1 to %d", c.Keep, maxQueue))
+		errs = append(errs, fmt.Errorf("in-process broker: Keep is %d, must be 1 to %d", c.Keep, maxQueue))
 	}
 	return errors.Join(errs...)
 }

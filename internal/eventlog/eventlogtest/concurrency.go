@@ -19,6 +19,7 @@ func RunConcurrency(t *testing.T, open Open) {
 		"streams of their own":                writeSideBySide,
 		"the same append many times at once":  repeatAtOnce,
 		"contexts that end during appends":    cancelDuringAppends,
+		"contexts that end during reads":      cancelDuringReads,
 		"readers see whole appends only":      readWholeAppends,
 		"close waits for appends and refuses": closeDuringAppends,
 	} {

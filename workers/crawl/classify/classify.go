@@ -7,6 +7,7 @@
 package classify
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"slices"
@@ -72,17 +73,17 @@ func Home(a Answer) Verdict {
 	challenge := challengeSign(a)
 	switch s := a.Status; {
 	case s == http.StatusTooManyRequests:
-		return Verdict{Limited, "status 429"}
+		return Verdict{Limited, status(s)}
 	case slices.Contains(refusals, s):
-		return Verdict{Blocked, "status " + http.StatusText(s)}
+		return Verdict{Blocked, status(s)}
 	case s >= 500 && challenge != "":
 		return Verdict{Blocked, challenge}
 	case s >= 500:
-		return Verdict{Failed, "status " + http.StatusText(s)}
+		return Verdict{Failed, status(s)}
 	case s >= 400 && challenge != "":
 		return Verdict{Blocked, challenge}
 	case s >= 300:
-		return Verdict{Missing, "status " + http.StatusText(s)}
+		return Verdict{Missing, status(s)}
 	case challenge != "" && saysNothing(a.Page, challengeWords):
 		return Verdict{Blocked, challenge}
 	case a.Bytes == 0:
@@ -97,6 +98,10 @@ func Home(a Answer) Verdict {
 		return Verdict{Placeholder, sign}
 	}
 	return Verdict{Usable, ""}
+}
+
+func status(code int) string {
+	return strings.TrimSpace(fmt.Sprintf("status %d %s", code, http.StatusText(code)))
 }
 
 // refusals are statuses by which a site refuses. 999 is LinkedIn's own.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
@@ -386,9 +387,10 @@ func FuzzParseColor(f *testing.F) {
 func FuzzName(f *testing.F) {
 	f.Add("<title>Acme | x</title>", "acme.com")
 	f.Add(organization(`"name":"A (B)","url":"/"`), "b.co.uk")
+	f.Add("", strings.Repeat("\x02a.\xff", 200))
 	f.Fuzz(func(t *testing.T, body, domain string) {
 		got, _ := judge.Name(read(domain, body))
-		if len([]rune(got.Value)) > 300 || strings.ContainsAny(got.Value, "<>\n\x00") && !strings.ContainsAny(domain, "<>\n\x00") {
+		if len([]rune(got.Value)) > 60 || !utf8.ValidString(got.Value) || strings.ContainsAny(got.Value, "<>\n\x00") && !strings.ContainsAny(domain, "<>\n\x00") {
 			t.Errorf("name %q of %q", got.Value, body)
 		}
 	})

@@ -168,8 +168,12 @@ func wikipedia(host string, path []string) string {
 	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
 }
 
-// postPaths are parts of addresses of single posts and of share dialogs, on any network.
-var postPaths = []string{"status", "statuses", "posts", "videos", "photos", "intent", "share-offsite", "sharer", "sharearticle", "share", "create", "permalink", "stream-item", "moments"}
+// sharePaths are parts of addresses of share dialogs, on any network; postPaths those of single posts, when
+// more follows: a profile has a tab of that name.
+var (
+	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
+	postPaths  = []string{"status", "statuses", "posts", "videos", "photos", "permalink", "stream-item", "moments"}
+)
 
 // vendors are handles of who made the site, not of whose it is.
 var vendors = set("wordpress", "wordpressdotcom", "automattic", "shopify", "wix", "squarespace", "google", "elementor", "webflow", "weebly", "godaddy", "themeforest", "envato", "wpengine", "jetpack", "facebook", "twitter", "x", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "example", "username", "yourusername", "yourpage", "yourhandle")
@@ -188,7 +192,8 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 		}
 	}
 	for i, part := range path {
-		if i > 0 && slices.Contains(postPaths, strings.ToLower(part)) {
+		part = strings.ToLower(part)
+		if i > 0 && (slices.Contains(sharePaths, part) || slices.Contains(postPaths, part) && i+1 < len(path)) {
 			return "", "", false
 		}
 	}

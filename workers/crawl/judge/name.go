@@ -136,7 +136,7 @@ func nameCandidates(in Input) []nameCandidate {
 	}
 	// The domain always says something, however little.
 	if label := in.Site.Label; label != "" {
-		out = append(out, nameCandidate{text: titleCase(label), method: FromDomain, source: in.source(), base: labelBase - fitWeight})
+		out = append(out, nameCandidate{text: page.Clean(titleCase(label), maxNameRunes), method: FromDomain, source: in.source(), base: labelBase - fitWeight})
 	}
 	return out
 }
@@ -212,7 +212,7 @@ func tidyName(text string, in Input) string {
 	if short := strings.TrimSpace(frontPage.ReplaceAllString(text, "")); short != "" && in.fits(short) >= in.fits(text) {
 		text = short
 	}
-	if short := legalForm.ReplaceAllString(text, ""); short != text && said(short, in) {
+	if short := legalForm.ReplaceAllString(text, ""); short != text && in.fits(short) >= in.fits(text) && said(short, in) {
 		text = short
 	}
 	if utf8.RuneCountInString(text) > maxNameRunes || strings.ContainsAny(text, "<>{}") || folded(text) == "" {

@@ -2,8 +2,8 @@ package judge
 
 import "letterhead/eventschemas"
 
-// Weights of the quality score. Source: the extraction notes; they sum to 1 and are meant to read in
-// thirds: poor, fair, good.
+// Weights of the quality score, to be divided by their sum. They are meant to read in thirds: poor, fair,
+// good.
 const (
 	logoScore        = 0.30
 	secondTypeScore  = 0.10
@@ -15,6 +15,9 @@ const (
 	linkScore        = 0.08
 	bannerScore      = 0.05
 	companyScore     = 0.10
+
+	sumOfScores = logoScore + secondTypeScore + bothThemesScore + nameScore + descriptionScore + colorScore +
+		fontScore + linkScore + bannerScore + companyScore
 
 	fullLinks        = 3 // links that give the whole share
 	companyFields    = 5
@@ -48,6 +51,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	score += linkScore * min(1, float64(len(r.Links))/fullLinks)
 	score += bannerScore * flag(len(r.Images) > 0)
 	score += companyScore * float64(companyFilled(r.Company)) / companyFields
+	score /= sumOfScores
 	if !r.HasLogo() {
 		score = min(score, noLogoCap)
 	}

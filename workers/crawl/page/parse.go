@@ -34,7 +34,6 @@ type gatherer struct {
 	page    *Page
 	site    site.Site
 	text    strings.Builder
-	script  int // bytes of inline script kept
 	blobs   [][]byte
 	images  int
 	baseSet bool

@@ -16,6 +16,10 @@ const (
 	maxIcons = 3
 	// sameHash is the number of bits in which two perceptual hashes of one picture may differ.
 	sameHash = 4
+	// sameInk is ΔE2000 of the main colors of two sizes of one drawing; scaling blends edges.
+	sameInk = 20.0
+	// smallSide is the side below which a picture gives way to a larger one of the same drawing.
+	smallSide = 128
 	// square is how far from 1 an icon's ratio of sides may be.
 	square = 0.1
 	// wordmark is the ratio of its ink's sides from which header art has words in it.
@@ -31,11 +35,10 @@ func Select(all []*Picture) []*Picture {
 	slices.SortStableFunc(all, better)
 	var marks, icons []*Picture
 	for _, p := range all {
-		switch {
-		case p.Kind == Mark && len(marks) < MaxLogos-maxIcons && !shown(marks, p):
-			marks = append(marks, p)
-		case p.Kind != Mark && len(icons) < maxIcons && !shown(icons, p):
-			icons = append(icons, p)
+		if p.Kind == Mark {
+			marks = keep(marks, p, MaxLogos-maxIcons)
+		} else {
+			icons = keep(icons, p, maxIcons)
 		}
 	}
 	// A tiny icon is better than none, and worse than any other.
@@ -59,18 +62,32 @@ func (p *Picture) rank() float64 {
 	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
 		return p.Score
 	}
-	return p.Score - sized(p.Side) + sized(max(p.Width, p.Height))
+	return p.Score - sized(p.Side) + sized(p.side())
 }
 
-// shown says whether a picture repeats one that was chosen. A light and a dark version of one drawing are
-// two, and so are one with a background and one without.
-func shown(chosen []*Picture, p *Picture) bool {
-	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum || have.alike(p) })
+// keep adds a picture that is none of the chosen ones in another size. One that is, and much larger than a
+// small one, takes its place. A light and a dark version of one drawing are two, and so are one with a
+// background and one without, and one in another color.
+func keep(chosen []*Picture, p *Picture, limit int) []*Picture {
+	i := slices.IndexFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum || have.alike(p) })
+	switch {
+	case i >= 0:
+		if have := chosen[i]; have.Raster != nil && have.side() < smallSide && p.side() >= 2*have.side() {
+			chosen[i] = p
+		}
+	case len(chosen) < limit:
+		chosen = append(chosen, p)
+	}
+	return chosen
 }
 
 // alike says whether two rasters show one drawing, in whatever size.
 func (p *Picture) alike(q *Picture) bool {
 	if p.Raster == nil || q.Raster == nil || p.Clear != q.Clear || p.Theme != q.Theme {
+		return false
+	}
+	a, b := p.Colors.Inks, q.Colors.Inks
+	if len(a) > 0 && len(b) > 0 && imaging.DeltaE(a[0].Color, b[0].Color) > sameInk {
 		return false
 	}
 	if imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) {
@@ -89,7 +106,10 @@ func (p *Picture) ratio() float64 {
 	return float64(p.Width) / float64(p.Height)
 }
 
-func (p *Picture) tiny() bool { return p.Raster != nil && max(p.Width, p.Height) < minSide }
+func (p *Picture) tiny() bool { return p.Raster != nil && p.side() < minSide }
+
+// side is the longer side in pixels.
+func (p *Picture) side() int { return max(p.Width, p.Height) }
 
 func sameFile(chosen []*Picture, p *Picture) bool {
 	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum })

@@ -1,0 +1,179 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	ctx, cancel := context.WithCancel(t.Context())
+	in := w.lookup(id)
+	in.Reservation = w.reserve(d, id)
+	left := make(chan error)
+	go func() {
+		_, err := d.ChargeLookup(ctx, in)
+		left <- err
+	}()
+	w.parked(d, id, 1)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(g.open)
+	wg.Wait()
+	w.charge(d, id)
+	if l := w.ledger(id); l.charges[in.Request.ID] != 0 || l.balance != 3 {
+		t.Fatalf("ledger %+v", l)
+	}
+	if s := w.standing(d, id); s.Available != 3 {
+		t.Fatalf("the reservation of a caller who left is still there: %+v", s)
+	}
+	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
+	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.desk(DeskConfig{})
+			id := w.openedWith(d, 5)
+			ctx, cancel := context.WithCancel(t.Context())
+			lost := 2
+			w.log.set(func(f *faults) {
+				f.after = func(a sentAppend, err error) error {
+					if a.events[0].Type != "CreditsCharged" {
+						return nil
+					}
+					cancel() // durable by now
+					if lost--; fault != nil && lost >= 0 {
+						return fault
+					}
+					return nil
+				}
+			})
+			in := w.lookup(id)
+			in.Reservation = w.reserve(d, id)
+			if _, err := d.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			w.drain(d)
+			recs, events := w.events(id)
+			last := events[len(events)-1]
+			l := w.ledger(id)
+			if want := (eventschemas.ChargeReversed{ChargeID: events[len(events)-2].(eventschemas.CreditsCharged).ChargeID, Credits: 1, RequestID: in.Request.ID, Reason: "client_gone"}); last != want {
+				t.Fatalf("last event %+v, want %+v", last, want)
+			}
+			meta := recs[len(recs)-1].Metadata
+			if meta.Actor != actorDesk || meta.RequestID != in.Request.ID || l.balance != 5 {
+				t.Fatalf("metadata %+v, balance %d", meta, l.balance)
+			}
+		})
+	}
+}
+
+// The log fails just when a charge is to be handed back: it is tried until it works.
+func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	failures := []error{unavailable(), &eventlog.WrongRevisionError{}, unavailable(), ambiguous()}
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			if a.events[0].Type == "ChargeReversed" && len(failures) > 0 {
+				err := failures[0]
+				failures = failures[1:]
+				return err
+			}
+			return nil
+		}
+		f.after = func(sentAppend, error) error {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	if l := w.ledger(id); l.balance != 5 || len(failures) != 0 {
+		t.Fatalf("balance %d, %d failures left", l.balance, len(failures))
+	}
+}
+
+func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.log.set(func(f *faults) {
+		f.after = func(sentAppend, error) error {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := d.HoldCredits(ctx, HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Hour}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	if l := w.ledger(id); len(l.open) != 0 || l.released != 1 || l.balance != 5 {
+		t.Fatalf("ledger %+v", l)
+	}
+}
+
+// Who repeats a charge and leaves was not charged by the repeat: the first charge stands.
+func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.openedWith(d, 5)
+	in := w.lookup(id)
+	in.IdempotencyKeyHash, in.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
+	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	in.Request = w.request()
+	w.togetherAnd(d, id, 2, func(f *faults) {
+		f.after = func(a sentAppend, err error) error {
+			if a.events[0].Metadata.RequestID == "the other" {
+				cancel()
+			}
+			return err
+		}
+	}, func(i int) {
+		mine, its := in, ctx
+		if i == 1 { // shares the append, so that the repeat needs no read and is decided before its caller leaves
+			mine, its = w.lookup(id), t.Context()
+			mine.Request.ID = "the other"
+		}
+		if _, err := d.ChargeLookup(its, mine); (i == 0) != errors.Is(err, context.Canceled) {
+			t.Errorf("member %d: %v", i, err)
+		}
+	})
+	w.drain(d)
+	if l := w.ledger(id); l.balance != 2 || len(l.reversed) != 0 {
+		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+	}
+}

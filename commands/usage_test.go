@@ -1,0 +1,423 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+var november = time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
+
+func (w *world) usageDesk(cfg UsageConfig) *UsageDesk {
+	w.Helper()
+	d, err := NewUsageDesk(cfg, w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := d.Drain(context.Background()); err != nil {
+			w.Error(err)
+		}
+	})
+	return d
+}
+
+// ticks decodes the entries of a usage stream.
+func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
+	w.Helper()
+	recs, err := w.log.Log.ReadStream(context.Background(), stream, 0, eventlog.Forward, 4096)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, rec := range recs {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			w.Fatal(err)
+		}
+		tick, ok := ev.(eventschemas.UsageTicked)
+		if !ok {
+			w.Fatalf("%s on %s", rec.Type, stream)
+		}
+		entries = append(entries, tick.Entries...)
+	}
+	return len(recs), entries
+}
+
+func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	id := uuid.NewString()
+	for want := int64(1); want <= 3; want++ {
+		if used, err := d.CountSearch(t.Context(), id, november, 3); used != want || err != nil {
+			t.Fatalf("search %d: %d, %v", want, used, err)
+		}
+	}
+	_, err := d.CountSearch(t.Context(), id, november, 3)
+	var quota *usage.QuotaExceededError
+	if !errors.Is(err, ErrQuotaExceeded) || !errors.As(err, &quota) || quota.Used != 3 || quota.Limit != 3 {
+		t.Fatalf("past the limit: %v", err)
+	}
+	if used, err := d.CountSearch(t.Context(), id, november, 4); used != 4 || err != nil {
+		t.Fatalf("after an upgrade: %d, %v", used, err)
+	}
+	if used, err := d.CountSearch(t.Context(), id, november, plan.Unlimited); used != 5 || err != nil {
+		t.Fatalf("unlimited: %d, %v", used, err)
+	}
+	if used, err := d.CountSearch(t.Context(), id, november.Add(time.Second), 3); used != 1 || err != nil {
+		t.Fatalf("next month: %d, %v", used, err)
+	}
+	other := w.usageDesk(UsageConfig{})
+	for _, desk := range []*UsageDesk{d, other} {
+		if n, err := desk.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
+			t.Fatalf("November: %d, %v", n, err)
+		}
+		if n, err := desk.Searches(t.Context(), id, "2026-10"); n != 0 || err != nil {
+			t.Fatalf("October: %d, %v", n, err)
+		}
+	}
+	if events, entries := w.ticks("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
+		t.Fatalf("%d events, %+v", events, entries)
+	}
+}
+
+func TestSearchesTogetherAreOneEvent(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	id := uuid.NewString()
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	var mu sync.Mutex
+	var counted []int64
+	refused := 0
+	count := func() {
+		used, err := d.CountSearch(context.Background(), id, november, 31)
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, ErrQuotaExceeded) {
+			refused++
+			return
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		counted = append(counted, used)
+	}
+	var wg sync.WaitGroup
+	wg.Go(count)
+	<-g.reached
+	for i := range 40 {
+		wg.Go(count)
+		w.waitFor(func() bool {
+			queued := 0
+			err := d.months.with(tallyKey(id, usage.MonthOf(november)), func(a *actor[*tally]) { queued = len(a.queue) })
+			return err == nil && queued == i+1
+		})
+	}
+	close(g.open)
+	wg.Wait()
+	slices.Sort(counted)
+	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || refused != 10 {
+		t.Fatalf("counted %v, %d refused", counted, refused)
+	}
+	if events, entries := w.ticks("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
+		t.Fatalf("%d events, %+v", events, entries)
+	}
+}
+
+// Two desks that count at once are an upper bound together, and no count is lost to the other's.
+func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
+	w := newWorld(t)
+	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
+	id := uuid.NewString()
+	const limit = 200
+	var mu sync.Mutex
+	counted, refused := 0, 0
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			for range 10 {
+				_, err := desks[i%2].CountSearch(context.Background(), id, november, limit)
+				mu.Lock()
+				switch {
+				case err == nil:
+					counted++
+				case errors.Is(err, ErrQuotaExceeded):
+					refused++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range desks {
+		if n, err := d.Searches(t.Context(), id, "2026-11"); n != limit || err != nil {
+			t.Errorf("%d searches, %v", n, err)
+		}
+	}
+	if counted != limit || refused != 320-limit {
+		t.Fatalf("%d counted, %d refused", counted, refused)
+	}
+}
+
+func TestUsageUnderFaults(t *testing.T) {
+	w := newWorld(t)
+	kept := newMemorySnapshots()
+	d := w.usageDesk(UsageConfig{KnowWithin: time.Millisecond, SnapshotEvery: 2, Snapshots: kept})
+	id := uuid.NewString()
+	count := func() (int64, error) { return d.CountSearch(t.Context(), id, november, 100) }
+	if _, err := count(); err != nil {
+		t.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+	if _, err := count(); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	lost := true
+	w.log.set(func(f *faults) {
+		f.before = nil
+		f.after = func(_ sentAppend, err error) error {
+			if lost {
+				lost = false
+				return ambiguous()
+			}
+			return err
+		}
+	})
+	if used, err := count(); used != 2 || err != nil {
+		t.Fatalf("repeated after a lost reply: %d, %v", used, err)
+	}
+	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
+	if _, err := count(); !errors.Is(err, ErrUnknownOutcome) {
+		t.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.after = nil })
+	if used, err := count(); used != 4 || err != nil { // the one in doubt landed and stays counted
+		t.Fatalf("after a doubt: %d, %v", used, err)
+	}
+	for range 300 {
+		if _, err := d.CountSearch(t.Context(), id, november, -7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counting := &countingLog{Log: w.log.Log}
+	next, err := NewUsageDesk(UsageConfig{Snapshots: kept}, counting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := next.Searches(t.Context(), id, "2026-11"); n != 304 || err != nil || counting.events > 4 {
+		t.Fatalf("%d searches, %v, after reading %d events", n, err, counting.events)
+	}
+	if err := next.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzTallySnapshot(f *testing.F) {
+	for _, seed := range []string{
+		`{"counter":{"events":3,"searches":7},"last_at":"2026-11-30T23:59:59Z"}`, "", "{}", "null", `{"counter":null}`,
+		`{"counter":{"searches":-1}}`, `{"counter":[]}`, `{"counter":{"events":1}}x`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tally := newTally(uuid.NewString(), usage.MonthOf(november), nil)
+		if err := tally.UnmarshalBinary(data); err != nil {
+			if tally.Revisions() != 0 || tally.counter.Searches() != 0 {
+				t.Fatal("a refused snapshot changed the tally")
+			}
+			return
+		}
+		written, err := tally.MarshalBinary()
+		if err != nil {
+			return // a year past 9999
+		}
+		again := newTally(tally.accountID, tally.month, nil)
+		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != tally.Revisions() || again.counter.Searches() != tally.counter.Searches() {
+			t.Fatalf("%s comes back as %+v, %v", written, again.counter, err)
+		}
+	})
+}
+
+func TestWhatIsNoAccountOrMonthIsNotCounted(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	for _, id := range []string{"", "node-1", "../" + uuid.NewString(), uuid.NewString() + "/2026-11"} {
+		if _, err := d.CountSearch(t.Context(), id, november, 5); !errors.Is(err, account.ErrNotFound) && !errors.Is(err, account.ErrInvalid) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, month := range []string{"", "2026", "2026-13", "2026-11-01", "202611"} {
+		if _, err := d.Searches(t.Context(), uuid.NewString(), month); !errors.Is(err, account.ErrInvalid) {
+			t.Errorf("%q: %v", month, err)
+		}
+	}
+	if n := w.log.appends.Load(); n != 0 {
+		t.Errorf("%d appends", n)
+	}
+}
+
+func (w *world) recorder(node string) *UsageRecorder {
+	w.Helper()
+	r, err := NewUsageRecorder(RecorderConfig{}, w.log, node)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+func TestTheRecorderAddsUpASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.recorder("n1")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		a, b := "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"
+		early, late := november.Add(-time.Hour), november
+		for range 5 {
+			r.Logo(b, late)
+		}
+		r.Logo(a, late)
+		r.Logo(a, late.Add(time.Second)) // the next month
+		r.KeyUsed(a, "k2", late)
+		r.KeyUsed(a, "k2", early) // out of order: the last use stays
+		r.KeyUsed(a, "k1", early)
+		time.Sleep(DefaultFlushEvery)
+		synctest.Wait()
+		want := []eventschemas.UsageEntry{
+			{AccountID: a, Month: "2026-11", Logos: 1, KeysUsed: []eventschemas.KeyUsed{{KeyID: "k1", At: early}, {KeyID: "k2", At: late}}},
+			{AccountID: a, Month: "2026-12", Logos: 1},
+			{AccountID: b, Month: "2026-11", Logos: 5},
+		}
+		events, entries := w.ticks("usage-node-n1")
+		if events != 1 || !equalEntries(entries, want) {
+			t.Fatalf("%d events: %+v", events, entries)
+		}
+		time.Sleep(10 * DefaultFlushEvery)
+		synctest.Wait()
+		if events, _ := w.ticks("usage-node-n1"); events != 1 {
+			t.Fatalf("%d events after seconds in which nothing happened", events)
+		}
+		r.Logo(a, late)
+		cancel() // what is in memory is appended before it ends
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if events, entries := w.ticks("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
+			t.Fatalf("%d events: %+v", events, entries)
+		}
+	})
+}
+
+func equalEntries(a, b []eventschemas.UsageEntry) bool {
+	return slices.EqualFunc(a, b, func(x, y eventschemas.UsageEntry) bool {
+		return x.AccountID == y.AccountID && x.Month == y.Month && x.Logos == y.Logos && x.Searches == y.Searches &&
+			slices.EqualFunc(x.KeysUsed, y.KeysUsed, func(p, q eventschemas.KeyUsed) bool { return p.KeyID == q.KeyID && p.At.Equal(q.At) })
+	})
+}
+
+// Whatever the log does, each count is on the stream once in the end.
+func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
+	w := newWorld(t)
+	id := uuid.NewString()
+	first := w.recorder("n1")
+	first.Logo(id, november)
+	if err := first.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := w.recorder("n1") // after a restart it goes on behind what is there
+	for _, fault := range []func(f *faults){
+		func(f *faults) { f.before = func(sentAppend) error { return unavailable() } },
+		func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } },
+		func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } },
+		func(f *faults) { f.reading = func(string) error { return unavailable() } },
+	} {
+		r.Logo(id, november)
+		w.log.set(fault)
+		failed := r.flush(t.Context())
+		r.Logo(id, november)
+		w.log.set(func(f *faults) { f.before, f.after, f.reading = nil, nil, nil })
+		if err := r.flush(t.Context()); err != nil {
+			t.Fatalf("after %v: %v", failed, err)
+		}
+	}
+	// Another process under the same name takes the place it wanted.
+	first.Logo(id, november)
+	if err := first.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Logo(id, november)
+	if err := r.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, entries := w.ticks("usage-node-n1")
+	sum := int64(0)
+	for _, e := range entries {
+		sum += e.Logos
+	}
+	if sum != 1+4*2+2 {
+		t.Fatalf("%d logos on the stream: %+v", sum, entries)
+	}
+}
+
+func TestTheRecorderSplitsWhatIsTooMuchForOneEvent(t *testing.T) {
+	w := newWorld(t)
+	r := w.recorder("n1")
+	const accounts = 5*maxTickEntries + 3
+	for range accounts {
+		id := uuid.NewString()
+		r.Logo(id, november)
+		for range 4 {
+			r.KeyUsed(id, uuid.NewString(), november)
+		}
+	}
+	if err := r.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	events, entries := w.ticks("usage-node-n1")
+	keys := 0
+	for _, e := range entries {
+		keys += len(e.KeysUsed)
+	}
+	if len(entries) != accounts || keys != 4*accounts || events < accounts*4/maxTickKeys {
+		t.Fatalf("%d entries with %d keys in %d events", len(entries), keys, events)
+	}
+}
+
+func TestTheRecordersMemoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	r := w.recorder("n1")
+	id := uuid.NewString()
+	for i := range maxRecorded + 100 {
+		r.KeyUsed(id, strconv.Itoa(i), november)
+	}
+	r.Logo(id, november) // known accounts still count
+	r.Logo(uuid.NewString(), november)
+	if r.size > maxRecorded || len(r.entries) != 1 || r.entries[entryKey{id, "2026-11"}].logos != 1 {
+		t.Fatalf("size %d, %d entries", r.size, len(r.entries))
+	}
+}

@@ -1,0 +1,157 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+// recorded appends an event to a real log and reads it back.
+func recorded(t *testing.T) eventlog.Recorded {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	enc, err := eventschemas.Encode(eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{{
+		ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: enc.Data,
+		Metadata: eventlog.Metadata{RequestID: "r", Actor: "account:a", CorrelationID: "correlated"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := log.ReadStream(t.Context(), "brand-acme.com", 0, eventlog.Forward, 1)
+	if err != nil || len(events) != 1 {
+		t.Fatalf("%d events: %v", len(events), err)
+	}
+	return events[0]
+}
+
+func TestAnEventComesOutOfTheBrokerAsItWentIn(t *testing.T) {
+	r := recorded(t)
+	transport, err := inprocess.New(inprocess.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := broker.New(broker.Config{}, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscribed, stop := context.WithCancel(t.Context())
+	got, ended := make(chan broker.Message, 1), make(chan error, 1)
+	go func() {
+		ended <- bus.Subscribe(subscribed, broker.CrawlLive, "g", func(_ context.Context, m broker.Message) error {
+			got <- m
+			return nil
+		})
+	}()
+	if err := bus.Publish(t.Context(), broker.CrawlLive, broker.Event(r, "acme.com")); err != nil {
+		t.Fatal(err)
+	}
+	m := <-got
+	stop()
+	if err := errors.Join(<-ended, bus.Close()); err != nil {
+		t.Error(err)
+	}
+	eventType, version, err := broker.EventType(m)
+	if err != nil || eventType != r.Type || version != r.SchemaVersion {
+		t.Errorf("type %q, version %d: %v", eventType, version, err)
+	}
+	ev, err := eventschemas.Decode(eventType, version, m.Payload)
+	if want := (eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500}); err != nil || ev != eventschemas.Event(want) {
+		t.Errorf("event %+v: %v", ev, err)
+	}
+	if m.ID != r.ID.String() || m.Key != "acme.com" || m.Metadata[broker.MetaCorrelation] != "correlated" ||
+		m.Metadata[broker.MetaStream] != r.Stream || m.Metadata[broker.MetaPosition] == "" {
+		t.Errorf("message %+v", m)
+	}
+	for key, value := range m.Metadata {
+		if strings.Contains(value, r.OccurredAt.Format("2006-01-02")) {
+			t.Errorf("%s carries a wall time: %s", key, value)
+		}
+	}
+}
+
+func TestAMessageWithoutAnEventIsInvalid(t *testing.T) {
+	whole := broker.Event(recorded(t), "acme.com")
+	for name, change := range map[string]func(m map[string]string){
+		"nothing at all":     func(m map[string]string) { clear(m) },
+		"no type":            func(m map[string]string) { delete(m, broker.MetaType) },
+		"an empty type":      func(m map[string]string) { m[broker.MetaType] = "" },
+		"no version":         func(m map[string]string) { delete(m, broker.MetaVersion) },
+		"version 0":          func(m map[string]string) { m[broker.MetaVersion] = "0" },
+		"a negative version": func(m map[string]string) { m[broker.MetaVersion] = "-1" },
+		"no number":          func(m map[string]string) { m[broker.MetaVersion] = "one" },
+		"a huge number":      func(m map[string]string) { m[broker.MetaVersion] = strings.Repeat("9", 1000) },
+	} {
+		m := whole
+		m.Metadata = maps.Clone(whole.Metadata)
+		change(m.Metadata)
+		eventType, version, err := broker.EventType(m)
+		if !errors.Is(err, broker.ErrInvalid) || eventType != "" || version != 0 {
+			t.Errorf("%s: %q, %d, %v", name, eventType, version, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), m.ID) || len(err.Error()) > 300) {
+			t.Errorf("%s: the error is %q", name, err)
+		}
+	}
+	if _, _, err := broker.EventType(broker.Message{ID: "bare"}); !errors.Is(err, broker.ErrInvalid) {
+		t.Errorf("no metadata: %v", err)
+	}
+}
+
+func FuzzEventType(f *testing.F) {
+	f.Add("CrawlRequested", "1", true)
+	f.Add("CrawlRequested", "+1", true)
+	f.Add("", "1", true)
+	f.Add("CrawlRequested", "99999999999999999999", true)
+	f.Add("\x00", " 1", false)
+	f.Fuzz(func(t *testing.T, eventType, version string, both bool) {
+		m := broker.Message{ID: "id", Key: "k", Metadata: map[string]string{broker.MetaType: eventType}}
+		if both {
+			m.Metadata[broker.MetaVersion] = version
+		}
+		before := maps.Clone(m.Metadata)
+		gotType, gotVersion, err := broker.EventType(m)
+		if !maps.Equal(before, m.Metadata) {
+			t.Fatal("the message was changed")
+		}
+		if err != nil {
+			if !errors.Is(err, broker.ErrInvalid) {
+				t.Fatalf("%v is no ErrInvalid", err)
+			}
+			return
+		}
+		if gotType != eventType || gotType == "" || gotVersion < 1 || !both {
+			t.Fatalf("read %q, %d of %q, %q", gotType, gotVersion, eventType, version)
+		}
+		// What was read is what would be written: a second trip changes nothing.
+		again := broker.Event(eventlog.Recorded{Proposed: eventlog.Proposed{Type: gotType, SchemaVersion: gotVersion}}, "k")
+		if sameType, sameVersion, err := broker.EventType(again); err != nil || sameType != gotType || sameVersion != gotVersion {
+			t.Fatalf("the second trip gives %q, %d: %v", sameType, sameVersion, err)
+		}
+		if len(again.Metadata) > broker.MaxMetadata {
+			t.Fatal("more metadata than a message may have")
+		}
+	})
+}

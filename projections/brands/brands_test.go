@@ -1,0 +1,205 @@
+package brands_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/brands"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) (*projectionstest.Env, *brands.Model, *projections.Runner) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	m, err := brands.New(brands.Config{}, e.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	r, _ := e.Start(projections.Config{}, m)
+	return e, m, r
+}
+
+func record(name string) eventschemas.Record {
+	return eventschemas.Record{
+		Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.5, Complete: true,
+		Logos: []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: "ab", Format: "svg", Size: 3}}}},
+	}
+}
+
+func imported(domain, name string) eventschemas.Event {
+	return eventschemas.BrandImported{BrandID: brand.ID(domain).String(), Domain: domain, Source: "test 1", Record: record(name)}
+}
+
+func requested(crawl, domain string) eventschemas.Event {
+	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500}
+}
+
+func TestLifeOfABrand(t *testing.T) {
+	e, m, r := open(t)
+	const domain, stream = "acme.com", "brand-acme.com"
+	steps := []struct {
+		event   eventschemas.Event
+		status  string // empty: nothing to answer
+		name    string
+		changed bool // for the search index
+	}{
+		{eventschemas.BrandDiscovered{BrandID: brand.ID(domain).String(), Domain: domain}, "", "", false},
+		{requested("1", domain), "", "", false},
+		{eventschemas.CrawlFailed{CrawlID: "1", Outcome: "timeout", RememberSeconds: 300, Detail: "d"}, "", "", false},
+		{imported(domain, "Imported"), "partial", "Imported", true},
+		{requested("2", domain), "partial", "Imported", false},
+		{eventschemas.CrawlSucceeded{CrawlID: "2", Record: record("Crawled"), FinalURL: "https://acme.com/"}, "ready", "Crawled", true},
+		{eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(`"Fixed"`)}, "ready", "Fixed", true},
+		{requested("3", domain), "ready", "Fixed", false},
+		{eventschemas.CrawlFailed{CrawlID: "3", Outcome: "fetch_failed", RememberSeconds: 3600, Detail: "d"}, "failed", "Fixed", true},
+		{eventschemas.BrandClaimed{}, "failed", "Fixed", true},
+		{eventschemas.BrandWithdrawn{Reason: "owner"}, "", "", true},
+	}
+	var before eventlog.Position
+	for i, s := range steps {
+		e.Events(stream, at.Add(time.Duration(i)*time.Second), s.event)
+		e.CatchUp(r)
+		what := fmt.Sprintf("after %s (%d)", s.event.EventType(), i)
+		entry, err := m.Get(t.Context(), domain)
+		byID, idErr := m.ByID(t.Context(), brand.ID(domain))
+		if s.status == "" {
+			if !errors.Is(err, brands.ErrNotFound) || !errors.Is(idErr, brands.ErrNotFound) {
+				t.Errorf("%s: %v, %v", what, err, idErr)
+			}
+		} else {
+			if err != nil || idErr != nil {
+				t.Fatalf("%s: %v, %v", what, err, idErr)
+			}
+			body := string(entry.Body.AppendTo(nil, "http://x"))
+			if entry.Status != s.status || !entry.HasLogo || entry.Domain != domain || entry.ID != brand.ID(domain).String() ||
+				byID.Domain != domain || !strings.Contains(body, `"name":"`+s.name+`"`) || !strings.Contains(body, `"status":"`+s.status+`"`) {
+				t.Errorf("%s: %+v %s", what, entry, body)
+			}
+		}
+		docs, upTo, err := m.Changed(t.Context(), before, 10)
+		if err != nil || upTo != eventlog.Position(i+1) || (len(docs) == 1) != s.changed {
+			t.Errorf("%s: %d documents changed, up to %d, %v", what, len(docs), upTo, err)
+		}
+		if len(docs) == 1 {
+			d := docs[0]
+			if d.Domain != domain || d.Gone != (s.status == "") || d.Name != s.name || d.Position != eventlog.Position(i+1) {
+				t.Errorf("%s: document %+v", what, d)
+			}
+		}
+		before = upTo
+	}
+	if docs, _, err := m.Changed(t.Context(), 0, 10); err != nil || len(docs) != 1 || !docs[0].Gone {
+		t.Errorf("all changes: %+v, %v", docs, err)
+	}
+}
+
+func TestRevisionLeadsBackToTheAnswer(t *testing.T) {
+	e, m, r := open(t)
+	e.Events("brand-acme.com", at, imported("acme.com", "A"), requested("1", "acme.com"),
+		eventschemas.CrawlSucceeded{CrawlID: "1", Record: record("B"), FinalURL: "https://acme.com/"}, requested("2", "acme.com"))
+	e.CatchUp(r)
+	entry, err := m.Get(t.Context(), "acme.com")
+	if err != nil || entry.Revision != 2 {
+		t.Errorf("%+v, %v", entry, err)
+	}
+}
+
+func TestListAndChangedGoThroughAllInPages(t *testing.T) {
+	e, m, r := open(t)
+	const n = 25
+	var want []string
+	for i := range n {
+		domain := fmt.Sprintf("b%02d.com", (i*7)%n)
+		want = append(want, domain)
+		e.Events("brand-"+domain, at, imported(domain, domain))
+	}
+	e.Events("brand-pending.com", at, eventschemas.BrandDiscovered{BrandID: "p", Domain: "pending.com"}, requested("1", "pending.com"))
+	e.CatchUp(r)
+
+	var changed []string
+	for after := eventlog.Position(0); ; {
+		docs, upTo, err := m.Changed(t.Context(), after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range docs {
+			changed = append(changed, d.Domain)
+		}
+		if after = upTo; len(docs) < 4 {
+			break
+		}
+	}
+	if !slices.Equal(changed, want) {
+		t.Errorf("changed: %v, want %v", changed, want)
+	}
+	slices.Sort(want)
+	var listed []string
+	for after := ""; ; {
+		page, err := m.List(t.Context(), after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, entry := range page {
+			listed = append(listed, entry.Domain)
+		}
+		after = listed[len(listed)-1]
+	}
+	if !slices.Equal(listed, want) {
+		t.Errorf("listed: %v, want %v", listed, want)
+	}
+}
+
+func TestUnknownBrands(t *testing.T) {
+	e, m, r := open(t)
+	e.CatchUp(r)
+	if _, err := m.Get(t.Context(), "nobody.com"); !errors.Is(err, brands.ErrNotFound) {
+		t.Errorf("unknown domain: %v", err)
+	}
+	if _, err := m.ByID(t.Context(), uuid.New()); !errors.Is(err, brands.ErrNotFound) {
+		t.Errorf("unknown id: %v", err)
+	}
+	if docs, upTo, err := m.Changed(t.Context(), 17, 10); err != nil || len(docs) != 0 || upTo != 17 {
+		t.Errorf("changes after the end: %v, %d, %v", docs, upTo, err)
+	}
+	if _, err := brands.New(brands.Config{CacheBytes: -1}, e.Store); err == nil {
+		t.Error("a negative cache was taken")
+	}
+}
+
+// A brand whose state was evicted goes on from its row.
+func TestFoldGoesOnFromTheStoredState(t *testing.T) {
+	e, m, r := open(t)
+	const n = 300 // more than are kept
+	for i := range n {
+		domain := fmt.Sprintf("b%d.com", i)
+		e.Events("brand-"+domain, at, imported(domain, "first"), requested("1", domain))
+	}
+	e.CatchUp(r)
+	for i := range n {
+		domain := fmt.Sprintf("b%d.com", i)
+		e.Events("brand-"+domain, at, eventschemas.CrawlConfirmed{CrawlID: "1"})
+	}
+	e.CatchUp(r)
+	for i := range n {
+		entry, err := m.Get(t.Context(), fmt.Sprintf("b%d.com", i))
+		if err != nil || entry.Status != "ready" {
+			t.Fatalf("brand %d: %+v, %v", i, entry, err)
+		}
+	}
+}

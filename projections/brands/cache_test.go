@@ -1,0 +1,133 @@
+package brands
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func imported(domain, name string) eventschemas.Event {
+	return eventschemas.BrandImported{
+		BrandID: brand.ID(domain).String(), Domain: domain, Source: "test 1",
+		Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()},
+	}
+}
+
+func overridden(name string) eventschemas.Event {
+	return eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(fmt.Sprintf("%q", name))}
+}
+
+func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
+	t.Helper()
+	m, err := New(cfg, e.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// A reader takes the row, then another name is committed and the cache told so, then the reader puts what
+// it took into the cache.
+func TestOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T) {
+	e := projectionstest.Open(t)
+	m := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, m)
+	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
+	e.CatchUp(r)
+	m.loaded = func() {
+		m.loaded = nil
+		e.Events("brand-acme.com", at, overridden("New"))
+		e.CatchUp(r)
+	}
+	old, err := m.Get(t.Context(), "acme.com")
+	if err != nil || !strings.Contains(string(old.Body.AppendTo(nil, "")), `"name":"Old"`) {
+		t.Fatalf("the reader that was overtaken: %v", err)
+	}
+	now, err := m.Get(t.Context(), "acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := now.Body.AppendTo(nil, ""); !bytes.Contains(body, []byte(`"name":"New"`)) {
+		t.Errorf("after WaitFor a reader still gets %s", body)
+	}
+	if _, ok := m.cache.get("acme.com"); !ok {
+		t.Error("the new row is not cached")
+	}
+}
+
+// The same race with a rebuild in the place of an event: answers of the old tables must not stay.
+func TestOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T) {
+	e := projectionstest.Open(t)
+	m := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, m)
+	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
+	e.CatchUp(r)
+	e.Exec(`UPDATE brands_v1001_g1_brands SET body = CAST('{"tampered":true}' AS BLOB)`)
+	m.loaded = func() {
+		m.loaded = nil
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := m.Get(t.Context(), "acme.com"); err != nil {
+		t.Fatal(err)
+	}
+	now, err := m.Get(t.Context(), "acme.com")
+	if err != nil || !bytes.Contains(now.Body.AppendTo(nil, ""), []byte(`"name":"Acme"`)) {
+		t.Errorf("after the rebuild: %s, %v", now.Body.AppendTo(nil, ""), err)
+	}
+}
+
+func TestCacheIsBoundedByBytes(t *testing.T) {
+	const bound = 1 << 20
+	e := projectionstest.Open(t)
+	m := newModel(t, e, Config{CacheBytes: bound})
+	r, _ := e.Start(projections.Config{}, m)
+	long := strings.Repeat("x", 20_000)
+	const brands = 150 // some 3 MB
+	for i := range brands {
+		domain := fmt.Sprintf("b%d.com", i)
+		e.Events("brand-"+domain, at, imported(domain, long))
+	}
+	e.CatchUp(r)
+	for range 2 {
+		for i := range brands {
+			entry, err := m.Get(t.Context(), fmt.Sprintf("b%d.com", i))
+			if err != nil || entry.Domain != fmt.Sprintf("b%d.com", i) {
+				t.Fatal(entry, err)
+			}
+		}
+	}
+	m.cache.entries.CleanUp()
+	if size := m.cache.entries.WeightedSize(); size > bound || size < bound/2 {
+		t.Errorf("the cache holds %d bytes of at most %d", size, bound)
+	}
+}
+
+func TestHitsDoNotReadTheTables(t *testing.T) {
+	e := projectionstest.Open(t)
+	m := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, m)
+	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
+	e.CatchUp(r)
+	loads := 0
+	m.loaded = func() { loads++ }
+	for range 10 {
+		if _, err := m.Get(t.Context(), "acme.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if loads != 1 {
+		t.Errorf("ten lookups read the tables %d times", loads)
+	}
+}

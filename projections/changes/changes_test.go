@@ -1,0 +1,176 @@
+package changes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/projections/changes"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func open(t *testing.T, cfg changes.Config) (*projectionstest.Env, *changes.Tail) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	tail, err := changes.New(t.Context(), cfg, e.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- tail.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return e, tail
+}
+
+func failed(crawl string) eventschemas.Event {
+	return eventschemas.CrawlFailed{CrawlID: crawl, Outcome: "timeout", RememberSeconds: 300, Detail: "d"}
+}
+
+func TestWaiterSeesTheOutcomeOfItsCrawl(t *testing.T) {
+	e, tail := open(t, changes.Config{})
+	for _, outcome := range []eventschemas.Event{
+		eventschemas.CrawlSucceeded{CrawlID: "mine", FinalURL: "https://acme.com/"}, eventschemas.CrawlConfirmed{CrawlID: "mine"}, failed("mine"),
+		eventschemas.BrandWithdrawn{Reason: "owner"},
+	} {
+		w := tail.Watch("acme.com")
+		e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "mine", Domain: "acme.com"}, failed("another's"))
+		e.Events("brand-other.com", at, failed("mine")) // the same id on another brand is another crawl
+		last := e.Events("brand-acme.com", at, outcome)
+		ev, rec, err := w.Wait(e.Context(), "mine")
+		if err != nil || ev.EventType() != outcome.EventType() || rec.Position != last || rec.Stream != "brand-acme.com" {
+			t.Errorf("%s: %v at %d, %v", outcome.EventType(), ev, rec.Position, err)
+		}
+		if ev, _, err := w.Wait(e.Context(), "another's"); err != nil || ev != failed("another's") {
+			t.Errorf("the other crawl: %v, %v", ev, err)
+		}
+		w.Close()
+	}
+	if n := tail.Open(); n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
+}
+
+func TestWaitEndsWithItsContextAndWithClose(t *testing.T) {
+	_, tail := open(t, changes.Config{})
+	w := tail.Watch("acme.com")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := w.Wait(ctx, "1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("wait: %v", err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, _, err := w.Wait(context.Background(), "1")
+		ended <- err
+	}()
+	w.Close()
+	w.Close()
+	if err := <-ended; !errors.Is(err, changes.ErrClosed) {
+		t.Errorf("wait when closed: %v", err)
+	}
+}
+
+func TestWatchesAreBounded(t *testing.T) {
+	e, tail := open(t, changes.Config{MaxWatches: 2})
+	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
+	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, changes.ErrTooMany) {
+		t.Errorf("third watch: %v", err)
+	}
+	c.Close()
+	if tail.Open() != 2 {
+		t.Errorf("%d are open", tail.Open())
+	}
+	// A watch holds the last outcomes only.
+	for i := range 100 {
+		e.Events("brand-a.com", at, failed(fmt.Sprint(i)))
+	}
+	for _, w := range []*changes.Watch{a, b} {
+		if ev, _, err := w.Wait(e.Context(), "99"); err != nil || ev != failed("99") {
+			t.Errorf("the last outcome: %v, %v", ev, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := a.Wait(ctx, "0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first of a hundred outcomes is still held: %v", err)
+	}
+	a.Close()
+	b.Close()
+	d := tail.Watch("b.com")
+	defer d.Close()
+	e.Events("brand-b.com", at, failed("1"))
+	if _, _, err := d.Wait(e.Context(), "1"); err != nil {
+		t.Errorf("a watch after others were closed: %v", err)
+	}
+}
+
+// Whoever registers before the outcome is appended sees it, however many come and go meanwhile.
+func TestNoOutcomeIsMissed(t *testing.T) {
+	e, tail := open(t, changes.Config{})
+	const brands, waiters, rounds = 5, 4, 10
+	var group sync.WaitGroup
+	for b := range brands {
+		domain := fmt.Sprintf("b%d.com", b)
+		group.Go(func() {
+			for round := range rounds {
+				crawl := fmt.Sprint(round)
+				var waiting sync.WaitGroup
+				for range waiters {
+					w := tail.Watch(domain)
+					waiting.Go(func() {
+						defer w.Close()
+						if ev, _, err := w.Wait(e.Context(), crawl); err != nil || ev != failed(crawl) {
+							t.Errorf("%s crawl %s: %v, %v", domain, crawl, ev, err)
+						}
+					})
+				}
+				e.Events("brand-"+domain, at, failed(crawl))
+				waiting.Wait()
+			}
+		})
+	}
+	group.Wait()
+	if n := tail.Open(); n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
+}
+
+// What is appended between New and Run is delivered.
+func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("brand-a.com", at, failed("old"))
+	tail, err := changes.New(t.Context(), changes.Config{}, e.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tail.Watch("a.com")
+	defer w.Close()
+	e.Events("brand-a.com", at, failed("new"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- tail.Run(ctx) }()
+	if ev, _, err := w.Wait(e.Context(), "new"); err != nil || ev != failed("new") {
+		t.Errorf("%v, %v", ev, err)
+	}
+	short, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := w.Wait(short, "old"); !errors.Is(err, context.Canceled) {
+		t.Errorf("an outcome from before: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

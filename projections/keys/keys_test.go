@@ -1,0 +1,204 @@
+package keys_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/keys"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func sum(key string) [32]byte { return sha256.Sum256([]byte(key)) }
+
+func issued(id, key, kind string) eventschemas.Event {
+	h := sum(key)
+	return eventschemas.KeyIssued{KeyID: id, Hash: hex.EncodeToString(h[:]), Last4: key[len(key)-4:], Kind: kind}
+}
+
+func open(t *testing.T) (*projectionstest.Env, *keys.Directory, *projections.Runner, func()) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	d := keys.New(e.Store)
+	r, stop := e.Start(projections.Config{}, d)
+	return e, d, r, stop
+}
+
+func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
+	t.Helper()
+	if err := r.WaitFor(e.Context(), keys.Name, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a command waits for is in force for the next request.
+func TestChangesAreInForceAfterWaitFor(t *testing.T) {
+	e, d, r, _ := open(t)
+	if _, ok := d.Lookup(sum("lh_sk_one")); ok {
+		t.Error("an empty directory knows a key")
+	}
+	want := keys.Key{ID: "k1", AccountID: "a", Kind: "secret", Plan: "free", AccountStatus: "active"}
+	wait(t, e, r, e.Events("account-a", at,
+		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"), issued("k2", "lh_pk_two", "publishable")))
+	for _, s := range []struct {
+		event  eventschemas.Event
+		change func()
+	}{
+		{eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 50}, func() {}},
+		{eventschemas.PlanChanged{From: "free", To: "growth"}, func() { want.Plan = "growth" }},
+		{eventschemas.AccountSuspended{Reason: "r"}, func() { want.AccountStatus = "suspended" }},
+		{eventschemas.AccountReinstated{}, func() { want.AccountStatus = "active" }},
+		{eventschemas.KeyRevoked{KeyID: "k1"}, func() { want.Revoked = true }},
+		{eventschemas.AccountClosed{Reason: "r"}, func() { want.AccountStatus = "closed" }},
+	} {
+		wait(t, e, r, e.Events("account-a", at, s.event))
+		s.change()
+		if got, ok := d.Lookup(sum("lh_sk_one")); !ok || got != want {
+			t.Errorf("after %s: %+v, want %+v", s.event.EventType(), got, want)
+		}
+	}
+	if got, _ := d.Lookup(sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
+		t.Errorf("the account's other key: %+v", got)
+	}
+}
+
+func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
+	e, d, r, stop := open(t)
+	for i := range 50 {
+		id := fmt.Sprint("a", i)
+		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"},
+			issued("k"+id, "lh_sk_"+id, "secret"))
+		if i%3 == 0 {
+			e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id})
+		}
+	}
+	e.CatchUp(r)
+	check := func(when string) {
+		t.Helper()
+		for i := range 50 {
+			id := fmt.Sprint("a", i)
+			want := keys.Key{ID: "k" + id, AccountID: id, Kind: "secret", Plan: "free", AccountStatus: "active", Revoked: i%3 == 0}
+			if got, ok := d.Lookup(sum("lh_sk_" + id)); !ok || got != want {
+				t.Errorf("%s: %+v, want %+v", when, got, want)
+			}
+		}
+	}
+	check("live")
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	check("after a rebuild")
+	stop()
+	d = keys.New(e.Store)
+	r, _ = e.Start(projections.Config{}, d)
+	check("after a restart, before anything is waited for")
+	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
+	if got, _ := d.Lookup(sum("lh_sk_a1")); !got.Revoked {
+		t.Error("a key revoked after the restart is valid")
+	}
+}
+
+// A key that was seen revoked is never seen valid again, whatever rebuilds go on.
+func TestRevocationStaysOverRebuilds(t *testing.T) {
+	e, d, r, _ := open(t)
+	const n = 40
+	for i := range n {
+		id := fmt.Sprint("a", i)
+		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
+	}
+	e.CatchUp(r)
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for i := range n {
+		id := fmt.Sprint("a", i)
+		wait(t, e, r, e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id}))
+		for j := range n {
+			if got, ok := d.Lookup(sum(fmt.Sprint("lh_sk_a", j))); !ok || got.Revoked != (j <= i) {
+				t.Fatalf("after %d revocations, key %d: %+v, %v", i+1, j, got, ok)
+			}
+		}
+	}
+	close(done)
+	group.Wait()
+}
+
+func TestListShowsLastUse(t *testing.T) {
+	e, d, r, _ := open(t)
+	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one1", "secret"))
+	e.Events("account-a", at.Add(time.Second), issued("k2", "lh_pk_two2", "publishable"))
+	used := func(key string, when time.Time) eventschemas.UsageEntry {
+		return eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", KeysUsed: []eventschemas.KeyUsed{{KeyID: key, At: when}}}
+	}
+	e.Events("usage-node-1", at, eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("k1", at.Add(5*time.Second))}})
+	e.Events("usage-node-2", at, eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("k1", at.Add(4*time.Second)), used("nobody", at)}})
+	e.Events("account-a", at.Add(time.Minute), eventschemas.KeyRevoked{KeyID: "k2"})
+	e.CatchUp(r)
+	got, err := d.List(t.Context(), "a")
+	want := []keys.Listed{
+		{ID: "k1", AccountID: "a", Kind: "secret", Last4: "one1", IssuedAt: at, LastUsedAt: at.Add(5 * time.Second)},
+		{ID: "k2", AccountID: "a", Kind: "publishable", Last4: "two2", IssuedAt: at.Add(time.Second), RevokedAt: at.Add(time.Minute)},
+	}
+	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if k, found, err := d.Get(t.Context(), "k2"); err != nil || !found || k != want[1] {
+		t.Errorf("key by id: %+v, %v, %v", k, found, err)
+	}
+	if _, found, err := d.Get(t.Context(), "nobody"); err != nil || found {
+		t.Errorf("unknown key: %v, %v", found, err)
+	}
+	if got, err := d.List(t.Context(), "nobody"); err != nil || len(got) != 0 {
+		t.Errorf("keys of nobody: %v, %v", got, err)
+	}
+}
+
+func TestHashThatIsNoHashStopsTheReadModel(t *testing.T) {
+	for _, hash := range []string{"", "zz", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("zz", 32)} {
+		e, _, r, _ := open(t)
+		last := e.Events("account-a", at, eventschemas.KeyIssued{KeyID: "k", Hash: hash, Last4: "1234", Kind: "secret"})
+		if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+			t.Errorf("hash %q: %v", hash, err)
+		}
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	e := projectionstest.Open(b)
+	d := keys.New(e.Store)
+	r, _ := e.Start(projections.Config{}, d)
+	for i := range 200 {
+		id := fmt.Sprint("a", i)
+		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
+	}
+	e.CatchUp(r)
+	known := sum("lh_sk_a77")
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, ok := d.Lookup(known); !ok {
+				b.Fail()
+			}
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package ledger
+
+import (
+	"context"
+	"strings"
+
+	"letterhead/projections"
+)
+
+// Explain returns the database's plan for reading a page of entries.
+func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string {
+	where, args := page(accountID, f, f.FromRevision, pageRows)
+	var plan strings.Builder
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				return err
+			}
+			plan.WriteString(detail + "\n")
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return plan.String()
+}

@@ -1,0 +1,187 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/ledger"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 123_456_000, time.UTC)
+
+func open(t *testing.T) (*projectionstest.Env, *ledger.Model, *projections.Runner) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	m := ledger.New(e.Store)
+	r, _ := e.Start(projections.Config{}, m)
+	return e, m, r
+}
+
+func collect(t *testing.T, entries iter.Seq2[ledger.Entry, error]) []ledger.Entry {
+	t.Helper()
+	var all []ledger.Entry
+	for e, err := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestOneEntryForEachEventWithItsBalance(t *testing.T) {
+	e, m, r := open(t)
+	for i, s := range []struct {
+		event eventschemas.Event
+		want  ledger.Entry
+	}{
+		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, ledger.Entry{}},
+		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p"}, ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p"}},
+		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
+			ledger.Entry{Held: 3, Balance: 50, HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
+		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com"},
+			ledger.Entry{Amount: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
+		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
+		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
+			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1"}},
+		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60}, ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p"}},
+		{eventschemas.KeyIssued{KeyID: "k", Hash: strings.Repeat("ab", 32), Last4: "1234", Kind: "secret"}, ledger.Entry{Balance: -10}},
+		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10}},
+	} {
+		when := at.Add(time.Duration(i) * time.Second)
+		g := projectionstest.Group{Stream: "account-a", At: when, RequestID: fmt.Sprint("m", i), Actor: "operator:eve", Events: []eventschemas.Event{s.event}}
+		position := e.Append(g)
+		e.CatchUp(r)
+		s.want.Position, s.want.AccountID, s.want.Revision = position, "a", uint64(i)
+		s.want.Type, s.want.At, s.want.Actor = s.event.EventType(), when, "operator:eve"
+		if s.want.RequestID == "" {
+			s.want.RequestID = g.RequestID
+		}
+		recorded, err := e.Log.ReadStream(t.Context(), "account-a", uint64(i), eventlog.Forward, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.want.EventID = recorded[0].ID
+		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(i)}))
+		if len(got) != 1 || got[0] != s.want {
+			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
+		}
+	}
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 9 {
+		t.Errorf("%d entries of nine events", len(all))
+	}
+}
+
+func charge(n int) eventschemas.Event {
+	return eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", n), Credits: 1, RequestID: fmt.Sprint("r", n), Domain: "d.com"}
+}
+
+func TestFiltersAndPages(t *testing.T) {
+	e, m, r := open(t)
+	const n = 2500 // more than two pages
+	var group []eventschemas.Event
+	for i := range n {
+		group = append(group, charge(i))
+		if len(group) == 500 {
+			e.Events("account-a", at.Add(time.Duration(i)*time.Second), group...)
+			e.Events("account-b", at, charge(i))
+			group = nil
+		}
+	}
+	e.Events("account-a", at.Add(time.Hour), eventschemas.ChargeReversed{ChargeID: "c7", Credits: 1, RequestID: "r7", Reason: "client_gone"})
+	e.CatchUp(r)
+
+	all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{}))
+	if len(all) != n+1 {
+		t.Fatalf("%d entries", len(all))
+	}
+	for i, entry := range all[:n] {
+		if entry.Revision != uint64(i) || entry.ChargeID != fmt.Sprint("c", i) || entry.Balance != -int64(i+1) {
+			t.Fatalf("entry %d: %+v", i, entry)
+		}
+	}
+	if some := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: 1200, Limit: 1100})); len(some) != 1100 || some[0].Revision != 1200 {
+		t.Errorf("%d entries from %d", len(some), some[0].Revision)
+	}
+	if one := collect(t, m.Entries(t.Context(), "a", ledger.Filter{RequestID: "r7"})); len(one) != 2 || one[0].Amount != -1 || one[1].Amount != 1 {
+		t.Errorf("request r7: %+v", one)
+	}
+	if both := collect(t, m.ByRequest(t.Context(), "r499")); len(both) != 2 || both[0].AccountID != "a" || both[1].AccountID != "b" {
+		t.Errorf("request r499 of whomever: %+v", both)
+	}
+	if none := collect(t, m.Entries(t.Context(), "b", ledger.Filter{RequestID: "r7"})); len(none) != 0 {
+		t.Errorf("another account's request: %+v", none)
+	}
+	if every := collect(t, m.All(t.Context(), 0)); len(every) != n+6 {
+		t.Errorf("%d entries of all accounts", len(every))
+	}
+	for range m.Entries(t.Context(), "a", ledger.Filter{}) {
+		break // leaving early is allowed
+	}
+	if none := collect(t, m.Entries(t.Context(), "nobody", ledger.Filter{})); len(none) != 0 {
+		t.Errorf("entries of nobody: %+v", none)
+	}
+}
+
+func TestAsOf(t *testing.T) {
+	e, m, r := open(t)
+	for i := range 200 {
+		e.Events("account-a", at.Add(time.Duration(i/2)*time.Minute), charge(i)) // two at each time
+	}
+	e.CatchUp(r)
+	for _, c := range []struct {
+		at   time.Time
+		want int64 // balance
+	}{
+		{at, -2}, {at.Add(59 * time.Second), -2}, {at.Add(time.Minute), -4}, {at.Add(50 * time.Minute), -102},
+		{at.Add(99 * time.Minute), -200}, {at.AddDate(1, 0, 0), -200},
+	} {
+		if got, err := m.AsOf(t.Context(), "a", c.at); err != nil || got.Balance != c.want {
+			t.Errorf("as of %s: %d, %v, want %d", c.at, got.Balance, err, c.want)
+		}
+	}
+	if _, err := m.AsOf(t.Context(), "a", at.Add(-time.Microsecond)); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("before the account: %v", err)
+	}
+	if _, err := m.AsOf(t.Context(), "nobody", at); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+func TestErrorEndsTheIteration(t *testing.T) {
+	e, m, _ := open(t)
+	if err := e.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range m.Entries(t.Context(), "a", ledger.Filter{}) {
+		if n++; err == nil {
+			t.Error("an entry of a closed database")
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d results of a closed database", n)
+	}
+}
+
+// Finding one request among a million entries of an account must not go through all of them.
+func TestRequestsAreFoundByTheirIndex(t *testing.T) {
+	e, m, r := open(t)
+	e.CatchUp(r)
+	plan := m.Explain(t.Context(), "a", ledger.Filter{RequestID: "r"})
+	if !strings.Contains(plan, "_by_request") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+	plan = m.Explain(t.Context(), "a", ledger.Filter{FromRevision: 7})
+	if !strings.Contains(plan, "_by_account") || strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+}

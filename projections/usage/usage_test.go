@@ -1,0 +1,92 @@
+package usage_test
+
+import (
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+	"letterhead/projections/usage"
+)
+
+func open(t *testing.T) (*projectionstest.Env, *usage.Model, *projections.Runner) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	m := usage.New(e.Store, e.Log)
+	r, _ := e.Start(projections.Config{}, m)
+	return e, m, r
+}
+
+func charged(id string) eventschemas.Event {
+	return eventschemas.CreditsCharged{ChargeID: id, Credits: 1, RequestID: "r" + id}
+}
+
+func reversed(id string) eventschemas.Event {
+	return eventschemas.ChargeReversed{ChargeID: id, Credits: 1, RequestID: "r" + id, Reason: "client_gone"}
+}
+
+func want(t *testing.T, m *usage.Model, account string, counts usage.Counts) {
+	t.Helper()
+	got, err := m.Get(t.Context(), account, counts.Month)
+	if err != nil || got != counts {
+		t.Errorf("%s: %+v, %v, want %+v", account, got, err, counts)
+	}
+}
+
+// A charge that is handed back is taken off the month in which it was made.
+func TestReversalCountsInTheMonthOfItsCharge(t *testing.T) {
+	e, m, r := open(t)
+	lastDay := time.Date(2026, 10, 31, 23, 59, 59, 0, time.UTC)
+	firstDay := lastDay.Add(2 * time.Second)
+	for i := range 700 { // more than one page of what is searched for the charge
+		e.Events("account-a", lastDay.Add(-time.Hour), charged("before"), eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: int64(i)})
+	}
+	e.Events("account-a", lastDay, charged("1"), charged("2"), charged("3"))
+	e.Events("account-a", lastDay, reversed("1"))
+	e.Events("account-b", firstDay, charged("2")) // another account's charge of the same name
+	e.Events("account-a", firstDay, charged("4"))
+	e.Events("account-a", firstDay, reversed("2"), reversed("4"))
+	e.Events("account-a", firstDay, reversed("nobody's"))
+	e.Events("account-a", firstDay.AddDate(0, 0, 20), charged("5"), reversed("5"), charged("6"))
+	e.CatchUp(r)
+	want(t, m, "a", usage.Counts{Month: "2026-10", Lookups: 700 + 3 - 2})
+	want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: 0}) // two charges, two reversals
+	want(t, m, "b", usage.Counts{Month: "2026-11", Lookups: 1})
+	want(t, m, "a", usage.Counts{Month: "2026-12"})
+	list, err := m.List(t.Context(), "a")
+	if err != nil || len(list) != 2 || list[0].Month != "2026-11" || list[1].Month != "2026-10" {
+		t.Errorf("months: %+v, %v", list, err)
+	}
+}
+
+// Reversals near the start of a month find charges of the last day only; an older one counts where it stands.
+func TestReversalOfAChargeOlderThanADay(t *testing.T) {
+	e, m, r := open(t)
+	e.Events("account-a", time.Date(2026, 10, 30, 12, 0, 0, 0, time.UTC), charged("1"))
+	e.Events("account-a", time.Date(2026, 11, 1, 0, 0, 1, 0, time.UTC), reversed("1"))
+	e.CatchUp(r)
+	want(t, m, "a", usage.Counts{Month: "2026-10", Lookups: 1})
+	want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: -1})
+}
+
+func TestTicksOfAllStreamsAddUp(t *testing.T) {
+	e, m, r := open(t)
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	tick := func(stream string, entries ...eventschemas.UsageEntry) {
+		e.Events(stream, at, eventschemas.UsageTicked{Entries: entries})
+	}
+	tick("usage-a-202611", eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Searches: 3})
+	tick("usage-a-202611", eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Searches: 4})
+	tick("usage-node-1", eventschemas.UsageEntry{AccountID: "a", Month: "2026-10", Logos: 5}, // ticked a second late
+		eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Logos: 6, Searches: 1},
+		eventschemas.UsageEntry{AccountID: "b", Month: "2026-11", Logos: 7},
+		eventschemas.UsageEntry{AccountID: "c", Month: "2026-11", KeysUsed: []eventschemas.KeyUsed{{KeyID: "k", At: at}}})
+	e.CatchUp(r)
+	want(t, m, "a", usage.Counts{Month: "2026-11", Searches: 8, Logos: 6})
+	want(t, m, "a", usage.Counts{Month: "2026-10", Logos: 5})
+	want(t, m, "b", usage.Counts{Month: "2026-11", Logos: 7})
+	if list, err := m.List(t.Context(), "c"); err != nil || len(list) != 0 {
+		t.Errorf("an account that only used a key: %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,170 @@
+package linkeddata_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/site"
+)
+
+func parse(texts ...string) *linkeddata.Graph {
+	var blobs [][]byte
+	for _, t := range texts {
+		blobs = append(blobs, []byte(t))
+	}
+	return linkeddata.Parse(blobs)
+}
+
+func TestSloppyTextIsRead(t *testing.T) {
+	const want = "Acme"
+	for name, text := range map[string]string{
+		"plain":             `{"@type":"Organization","name":"Acme"}`,
+		"byte order mark":   "\xef\xbb\xbf" + `{"@type":"Organization","name":"Acme"}`,
+		"comment":           `<!-- {"@type":"Organization","name":"Acme"} -->`,
+		"cdata":             "//<![CDATA[\n" + `{"@type":"Organization","name":"Acme"}` + "\n//]]>",
+		"cdata in comments": "/*<![CDATA[*/" + `{"@type":"Organization","name":"Acme"}` + "/*]]>*/",
+		"semicolon":         `{"@type":"Organization","name":"Acme"};`,
+		"trailing commas":   `{"@type":["Organization",],"name":"Acme",}`,
+		"raw newline":       "{\"@type\":\"Organization\",\"description\":\"a\nb\tc\",\"name\":\"Acme\"}",
+		"escaped":           `{&quot;@type&quot;:&quot;Organization&quot;,&quot;name&quot;:&quot;Acme&quot;}`,
+		"array":             `[{"@type":"Thing"},{"@type":"Organization","name":"Acme"}]`,
+		"graph":             `{"@context":"x","@graph":[{"@type":"Organization","name":"Acme"}]}`,
+		"nested":            `{"@type":"WebPage","publisher":{"@type":"Organization","name":"Acme"}}`,
+		"type as URL":       `{"@type":"http://schema.org/Organization","name":"Acme"}`,
+		"several types":     `{"@type":["Thing","https://schema.org/Corporation"],"name":"Acme"}`,
+		"name as object":    `{"@type":"Organization","name":{"@value":"Acme","@language":"en"}}`,
+		"name as list":      `{"@type":"Organization","name":["Acme","Other"]}`,
+		"strange members":   `{"@type":"Organization","__proto__":{"x":1},"constructor":null,"name":"Acme","a":[[[1]]]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range parse(text).Objects {
+				if o.IsOrganization() && o.Text("name") == want {
+					return
+				}
+			}
+			t.Error("the organization is not found")
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+	good := `{"@type":"Organization","name":"Acme"}`
+	for name, bad := range map[string]string{
+		"not JSON":       `var x = {}`,
+		"cut off":        `{"@type":"Organization","name":"Ac`,
+		"deep objects":   strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000),
+		"deep lists":     strings.Repeat(`[`, 100_000) + strings.Repeat("]", 100_000),
+		"deep, escaped":  strings.Repeat(`{&quot;a&quot;:`, 100) + "1" + strings.Repeat("}", 100),
+		"10 MB":          `{"a":"` + strings.Repeat("x", 10<<20) + `"}`,
+		"a number":       `5`,
+		"many, unclosed": strings.Repeat(`{"a":1},`, 10_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := parse(bad, good)
+			if n := len(g.Objects); n != 1 || g.Objects[0].Text("name") != "Acme" {
+				t.Errorf("%d objects, want the good one", n)
+			}
+		})
+	}
+	if n := len(parse(`[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, 50_000), ",") + `]`).Objects); n == 0 || n > 4000 {
+		t.Errorf("%d objects of 50,000", n)
+	}
+	var many []string
+	for range 100 {
+		many = append(many, good)
+	}
+	if n := len(parse(many...).Objects); n != linkeddata.MaxBlobs {
+		t.Errorf("%d objects of 100 elements", n)
+	}
+}
+
+func TestURLsAreFoundInEveryForm(t *testing.T) {
+	for text, want := range map[string]string{
+		`"logo":"/l.png"`: "[/l.png]",
+		`"logo":{"@type":"ImageObject","url":"/l.png"}`:        "[/l.png]",
+		`"logo":{"@type":"ImageObject","contentUrl":"/l.png"}`: "[/l.png]",
+		`"logo":["/a.png",{"url":"/b.png"}]`:                   "[/a.png /b.png]",
+		`"logo":{"@id":"#logo"}`:                               "[/resolved.png]",
+		`"logo":{"@id":"https://acme.com/l.png"}`:              "[https://acme.com/l.png]",
+		`"logo":{"url":{"@value":"/l.png"}}`:                   "[/l.png]",
+		`"logo":null`:                                          "[]",
+		`"logo":5`:                                             "[5]",
+		`"logo":{"@id":"#self"}`:                               "[#self]", // a reference to itself ends
+		`"logo":"` + strings.Repeat("x", 10_000) + `"`:         "[]",
+	} {
+		g := parse(`[{"@type":"Organization","@id":"#self",` + text + `},{"@id":"#logo","url":"/resolved.png"}]`)
+		if got := fmt.Sprint(g.Objects[0].URLs("logo")); got != want {
+			t.Errorf("%.60s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestTheOwnerIsToldFromOthers(t *testing.T) {
+	acme := site.New("acme.com")
+	fit := func(name string) float64 {
+		if strings.Contains(name, "Acme") {
+			return 1
+		}
+		return 0
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"by its url":              {`[{"@type":"Organization","name":"Other","url":"https://other.example"},{"@type":"Organization","name":"Group","url":"https://www.acme.com/"}]`, "Group"},
+		"alone, without url":      {`{"@type":"Organization","name":"Something"}`, "Something"},
+		"several, without url":    {`[{"@type":"Organization","name":"Something"},{"@type":"Organization","name":"Acme"}]`, "Acme"},
+		"nobody's":                {`[{"@type":"Organization","name":"Something"},{"@type":"Organization","name":"Else"}]`, ""},
+		"elsewhere":               {`{"@type":"Organization","name":"Acme","url":"https://other.example"}`, ""},
+		"a reviewer":              {`{"@type":"Product","review":{"author":{"@type":"Organization","name":"Acme Reviews"}}}`, ""},
+		"a parent":                {`{"@type":"Organization","name":"Acme","parentOrganization":{"@type":"Organization","name":"Acme Holding","url":"https://acme.com"}}`, "Acme"},
+		"a reference":             {`{"@graph":[{"@type":"WebSite","publisher":{"@id":"#o"}},{"@id":"#o","@type":"Organization","name":"Group"}]}`, "Group"},
+		"publisher of the site":   {`{"@type":"WebSite","publisher":{"@type":"Organization","name":"Group"}}`, "Group"},
+		"publisher of an article": {`{"@type":"NewsArticle","publisher":{"@type":"Organization","name":"Agency"}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if o := parse(c.text).Owner(acme, fit); o != nil {
+				got = o.Text("name")
+			}
+			if got != c.want {
+				t.Errorf("owner is %q, want %q", got, c.want)
+			}
+		})
+	}
+	if w := parse(`[{"@type":"WebSite","name":"Other","url":"https://other.example"},{"@type":"WebSite","name":"Acme","url":"https://acme.com"}]`).WebSite(acme); w == nil || w.Text("name") != "Acme" {
+		t.Error("the site's own WebSite is not found")
+	}
+}
+
+func TestTheOrderIsAlwaysTheSame(t *testing.T) {
+	text := `{"@type":"A","z":{"@type":"Z"},"b":{"@type":"B"},"m":{"@type":"M"},"c":{"@type":"C"}}`
+	for range 20 {
+		var got []string
+		for _, o := range parse(text).Objects {
+			got = append(got, o.Types...)
+		}
+		if fmt.Sprint(got) != "[A B C M Z]" {
+			t.Fatalf("order is %v", got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"@graph":[{"@id":"a","@type":["Organization"],"logo":{"@id":"a"},"url":"/"}]}`, `[[[{"@type":5,"name":{"@value":[]}}]]]`,
+		`<!--{"a":"b",}-->`, `{&quot;a&quot;:1}`, `{"@id":1,"@type":null}`, "{\"a\":\"\n\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	acme := site.New("acme.com")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		g := linkeddata.Parse([][]byte{text})
+		for _, o := range g.Objects {
+			o.URLs("logo")
+			o.Text("name")
+			o.Linked("address")
+		}
+		g.Owner(acme, func(string) float64 { return 1 })
+		g.WebSite(acme)
+	})
+}

@@ -1,0 +1,325 @@
+package picture_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"net/url"
+	"strings"
+	"testing"
+
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/picture"
+)
+
+var (
+	blue  = color.NRGBA{0x0b, 0x5f, 0xff, 0xff}
+	red   = color.NRGBA{0xe5, 0x09, 0x14, 0xff}
+	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
+)
+
+// drawing is a picture whose ink a function decides, in coordinates from 0 to 1.
+func drawing(w, h int, ground color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			c := ground
+			if inside((float64(x)+0.5)/float64(w), (float64(y)+0.5)/float64(h)) {
+				c = ink
+			}
+			img.SetNRGBA(x, y, c)
+		}
+	}
+	return img
+}
+
+func disc(x, y float64) bool  { return (x-0.5)*(x-0.5)+(y-0.5)*(y-0.5) < 0.16 }
+func cross(x, y float64) bool { return x > 0.4 && x < 0.6 || y > 0.4 && y < 0.6 }
+func word(x, y float64) bool  { return y > 0.2 && y < 0.8 && int(x*12)%2 == 0 }
+
+func encode(t testing.TB, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func candidate(kind picture.Kind, score float64) picture.Candidate {
+	u, _ := url.Parse(fmt.Sprintf("https://acme.com/%v-%v.png", kind, score))
+	return picture.Candidate{URL: u, Method: "test", Kind: kind, Score: score}
+}
+
+func TestReadingTellsWhatAPictureIs(t *testing.T) {
+	none := color.NRGBA{}
+	for name, c := range map[string]struct {
+		kind picture.Kind
+		img  image.Image
+		want string // type, theme, clear
+	}{
+		"icon":                    {picture.Icon, drawing(64, 64, none, blue, disc), "icon dark true"},
+		"icon on white":           {picture.Icon, drawing(64, 64, white, blue, disc), "icon  false"},
+		"light icon":              {picture.Icon, drawing(64, 64, none, white, disc), "icon light true"},
+		"icon that is not square": {picture.Icon, drawing(128, 64, none, blue, disc), "other dark true"},
+		"wordmark":                {picture.Mark, drawing(300, 60, none, blue, word), "logo dark true"},
+		"white wordmark":          {picture.Mark, drawing(300, 60, none, white, word), "logo light true"},
+		"symbol":                  {picture.Mark, drawing(90, 80, none, blue, disc), "symbol dark true"},
+		"square on a ground":      {picture.Mark, drawing(200, 200, blue, white, disc), "icon  false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := picture.Read(candidate(c.kind, 80), encode(t, c.img))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(p.Type(), " ", p.Theme, " ", p.Clear); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	svg := func(body string) []byte {
+		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 240 60">` + body + `</svg>`)
+	}
+	p, err := picture.Read(candidate(picture.Mark, 80), svg(`<script>alert(1)</script><rect width="100" height="40" fill="#0b5fff" onclick="x()"/>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.SVG == nil || bytes.Contains(p.SVG, []byte("script")) || bytes.Contains(p.SVG, []byte("onclick")) || p.Type() != "logo" || p.Width != 240 {
+		t.Errorf("vector: %s, type %s, width %d", p.SVG, p.Type(), p.Width)
+	}
+	if p, err = picture.Read(candidate(picture.Stencil, 20), svg(`<circle r="20" cx="30" cy="30"/>`)); err != nil || p.Type() != "symbol" {
+		t.Errorf("stencil: %v", err)
+	}
+}
+
+func TestWhatIsNoLogoIsRefused(t *testing.T) {
+	photo := image.NewNRGBA(image.Rect(0, 0, 256, 256))
+	for y := range 256 {
+		for x := range 256 {
+			photo.SetNRGBA(x, y, color.NRGBA{uint8(x), uint8(y), uint8(x * y / 200), 255})
+		}
+	}
+	var photograph bytes.Buffer
+	jpeg.Encode(&photograph, photo, nil)
+	for name, c := range map[string]struct {
+		kind picture.Kind
+		data []byte
+		want error
+	}{
+		"web page":               {picture.Icon, []byte("<!doctype html><title>Not found</title>"), imaging.ErrUnknown},
+		"nothing":                {picture.Icon, nil, imaging.ErrUnknown},
+		"cut off":                {picture.Icon, encode(t, drawing(64, 64, white, blue, disc))[:200], imaging.ErrMalformed},
+		"tracker":                {picture.Icon, encode(t, drawing(1, 1, white, blue, disc)), picture.ErrNotLogo},
+		"all clear":              {picture.Icon, encode(t, drawing(64, 64, color.NRGBA{}, blue, func(float64, float64) bool { return false })), picture.ErrNotLogo},
+		"one color":              {picture.Icon, encode(t, drawing(64, 64, white, white, disc)), picture.ErrNotLogo},
+		"tiny header picture":    {picture.Mark, encode(t, drawing(16, 16, color.NRGBA{}, blue, disc)), picture.ErrNotLogo},
+		"stripe":                 {picture.Mark, encode(t, drawing(900, 30, color.NRGBA{}, blue, cross)), picture.ErrNotLogo},
+		"photograph":             {picture.Mark, photograph.Bytes(), picture.ErrNotLogo},
+		"30000×30000 pixels":     {picture.Icon, pngBomb(t), imaging.ErrTooLarge},
+		"ICO of a huge picture":  {picture.Icon, icoBomb(), imaging.ErrMalformed},
+		"SVG of nothing":         {picture.Icon, []byte(`<svg xmlns="http://www.w3.org/2000/svg"></svg>`), imaging.ErrMalformed},
+		"billion laughs":         {picture.Icon, []byte(`<!DOCTYPE svg [<!ENTITY a "<g/>"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><svg xmlns="http://www.w3.org/2000/svg">&b;&b;</svg>`), nil},
+		"animated GIF of bounds": {picture.Icon, []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), imaging.ErrTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := picture.Read(candidate(c.kind, 80), c.data)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if !picture.IsFileFault(err) {
+				t.Errorf("%v is not told as the file's fault", err)
+			}
+		})
+	}
+	if picture.IsFileFault(errors.New("disk is full")) {
+		t.Error("a fault of the store is told as the file's")
+	}
+}
+
+// pngBomb is a small PNG of 30000×30000 pixels.
+func pngBomb(t *testing.T) []byte {
+	data := encode(t, drawing(8, 8, white, blue, disc))
+	binary.BigEndian.PutUint32(data[16:], 30000)
+	binary.BigEndian.PutUint32(data[20:], 30000)
+	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+	return data
+}
+
+// icoBomb is an ICO whose only entry is a bitmap of 40000×40000 pixels without the pixels.
+func icoBomb() []byte {
+	b := make([]byte, 62)
+	binary.LittleEndian.PutUint16(b[2:], 1)
+	binary.LittleEndian.PutUint16(b[4:], 1)
+	binary.LittleEndian.PutUint32(b[14:], 40)
+	binary.LittleEndian.PutUint32(b[18:], 22)
+	binary.LittleEndian.PutUint32(b[22:], 40)
+	binary.LittleEndian.PutUint32(b[26:], 40000)
+	binary.LittleEndian.PutUint32(b[30:], 80000)
+	binary.LittleEndian.PutUint16(b[34:], 1)
+	binary.LittleEndian.PutUint16(b[36:], 32)
+	return b
+}
+
+func mustRead(t *testing.T, c picture.Candidate, img image.Image) *picture.Picture {
+	t.Helper()
+	p, err := picture.Read(c, encode(t, img))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestEachDrawingIsKeptOnce(t *testing.T) {
+	none := color.NRGBA{}
+	small := mustRead(t, candidate(picture.Icon, 30), drawing(48, 48, none, blue, disc))
+	large := mustRead(t, candidate(picture.Icon, 31), drawing(180, 180, none, blue, disc))
+	other := mustRead(t, candidate(picture.Icon, 20), drawing(96, 96, none, blue, cross))
+	onWhite := mustRead(t, candidate(picture.Icon, 19), drawing(96, 96, white, blue, disc))
+	inWhite := mustRead(t, candidate(picture.Icon, 18), drawing(96, 96, none, white, disc))
+	got := picture.Select([]*picture.Picture{small, other, large})
+	if len(got) != 2 || got[0] != large || got[1] != other {
+		t.Errorf("kept %d, want the large disc and the cross", len(got))
+	}
+	if got := picture.Select([]*picture.Picture{large, onWhite, inWhite}); len(got) != 3 {
+		t.Errorf("kept %d of one drawing in three treatments, want all", len(got))
+	}
+	again := mustRead(t, candidate(picture.Mark, 60), drawing(180, 180, none, blue, disc))
+	if got := picture.Select([]*picture.Picture{large, again}); len(got) != 1 || got[0] != again {
+		t.Errorf("kept %d, want one file once, as the mark", len(got))
+	}
+	tiny := mustRead(t, candidate(picture.Icon, 40), drawing(16, 16, none, red, cross))
+	if got := picture.Select([]*picture.Picture{tiny, other}); len(got) != 1 || got[0] != other {
+		t.Errorf("kept %d, want the tiny icon dropped for a better one", len(got))
+	}
+	if got := picture.Select([]*picture.Picture{mustRead(t, candidate(picture.Icon, 60), drawing(48, 48, none, blue, disc)), large}); len(got) != 1 || got[0] != large {
+		t.Errorf("kept %d, want the larger of two sizes although the small one scores higher", len(got))
+	}
+	if got := picture.Select([]*picture.Picture{tiny}); len(got) != 1 {
+		t.Error("a tiny icon is better than none")
+	}
+	if got := picture.Select(nil); len(got) != 0 {
+		t.Errorf("kept %d of none", len(got))
+	}
+	var many []*picture.Picture
+	for i := range 40 {
+		kind := picture.Kind(i % 3)
+		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 })))
+	}
+	if got := picture.Select(many); len(got) > picture.MaxLogos {
+		t.Errorf("kept %d", len(got))
+	}
+}
+
+// shelf is an asset store in memory.
+type shelf map[string][]byte
+
+func (s shelf) Put(_ context.Context, data []byte, ext string) (string, error) {
+	id := fmt.Sprintf("%x", crc32.ChecksumIEEE(data))
+	s[id+"."+ext] = data
+	return id, nil
+}
+
+type full struct{}
+
+func (full) Put(context.Context, []byte, string) (string, error) {
+	return "", errors.New("disk is full")
+}
+
+func TestLogosAreStoredInEveryFormat(t *testing.T) {
+	assets := shelf{}
+	p := mustRead(t, candidate(picture.Mark, 80), drawing(3000, 600, color.NRGBA{}, blue, word))
+	logo, err := p.Store(t.Context(), assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(logo.Formats) != 2 || logo.Formats[0].Format != "png" || logo.Formats[1].Format != "webp" || logo.Tags == nil {
+		t.Fatalf("formats are %+v", logo.Formats)
+	}
+	for _, f := range logo.Formats {
+		data := assets[f.ID+"."+f.Format]
+		info, err := imaging.Probe(data)
+		if err != nil || string(info.Format) != f.Format || info.Width != 1024 || *f.Width != 1024 || *f.Height != info.Height || f.Size != int64(len(data)) || f.Background == nil {
+			t.Errorf("%s: %+v, stored %+v, %v", f.Format, f, info, err)
+		}
+	}
+	small, err := mustRead(t, candidate(picture.Icon, 80), drawing(40, 40, white, blue, disc)).Store(t.Context(), assets)
+	if err != nil || *small.Formats[0].Width != 40 || small.Formats[0].Background != nil || small.Theme != nil {
+		t.Errorf("a small icon on white: %+v, %v", small, err)
+	}
+	if _, err := p.Store(t.Context(), full{}); err == nil || picture.IsFileFault(err) {
+		t.Errorf("a full disk: %v", err)
+	}
+}
+
+func TestBannersAreJPEG(t *testing.T) {
+	assets := shelf{}
+	banner, err := picture.StoreBanner(t.Context(), assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := banner.Formats[0]
+	info, err := imaging.Probe(assets[f.ID+".jpeg"])
+	if err != nil || info.Format != imaging.JPEG || info.Width != 1200 || *f.Height != 600 || banner.Type != "banner" || f.Background != nil {
+		t.Errorf("banner %+v, %+v, %v", banner, info, err)
+	}
+	for name, data := range map[string][]byte{
+		"icon":     encode(t, drawing(64, 64, white, blue, disc)),
+		"web page": []byte("<html>"),
+		"vector":   []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="10" height="10"/></svg>`),
+	} {
+		if _, err := picture.StoreBanner(t.Context(), assets, data); err == nil || !picture.IsFileFault(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPalettesLeaveStencilsOut(t *testing.T) {
+	icon := mustRead(t, candidate(picture.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
+	stencil, err := picture.Read(candidate(picture.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := picture.Palettes([]*picture.Picture{icon, stencil})
+	if len(got) != 1 || len(got[0].Inks) != 1 || got[0].Inks[0].Color.Hex() != "#0b5fff" {
+		t.Errorf("palettes are %+v", got)
+	}
+}
+
+func TestDataAddressesAreDecoded(t *testing.T) {
+	for text, want := range map[string]string{
+		"image/svg+xml,%3Csvg/%3E":               "<svg/>",
+		"image/svg+xml;utf8,<svg width='100%'/>": "<svg width='100%'/>",
+		"image/png;base64,aGVsbG8=":              "hello",
+		"image/png;base64,aGVs bG8":              "hello",
+		"image/png;base64,aGVs%0AbG8%3D":         "hello",
+		"image/png;charset=x;BASE64,aGVsbG8=":    "hello",
+		"image/png;base64,***":                   "",
+		"image/png":                              "",
+		"image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 100))): strings.Repeat("x", 100),
+	} {
+		got, err := picture.DataURL(&url.URL{Scheme: "data", Opaque: text})
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%.50s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzDataURL(f *testing.F) {
+	for _, seed := range []string{"image/png;base64,aGVsbG8=", "image/svg+xml,%3Csvg%3E", ",", ";base64,%", "image/svg+xml;base64,%zz"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		data, err := picture.DataURL(&url.URL{Scheme: "data", Opaque: text})
+		if err == nil && len(data) > len(text) {
+			t.Errorf("%q gives %d bytes", text, len(data))
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package site_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"letterhead/workers/crawl/site"
+)
+
+func TestLabels(t *testing.T) {
+	for domain, want := range map[string]string{
+		"acme.com": "acme", "acme.co.uk": "acme", "ACME.com.": "acme", "github.io": "github", "foo.github.io": "foo",
+		"xn--bcher-kva.de": "bücher", "gov.uk": "gov", "localhost": "localhost",
+	} {
+		if got := site.New(domain).Label; got != want {
+			t.Errorf("%s: label %q, want %q", domain, got, want)
+		}
+	}
+}
+
+func TestOwnHosts(t *testing.T) {
+	at := func(s string) *url.URL {
+		u, err := url.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	s := site.New("acme.com").Redirected(at("https://www.acme.com/")).Redirected(at("https://shop.buyer.co.uk/acme"))
+	if fmt.Sprint(s.Others) != "[buyer.co.uk]" || fmt.Sprint(s.Labels()) != "[acme buyer]" {
+		t.Errorf("others %v, labels %v", s.Others, s.Labels())
+	}
+	for address, want := range map[string]bool{
+		"https://acme.com/": true, "https://cdn.ACME.com/x": true, "https://acme.com./": true, "https://buyer.co.uk/": true, "https://x.buyer.co.uk": true,
+		"https://notacme.com/": false, "https://acme.com.evil.example/": false, "https://co.uk/": false, "/relative": false,
+	} {
+		if got := s.Own(at(address)); got != want {
+			t.Errorf("%s: %t, want %t", address, got, want)
+		}
+	}
+	if s.Own(nil) {
+		t.Error("no address is nobody's")
+	}
+}

@@ -30,13 +30,22 @@ const (
 	tailPage = 2048
 	// maxOwed bounds what one actor still has to hand back; past it the oldest is given up and logged.
 	maxOwed = 4096
-	// maxOwedAttempts bounds how often something is handed back before it is left to an operator. With the
-	// pauses between them that is about a minute.
-	maxOwedAttempts = 64
+	// maxHandedIn bounds what others have given the actor to hand back and it has not taken up yet. It is
+	// beside MaxQueue: a full queue is when clients give up.
+	maxHandedIn = 4096
+	// owedWithin is how long handing something back is tried before it is left to an operator.
+	owedWithin = time.Minute
 	// maxOwedPause bounds the pause before the next attempt.
 	maxOwedPause = time.Second
 	// doubtPause is how often a stream is read again to see whether an append in doubt landed.
 	doubtPause = time.Second
+	// doubtWithin is how long an append in doubt is waited for once the stream can be read: well past the
+	// deadlines of the calls that sent it. doubtUnread is the same for a stream that cannot be read.
+	doubtWithin = time.Minute
+	doubtUnread = 10 * time.Minute
+	// distrustFor is how long the verdict on a stream that cannot be folded stands, so that not every request
+	// folds it anew.
+	distrustFor = 5 * time.Second
 	// maxDoubts bounds the appends in doubt; the stream cannot be appended to while there is more than one
 	// at a revision, so there are seldom two.
 	maxDoubts = 64
@@ -104,6 +113,11 @@ type job[S streamState] interface {
 	orphaned() *task[S]
 }
 
+// witness is a job that wants to know, on the actor's goroutine, that its caller took the success.
+type witness[S streamState] interface {
+	answered(s S)
+}
+
 // callerState says what became of a task's caller. Whoever moves it away from waiting decides.
 type callerState struct{ atomic.Int32 }
 
@@ -125,8 +139,9 @@ type task[S streamState] struct {
 
 	caller chan error // nil for what the actor owes
 	state  callerState
-	// attempts counts those of an owed task.
-	attempts int
+	// owedSince and attempts are those of an owed task.
+	owedSince time.Time
+	attempts  int
 }
 
 // actor serves one stream: it alone folds and appends it in this registry. Fields under mu are shared; the
@@ -139,27 +154,32 @@ type actor[S streamState] struct {
 
 	mu      sync.Mutex
 	queue   []*task[S]
-	working bool // not to be evicted: it decides, owes or doubts
+	handed  []*task[S] // to be owed
+	working bool       // not to be evicted: it decides, owes or doubts
 	retired bool
 	uses    uint64 // grows with every use, to tell idle actors
 	state   S
 
-	chain    chained // the state, when its stream carries the chain
-	loaded   bool
-	stale    bool // the tail must be read before the next decision
-	position eventlog.Position
-	snapshot uint64 // revisions at the last snapshot
-	owed     []*task[S]
-	owedWait time.Duration // before owed is tried again; 0 for at once
-	doubts   []doubt[S]
-	group    []*task[S] // memory of take
-	idleUses uint64     // uses when the idle timer was set
+	chain        chained // the state, when its stream carries the chain
+	loaded       bool
+	stale        bool // the tail must be read before the next decision
+	position     eventlog.Position
+	snapshot     uint64 // revisions at the last snapshot
+	owed         []*task[S]
+	owedWait     time.Duration // the last pause before owed was tried again
+	nextOwed     time.Time     // when owed is tried again; zero for at once
+	corrupt      error         // why the stream cannot be folded; stands until
+	corruptUntil time.Time
+	doubts       []doubt[S]
+	group        []*task[S] // memory of take
+	idleUses     uint64     // uses when the idle timer was set
 }
 
 // doubt is an append that may have landed.
 type doubt[S streamState] struct {
 	revision uint64
 	first    uuid.UUID
+	since    time.Time
 	tasks    []*task[S]
 }
 
@@ -181,6 +201,27 @@ func (a *actor[S]) push(t *task[S]) (bool, error) {
 		return true, fmt.Errorf("%s has %d commands waiting: %w", a.stream, len(a.queue), ErrBusy)
 	}
 	a.queue = append(a.queue, t)
+	a.uses++
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+	return true, nil
+}
+
+// handIn gives the actor something to hand back, past MaxQueue. It returns false when the actor has ended.
+func (a *actor[S]) handIn(t *task[S]) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.retired {
+		return false, nil
+	}
+	if len(a.handed) >= maxHandedIn {
+		a.reg.metrics.refused.WithLabelValues("handed_in_full").Inc()
+		return true, fmt.Errorf("%s has %d commands to hand back: %w", a.stream, len(a.handed), ErrBusy)
+	}
+	t.owedSince = time.Now()
+	a.handed = append(a.handed, t)
 	a.uses++
 	select {
 	case a.wake <- struct{}{}:
@@ -211,13 +252,18 @@ func (a *actor[S]) run() {
 	}
 }
 
-// take returns what is decided next: what is owed, then what is queued.
+// take returns what is decided next: what is owed, when its pause is over, then what is queued.
 func (a *actor[S]) take() []*task[S] {
 	group := a.group[:0]
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.working = true
-	if len(a.owed) > 0 && (len(a.queue) > 0 || a.owedWait == 0) {
+	for _, t := range a.handed {
+		a.owe(t)
+	}
+	clear(a.handed)
+	a.handed = a.handed[:0]
+	if len(a.owed) > 0 && !time.Now().Before(a.nextOwed) {
 		n := min(len(a.owed), maxGroup)
 		group = append(group, a.owed[:n]...)
 		a.owed = append(a.owed[:0], a.owed[n:]...)
@@ -245,7 +291,7 @@ func (a *actor[S]) putBack(rest []*task[S]) {
 func (a *actor[S]) rest(timer *time.Timer) bool {
 	a.mu.Lock()
 	a.working = len(a.owed) > 0 || len(a.doubts) > 0
-	retired, waiting := a.retired, len(a.queue) > 0
+	retired, waiting := a.retired, len(a.queue) > 0 || len(a.handed) > 0
 	a.idleUses = a.uses
 	a.mu.Unlock()
 	if retired || waiting {
@@ -254,7 +300,7 @@ func (a *actor[S]) rest(timer *time.Timer) bool {
 	pause := a.reg.cfg.IdleAfter
 	switch {
 	case len(a.owed) > 0:
-		pause = a.owedWait
+		pause = max(time.Until(a.nextOwed), 0)
 	case len(a.doubts) > 0:
 		pause = doubtPause
 	}
@@ -277,11 +323,11 @@ func (a *actor[S]) rest(timer *time.Timer) bool {
 func (a *actor[S]) tick() bool {
 	switch {
 	case len(a.owed) > 0:
-		a.owedWait = 0
 		return true
 	case len(a.doubts) > 0:
 		if err := a.refresh(); err != nil {
 			a.reg.cfg.Logger.Warn("read for an append in doubt failed", "stream", a.stream, "error", err)
+			a.dropDoubts(doubtUnread)
 		}
 		return true
 	default:
@@ -310,7 +356,7 @@ func (a *actor[S]) retire(shutdown bool) bool {
 	if a.retired {
 		return true
 	}
-	if len(a.queue) > 0 || !shutdown && (a.uses != a.idleUses || !a.state.Idle()) {
+	if len(a.queue) > 0 || len(a.handed) > 0 || !shutdown && (a.uses != a.idleUses || !a.state.Idle()) {
 		return false
 	}
 	a.retired = true
@@ -348,6 +394,8 @@ func (a *actor[S]) answer(t *task[S], err error, durable bool) {
 	}
 	if gone {
 		a.owe(t.job.orphaned())
+	} else if w, ok := t.job.(witness[S]); ok && err == nil {
+		w.answered(a.state)
 	}
 }
 
@@ -360,6 +408,9 @@ func (a *actor[S]) owe(t *task[S]) {
 		a.giveUp(a.owed[0], errors.New("too much is owed"))
 		a.owed = append(a.owed[:0], a.owed[1:]...)
 	}
+	if t.owedSince.IsZero() {
+		t.owedSince = time.Now()
+	}
 	a.owed = append(a.owed, t)
 }
 
@@ -367,19 +418,27 @@ func (a *actor[S]) owe(t *task[S]) {
 // tried again.
 func (a *actor[S]) settle(t *task[S], err error) {
 	if err == nil {
-		a.owedWait = 0
+		a.owedWait, a.nextOwed = 0, time.Time{}
 		a.reg.metrics.handedBack.Inc()
+		return
+	}
+	if t.attempts++; errors.Is(err, eventlog.ErrCorrupt) {
+		a.giveUp(t, err)
 		return
 	}
 	if !temporary(err) {
 		a.reg.cfg.Logger.Info("nothing to hand back", "stream", a.stream, "request_id", t.request.ID, "reason", err)
 		return
 	}
-	if t.attempts++; t.attempts >= maxOwedAttempts || a.reg.ctx.Err() != nil {
+	now := time.Now()
+	if now.Sub(t.owedSince) >= owedWithin || a.reg.ctx.Err() != nil {
 		a.giveUp(t, err)
 		return
 	}
-	a.owedWait = jittered(min(max(2*a.owedWait, firstPause), maxOwedPause))
+	if !now.Before(a.nextOwed) { // else another member of the group has set the pause
+		a.owedWait = min(max(2*a.owedWait, firstPause), maxOwedPause)
+		a.nextOwed = now.Add(jittered(a.owedWait))
+	}
 	a.owe(t)
 }
 

@@ -276,7 +276,7 @@ func (a *actor[S]) inDoubt(r *round[S], err error) {
 	a.state.Withdraw()
 	a.mu.Unlock()
 	a.stale = true
-	d := doubt[S]{revision: r.first, first: r.proposed[0].ID}
+	d := doubt[S]{revision: r.first, first: r.proposed[0].ID, since: time.Now()}
 	for _, m := range r.members {
 		if m.changes {
 			d.tasks = append(d.tasks, m.task)
@@ -312,6 +312,21 @@ func (a *actor[S]) settleDoubts(rec *eventlog.Recorded) {
 				a.owe(t.job.orphaned())
 			}
 		}
+	}
+	clear(a.doubts[len(kept):])
+	a.doubts = kept
+}
+
+// dropDoubts gives up on appends that have been in doubt for so long: the stream holds nothing at their
+// revision, or cannot be read.
+func (a *actor[S]) dropDoubts(after time.Duration) {
+	kept := a.doubts[:0]
+	for _, d := range a.doubts {
+		if time.Since(d.since) < after {
+			kept = append(kept, d)
+			continue
+		}
+		a.reg.cfg.Logger.Warn("an append in doubt is taken as lost", "stream", a.stream, "revision", d.revision, "commands", len(d.tasks))
 	}
 	clear(a.doubts[len(kept):])
 	a.doubts = kept

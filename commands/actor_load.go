@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -11,6 +12,9 @@ import (
 // refresh makes the state what the stream is: the first time from a snapshot and what follows it, later by
 // reading the tail.
 func (a *actor[S]) refresh() error {
+	if a.corrupt != nil && time.Now().Before(a.corruptUntil) {
+		return a.corrupt
+	}
 	// The actor's own deadline: the callers may leave, but what was read is of use to the next.
 	ctx, cancel := context.WithTimeout(a.reg.ctx, a.reg.cfg.LoadWithin)
 	defer cancel()
@@ -20,11 +24,13 @@ func (a *actor[S]) refresh() error {
 	} else {
 		err = a.load(ctx)
 	}
+	a.corrupt = nil
 	if err != nil {
 		err = storeError(fmt.Errorf("load %s: %w", a.stream, err))
 		a.distrust(err)
 		return err
 	}
+	a.dropDoubts(doubtWithin)
 	a.loaded, a.stale = true, false
 	a.mu.Lock()
 	a.state.Publish(true)
@@ -40,7 +46,9 @@ func (a *actor[S]) distrust(err error) {
 	defer a.mu.Unlock()
 	a.state.Withdraw()
 	a.stale = true
-	if a.loaded && temporary(err) {
+	if !temporary(err) {
+		a.corrupt, a.corruptUntil = err, time.Now().Add(distrustFor)
+	} else if a.loaded {
 		return
 	}
 	a.state.Reset()

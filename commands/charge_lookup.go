@@ -33,9 +33,10 @@ type Receipt struct {
 	Balance   int64 // after it
 	Remaining int64 // the balance, never below zero
 	Revision  uint64
+	At        time.Time // when it was charged; zero when Repeated
 	Position  eventlog.Position
 
-	// Repeated says that the charge was made before, for the same idempotency key or capture; BrandID, Domain
+	// Repeated says that the charge was made before, for the same request or idempotency key; BrandID, Domain
 	// and RecordRevision are then those of the first answer.
 	Repeated       bool
 	BrandID        string
@@ -44,11 +45,13 @@ type Receipt struct {
 }
 
 // ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that has
-// ended makes it an ordinary charge. The same idempotency key with the same request returns the first
-// receipt for 24 h; a hold that came with such a repeat stays open and is the caller's to release.
+// ended makes it an ordinary charge. The same idempotency key with the same request hash returns the first
+// receipt for 24 h, and the same request id for the same item does for account.HoldMemory, while the charge
+// is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat stays open and
+// is the caller's to release.
 //
 // When ctx ends before the charge was sent it is skipped; when it ends later the desk reverses the charge
-// itself. Either way ctx.Err() is returned.
+// itself, unless a repeat was answered from it meanwhile. Either way ctx.Err() is returned.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
 // account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
@@ -95,7 +98,7 @@ func (j *chargeJob) applied(l *ledger) {
 	}
 	j.receipt = Receipt{
 		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, Balance: l.Balance(), Remaining: l.Remaining(), Revision: j.fact.Revision,
-		Repeated: j.repeated, BrandID: j.fact.BrandID, Domain: j.fact.Domain, RecordRevision: j.fact.RecordRevision,
+		At: j.chargedAt(), Repeated: j.repeated, BrandID: j.fact.BrandID, Domain: j.fact.Domain, RecordRevision: j.fact.RecordRevision,
 	}
 }
 
@@ -117,9 +120,28 @@ func (j *chargeJob) orphaned() *task[*ledger] {
 	})
 }
 
+func (j *chargeJob) chargedAt() time.Time {
+	if j.repeated {
+		return time.Time{}
+	}
+	return j.at
+}
+
+// answered notes that somebody was answered from a charge that was made before.
+func (j *chargeJob) answered(l *ledger) {
+	if j.repeated {
+		l.served.note(j.fact.ChargeID, time.Now())
+	}
+}
+
 // reversal is a reversal on the desk's own account.
 func reversal(in account.Reverse) *task[*ledger] {
-	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) { return l.Reverse(in, now) })
+	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) {
+		if l.served.has(in.ChargeID) {
+			return account.Outcome{}, errServed
+		}
+		return l.Reverse(in, now)
+	})
 }
 
 // owedTask is what an actor does on its own account, under the request it is about. It has no caller.

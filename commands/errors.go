@@ -22,6 +22,8 @@ var (
 	ErrReservationSpent = errors.New("reservation is not open")
 	// ErrUnknownCharge: the account's stream has no such charge at that revision.
 	ErrUnknownCharge = errors.New("no such charge")
+	// errServed: a repeat was answered from the charge that was to be handed back.
+	errServed = errors.New("a repeat was answered from the charge")
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.
 	ErrQuotaExceeded = usage.ErrQuotaExceeded
 )

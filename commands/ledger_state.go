@@ -15,6 +15,7 @@ type ledger struct {
 
 	shown    shown
 	reserved int64 // credits set aside in memory, all of this desk's reservations
+	served   served
 
 	expired int // holds that the prelude of the round under way released
 }

@@ -136,7 +136,7 @@ func (r *registry[S]) evict() bool {
 
 // restsLocked says that the actor has nothing to do and nothing to lose.
 func (a *actor[S]) restsLocked() bool {
-	return !a.working && !a.retired && len(a.queue) == 0 && a.state.Idle()
+	return !a.working && !a.retired && len(a.queue) == 0 && len(a.handed) == 0 && a.state.Idle()
 }
 
 // with calls f with the lock of the key's living actor held.
@@ -179,6 +179,26 @@ func (r *registry[S]) enqueue(ctx context.Context, key string, t *task[S]) error
 			return err
 		}
 		if ok, err := a.push(t); ok {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrBusy)
+}
+
+// handIn gives the key's actor something to hand back, which nobody waits for. While shutting down it still
+// finds an actor that is at work.
+func (r *registry[S]) handIn(key string, t *task[S]) error {
+	for range maxFindAttempts {
+		r.mu.Lock()
+		a := r.live[key]
+		r.mu.Unlock()
+		if a == nil {
+			var err error
+			if a, err = r.actor(key); err != nil {
+				return err
+			}
+		}
+		if ok, err := a.handIn(t); ok {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ type ReverseCharge struct {
 }
 
 // ReverseCharge hands a charge back, once, within account.ReversalWindow. Reversing it again is a repeat.
-// For a client that has gone, give it a context of its own: the request's has ended.
+// It is for operators; a client that has gone is HandBack's.
 //
 // Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
 // ErrInvalidRequest, and those of Desk.

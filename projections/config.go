@@ -19,8 +19,9 @@ const (
 	maxBatchBytes = 32 << 20
 	// pageEvents is what one read of the log returns at most.
 	pageEvents = 4096
-	// pagesAhead is how many pages are read and decoded while one batch is being folded.
-	pagesAhead = 2
+	// pagesAhead is how many pages are read and decoded while one batch is being folded and another written:
+	// those of the next batch, so that neither processor waits for the other.
+	pagesAhead = 6
 	// levelEvents is the most that a chase lane folds while it holds the main lane up.
 	levelEvents = 2000
 	// liveGather is the pause after a small batch of the main lane, in which the next one gathers. Under load

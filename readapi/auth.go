@@ -60,8 +60,8 @@ func bearerToken(credentials string) string {
 	return strings.TrimSpace(token)
 }
 
-// authenticate finds out who asks. Its refusals are 401; a suspended account is told apart later, because
-// its requests count.
+// authenticate finds out who asks. Its refusals are 401, which clients take for final, so a key that could
+// not be checked is 503; a suspended account is told apart later, because its requests count.
 func (a *API) authenticate(h http.Header) (Caller, *Problem) {
 	sent, problem := sentKey(h)
 	if problem != nil {
@@ -71,7 +71,10 @@ func (a *API) authenticate(h http.Header) (Caller, *Problem) {
 	if err != nil {
 		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")
 	}
-	found, ok := a.keys.Lookup(parsed.Hash)
+	found, ok, err := a.keys.Lookup(parsed.Hash)
+	if err != nil {
+		return Caller{}, unavailable("The key could not be checked, because the service has just started; nothing ran and nothing was charged. Send the request again after Retry-After.", retryStarting, err)
+	}
 	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
 		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
 	}

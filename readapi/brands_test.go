@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -492,6 +493,121 @@ func TestWhatWasAnsweredIsHeldAlsoWhenTheIndexTrails(t *testing.T) {
 	if b := c.books(); len(b.charges) != 4 || b.holds != 2 || len(b.openHolds) != 0 || len(s.crawler.of("new.com")) != 1 {
 		t.Errorf("%d charges, %d holds, %d open", len(b.charges), b.holds, len(b.openHolds))
 	}
+}
+
+// stale is an index that goes on answering what it held of a brand when it was stopped.
+type stale struct {
+	readapi.BrandIndex
+	held atomic.Pointer[brands.Entry]
+}
+
+func (s *stale) Get(ctx context.Context, domain string) (*brands.Entry, error) {
+	if e := s.held.Load(); e != nil && e.Domain == domain {
+		return e, nil
+	}
+	return s.BrandIndex.Get(ctx, domain)
+}
+
+func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
+	if e := s.held.Load(); e != nil && e.ID == id.String() {
+		return e, nil
+	}
+	return s.BrandIndex.ByID(ctx, id)
+}
+
+// TestNobodyPaysForARecordOlderThanTheLastAnswer: the index trails behind a refresh that was answered, and
+// behind one that failed.
+func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
+	index := &stale{}
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { index.BrandIndex, d.Index = d.Index, index }
+	})
+	c := s.account(plan.Growth, 50)
+	id := s.known("acme.com", record("old"))
+	stop := func() *brands.Entry { // the index, at what the log holds now
+		index.held.Store(nil)
+		s.settled()
+		held, err := index.Get(t.Context(), "acme.com")
+		s.must(err)
+		index.held.Store(held)
+		return held
+	}
+	held := stop()
+	s.crawler.finds("acme.com", record("fresh"))
+	refreshed := c.get("/v1/brands/acme.com?refresh=true")
+	refreshed.ok(t)
+	for _, identifier := range []string{"acme.com", id} {
+		a := c.get("/v1/brands/" + identifier)
+		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(refreshed.body) {
+			t.Errorf("%s after the refresh: %v %s", identifier, h, a.body)
+		}
+		h := c.head("/v1/brands/" + identifier)
+		if h.status != http.StatusOK || h.header.Get("Content-Length") != refreshed.header.Get("Content-Length") {
+			t.Errorf("HEAD %s after the refresh: %d %v", identifier, h.status, h.header)
+		}
+	}
+	b := c.books()
+	for _, charge := range b.charges {
+		if charge.RecordRevision != b.charges[0].RecordRevision || charge.RecordRevision <= held.Revision {
+			t.Errorf("charged for revision %d, answered %d, the index held %d", charge.RecordRevision, b.charges[0].RecordRevision, held.Revision)
+		}
+	}
+	if len(b.charges) != 3 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, %d open holds", len(b.charges), len(b.openHolds))
+	}
+
+	stop()
+	s.crawler.fails("acme.com", brand.FetchFailed)
+	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusBadGateway, "fetch_failed")
+	a := c.get("/v1/brands/acme.com")
+	a.ok(t)
+	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {
+		t.Errorf("after the refresh that failed: %s %s", got.Status, *got.Name)
+	}
+	stop()
+	if again := c.get("/v1/brands/acme.com"); string(again.body) != string(a.body) {
+		t.Errorf("the index itself says %s", again.body)
+	}
+	if n := len(s.crawler.of("acme.com")); n != 2 {
+		t.Errorf("%d crawls", n)
+	}
+}
+
+// TestHeadersLeaveInTheirDocumentedSpelling reads the wire, because Go's client respells what it reads.
+func TestHeadersLeaveInTheirDocumentedSpelling(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	for _, r := range []struct {
+		path string
+		want []string
+	}{
+		{"/v1/brands/acme.com", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 59", "X-RateLimit-Reset: 1795262460", "X-Credits-Remaining: 49", "X-Cache: HIT"}},
+		{"/v1/brands/no-domain", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 58", "X-RateLimit-Reset: 1795262460", "X-Credits-Remaining: 49"}},
+		{"/v1/me", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 57"}},
+		{"/docs/errors", []string{"ETag: "}},
+	} {
+		head := s.wireHead("GET " + r.path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + c.secret + "\r\n\r\n")
+		for _, want := range append(r.want, "X-Request-Id: ") {
+			if !strings.Contains(head, "\r\n"+want) {
+				t.Errorf("%s: no %q in\n%s", r.path, want, head)
+			}
+		}
+	}
+	if head := s.wireHead("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(head, "\r\nWWW-Authenticate: Bearer\r\n") {
+		t.Errorf("401:\n%s", head)
+	}
+}
+
+// wireHead sends a request that ends its connection, and returns the head of the answer as it came.
+func (s *service) wireHead(request string) string {
+	s.t.Helper()
+	conn := s.dial(request)
+	defer conn.Close()
+	answer, err := io.ReadAll(conn)
+	s.must(err)
+	head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
+	return head + "\r\n"
 }
 
 // TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer: net/http takes it for gone, so its charge is

@@ -163,6 +163,9 @@ func (l *Lookup) await(ctx context.Context, watch *changes.Watch, domain string,
 	case !ok:
 		return found{}, &CrawlError{Outcome: brand.Timeout}
 	case !ended.Succeeded():
+		if state.Known() {
+			l.recent.note(state.View()) // older data is kept, and says that the refresh failed
+		}
 		return found{}, &CrawlError{Outcome: ended.Outcome}
 	}
 	return l.foundIn(state, Miss), nil

@@ -33,7 +33,7 @@ var codeDocs = []codeDoc{
 		"Add credits. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
 	{CodeForbidden, []int{403}, "A publishable key was used where a secret key is needed, or the account is suspended.",
 		"Use a secret key from a server, or have the account reinstated.", ""},
-	{CodeNotFound, []int{404}, "No brand has that id, or there is nothing at that path.",
+	{CodeNotFound, []int{404}, "No brand has that id, as after its owner had the brand taken out of the index, or there is nothing at that path.",
 		"Look the brand up by its domain, and check the path.", ""},
 	{CodeDomainNotFound, []int{404}, "There is no such domain in the DNS.",
 		"Check the spelling. The answer is remembered for 15 minutes.", ""},

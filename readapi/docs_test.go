@@ -135,3 +135,19 @@ func attribute(n *html.Node, name string) string {
 	}
 	return ""
 }
+
+// What the page promises to site owners is what this release does.
+func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
+	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"keeps no cookies between visits", "or when somebody looked up a record that no crawl has confirmed yet"} {
+		if !bytes.Contains(p.bot.body, []byte(want)) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if bytes.Contains(p.bot.body, []byte("for long")) {
+		t.Error("the page says that records are checked by their age, which nothing does")
+	}
+}

@@ -1,21 +1,27 @@
 package readapi_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
 
+	"letterhead/commands"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/readapi"
 )
 
 func TestSearch(t *testing.T) {
@@ -74,6 +80,69 @@ func TestASearchCountsWhenItIsAnswered(t *testing.T) {
 	if me := decodeAccount(t, c.get("/v1/me").body); me.Usage.Searches != 0 || me.Period != "2026-12" {
 		t.Errorf("%d searches in %s", me.Usage.Searches, me.Period)
 	}
+}
+
+// countingLog tells when searches of an account are about to be counted.
+type countingLog struct {
+	eventlog.Log
+	account atomic.Pointer[string]
+	before  func()
+}
+
+func (l *countingLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if id := l.account.Load(); id != nil && strings.HasPrefix(stream, "usage-"+*id) {
+		l.before()
+	}
+	return l.Log.Append(ctx, stream, expected, events)
+}
+
+// TestWhatIsCountedIsAnswered: the time that the request has, or its caller's patience, ends while the search
+// is being counted. The count lands all the same, so the search is answered. The handler is called without a
+// server, which would not show what is written for a caller who left.
+func TestWhatIsCountedIsAnswered(t *testing.T) {
+	log := &countingLog{}
+	s := start(t, func(set *setup) {
+		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
+	})
+	c := s.account(plan.Free, 50)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	log.before = leave
+	log.account.Store(&c.id)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/search?q=acme", nil)
+	r.Header = bearer(c.secret)
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if thrown := recover(); thrown != nil {
+				t.Errorf("the connection is cut: %v", thrown)
+			}
+		}()
+		s.api.Handler().ServeHTTP(w, r)
+	}()
+	if ctx.Err() == nil {
+		t.Fatal("nothing was counted")
+	}
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"results":`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 1 {
+		t.Errorf("%d searches are counted", got)
+	}
+}
+
+// unsureUsage cannot say whether a search was counted.
+type unsureUsage struct{ readapi.UsageDesk }
+
+func (unsureUsage) CountSearch(context.Context, string, time.Time, int64) (int64, error) {
+	return 0, fmt.Errorf("count: %w", commands.ErrUnknownOutcome)
+}
+
+func TestASearchWhoseCountIsNotKnownIs503(t *testing.T) {
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.UsageDesk = unsureUsage{d.UsageDesk} }
+	})
+	s.account(plan.Free, 50).get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
 }
 
 func TestThePlansSearchesOfAMonth(t *testing.T) {

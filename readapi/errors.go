@@ -45,6 +45,8 @@ const (
 const (
 	// retryBusy is for an account whose queue is full: the queue empties within milliseconds.
 	retryBusy = time.Second
+	// retryStarting is for keys that cannot be checked yet: the key directory catches up within seconds.
+	retryStarting = time.Second
 	// retryUnavailable is for a store that could not be reached.
 	retryUnavailable = 5 * time.Second
 )
@@ -86,7 +88,10 @@ func (p *Problem) Unwrap() error { return p.cause }
 
 // Errors of a Lookup that no other part has.
 var (
-	// ErrNoSuchBrand: no brand has this id.
+	// ErrNoSuchBrand: no brand has this id. That goes for a withdrawn brand too, because the index does not
+	// find it by its id any more: by the id it is not_found, by the domain, which leads to the brand's stream,
+	// no_brand_data (brand.ErrWithdrawn). Both are a 404 without charge or crawl. Only right after it was
+	// answered does the id still lead to the domain, and to that one's answer.
 	ErrNoSuchBrand = errors.New("no brand with that id")
 	// ErrNotHeld: the index does not hold the domain, and the caller asked not to crawl.
 	ErrNotHeld = errors.New("the index does not hold that domain")

@@ -102,17 +102,12 @@ func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
 }
 
 // HandBack reverses the charge of an answer that was never sent, because its caller left before the first
-// byte. It works on after the request's end.
+// byte. The desk works on after the request's end. A repeat charged nothing, so there is nothing to reverse.
 func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
-	if answer.Charge == nil {
+	if answer.Charge == nil || answer.Charge.Repeated {
 		return
 	}
-	ctx, cancel := afterwards(ctx)
-	defer cancel()
-	err := l.desk.ReverseCharge(ctx, commands.ReverseCharge{
-		Request: q.Request, AccountID: q.Caller.AccountID, ChargeID: answer.Charge.ChargeID,
-		Revision: answer.Charge.Revision, Reason: "client_gone",
-	})
+	err := l.desk.HandBack(commands.HandBack{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
 	if err != nil {
 		// The ledger still shows the charge under the request's id, which is how support finds it.
 		l.log.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,
@@ -120,9 +115,18 @@ func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
 	}
 }
 
-// find asks the index. It returns the entry when the index has something to read, the domain in any case,
-// and ErrNoSuchBrand for an id that no brand has.
+// find asks the index. It returns the entry when the index has something to read that is as new as what was
+// answered last, the domain in any case, and ErrNoSuchBrand for an id that no brand has. Without an entry
+// the brand's own stream decides.
 func (l *Lookup) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
+	entry, domain, err := l.ask(ctx, id)
+	if entry != nil && entry.Revision < l.recent.revision(domain) {
+		return nil, domain, nil // the index trails: nobody pays for a record older than the last answer
+	}
+	return entry, domain, err
+}
+
+func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	if id.Kind == brand.BrandID {
 		entry, err := l.index.ByID(ctx, id.BrandID)
 		if errors.Is(err, brands.ErrNotFound) {
@@ -203,7 +207,7 @@ func foundAt(entry *brands.Entry) found {
 // foundIn takes the record from the brand's own stream, which the index may not have seen yet.
 func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 	view := state.View()
-	l.recent.note(view.ID, view.Domain)
+	l.recent.note(view)
 	return found{
 		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
 		logo: view.Record.HasLogo(), body: brands.Render(view),

@@ -16,6 +16,8 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/projections/keys"
+	"letterhead/readapi"
 )
 
 // useUp spends what is left of the customer's minute.
@@ -283,6 +285,40 @@ func TestKeysThatAreNotTakenAre401(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
+}
+
+// TestAKeyThatCannotBeCheckedIs503: clients take a 401 for final, so while the key directory is behind what
+// the log held at the start, no well-formed key is told to be wrong, nor taken for right.
+func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
+	var directory *keys.Directory
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { directory = d.Keys.(*keys.Directory) }
+	})
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	unknown, _ := newKey(t, apikey.Secret)
+	head, err := s.log.Head(t.Context())
+	s.must(err)
+	directory.Open(head+1, s.runner) // the log holds an event more than the directory has folded
+	for _, key := range []string{c.secret, c.publishable, unknown} {
+		for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
+			a := s.send(request{path: path, header: bearer(key)})
+			a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+			h := a.header
+			if h.Get("Retry-After") != "1" || h.Get("WWW-Authenticate") != "" || h.Get("Cache-Control") != "no-store" || h.Get("X-RateLimit-Limit") != "" || h.Get("X-Credits-Remaining") != "" {
+				t.Errorf("%s: headers %v", path, h)
+			}
+		}
+	}
+	// What is no key is told without the directory.
+	s.send(request{path: "/v1/me", header: bearer(c.secret[:20])}).refused(t, http.StatusUnauthorized, "unauthorized")
+	s.send(request{path: "/v1/me"}).refused(t, http.StatusUnauthorized, "unauthorized")
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+	s.account(plan.Free, 50) // brings the event
+	c.get("/v1/brands/acme.com").ok(t)
+	s.send(request{path: "/v1/me", header: bearer(unknown)}).refused(t, http.StatusUnauthorized, "unauthorized")
 }
 
 func TestThePlansLiveCrawlsOfAMinute(t *testing.T) {

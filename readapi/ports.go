@@ -25,7 +25,7 @@ type (
 		HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error)
 		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)
 		ReleaseHold(ctx context.Context, in commands.ReleaseHold) error
-		ReverseCharge(ctx context.Context, in commands.ReverseCharge) error
+		HandBack(in commands.HandBack) error
 		Standing(ctx context.Context, accountID string) (commands.Standing, error)
 	}
 
@@ -53,9 +53,10 @@ type (
 		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
 	}
 
-	// KeyDirectory finds keys by the hash of what was sent; projections/keys.
+	// KeyDirectory finds keys by the hash of what was sent; projections/keys. An error means that the key
+	// could not be checked, which is not the key's fault.
 	KeyDirectory interface {
-		Lookup(hash [32]byte) (keys.Key, bool)
+		Lookup(hash [32]byte) (k keys.Key, found bool, err error)
 	}
 
 	// UsageCounts tells what was counted at leisure in a month; projections/usage.

@@ -19,10 +19,14 @@ import (
 type outrun struct {
 	readapi.BrandCommands
 	by func(domain string)
+	// asked is closed when the look-up has asked for its crawl.
+	asked chan struct{}
+	once  sync.Once
 }
 
 func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
 	o.by(in.Domain)
+	defer o.once.Do(func() { close(o.asked) })
 	return o.BrandCommands.RequestCrawl(ctx, in)
 }
 
@@ -47,7 +51,7 @@ func TestLosingTheRaceToAnotherNode(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		script func(*scriptedCrawler)
+		script func(c *scriptedCrawler, asked <-chan struct{})
 		before func(s *service, domain string)
 		status int
 		code   string
@@ -55,24 +59,28 @@ func TestLosingTheRaceToAnotherNode(t *testing.T) {
 		// balance after the look-up, of 50
 		balance int64
 	}{
-		{"its crawl runs", func(c *scriptedCrawler) { c.finds("raced.com", record("raced")) }, crawl, 200, "", "MISS", 49},
-		{"its crawl has found the brand", func(c *scriptedCrawler) { c.finds("raced.com", record("raced")) }, ended, 200, "", "HIT", 49},
-		{"its crawl has found no logo", func(c *scriptedCrawler) { c.finds("raced.com", plainRecord("raced")) }, ended, 200, "", "HIT", 50},
-		{"its crawl has failed", func(c *scriptedCrawler) { c.fails("raced.com", brand.FetchFailed) }, ended, 503, "fetch_failed", "", 50},
-		{"the brand was withdrawn", func(*scriptedCrawler) {}, func(s *service, domain string) {
+		{"its crawl runs", func(c *scriptedCrawler, asked <-chan struct{}) {
+			found := record("raced")
+			c.does("raced.com", waitThen(asked, ending{record: &found}))
+		}, crawl, 200, "", "MISS", 49},
+		{"its crawl has found the brand", func(c *scriptedCrawler, _ <-chan struct{}) { c.finds("raced.com", record("raced")) }, ended, 200, "", "HIT", 49},
+		{"its crawl has found no logo", func(c *scriptedCrawler, _ <-chan struct{}) { c.finds("raced.com", plainRecord("raced")) }, ended, 200, "", "HIT", 50},
+		{"its crawl has failed", func(c *scriptedCrawler, _ <-chan struct{}) { c.fails("raced.com", brand.FetchFailed) }, ended, 503, "fetch_failed", "", 50},
+		{"the brand was withdrawn", func(*scriptedCrawler, <-chan struct{}) {}, func(s *service, domain string) {
 			s.must(s.brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: operator(), Domain: domain, Reason: "test"}))
 		}, 404, "no_brand_data", "", 50},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s *service
+			asked := make(chan struct{})
 			s = start(t, func(set *setup) {
 				set.config.CrawlsPerMinute = 1
 				set.deps = func(d *readapi.Deps) {
 					var once sync.Once
-					d.Brands = &outrun{BrandCommands: d.Brands, by: func(domain string) { once.Do(func() { c.before(s, domain) }) }}
+					d.Brands = &outrun{BrandCommands: d.Brands, asked: asked, by: func(domain string) { once.Do(func() { c.before(s, domain) }) }}
 				}
 			})
-			c.script(s.crawler)
+			c.script(s.crawler, asked)
 			customer := s.account(plan.Free, 50)
 			a := customer.get("/v1/brands/raced.com")
 			if c.status == http.StatusOK {

@@ -1,42 +1,78 @@
 package readapi
 
-import "sync"
+import (
+	"sync"
 
-// maxRecent bounds how many brands a recent remembers. The index trails by milliseconds, so this is far
+	"letterhead/domain/brand"
+)
+
+// maxRecent bounds how many answers a recent remembers. The index trails by milliseconds, so this is far
 // more than are answered ahead of it.
 const maxRecent = 4096
 
-// recent remembers the ids of brands that were answered from their streams, ahead of the index: the id of
-// a brand that a client was just given finds the brand.
+// recent remembers what was answered from brands' streams, ahead of the index: the id of a brand that a
+// client was just given finds the brand, and a record that the index still has from before is not answered
+// after a newer one.
 type recent struct {
-	mu      sync.Mutex
-	domains map[string]string // by brand id
-	order   []string          // ids, a ring
-	next    int
+	mu       sync.Mutex
+	byID     map[string]*answered
+	byDomain map[string]*answered
+	order    []*answered // a ring
+	next     int
 }
 
-func (r *recent) note(id, domain string) {
+type answered struct {
+	id, domain string
+	revision   uint64 // of the brand's stream
+}
+
+// note remembers a brand as it is answered now. What is older than what is remembered is no news.
+func (r *recent) note(v brand.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.domains[id]; known {
+	if before, known := r.byDomain[v.Domain]; known && before.revision >= v.Revision {
 		return
 	}
-	if r.domains == nil {
-		r.domains = map[string]string{}
+	if r.byID == nil {
+		r.byID, r.byDomain = map[string]*answered{}, map[string]*answered{}
 	}
+	now := &answered{id: v.ID, domain: v.Domain, revision: v.Revision}
 	if len(r.order) < maxRecent {
-		r.order = append(r.order, id)
+		r.order = append(r.order, now)
 	} else {
-		delete(r.domains, r.order[r.next])
-		r.order[r.next] = id
+		r.forget(r.order[r.next])
+		r.order[r.next] = now
 		r.next = (r.next + 1) % maxRecent
 	}
-	r.domains[id] = domain
+	r.byID[v.ID], r.byDomain[v.Domain] = now, now
 }
 
+// forget drops the oldest answer, unless a newer one about the same brand has taken its place.
+func (r *recent) forget(oldest *answered) {
+	if r.byDomain[oldest.domain] == oldest {
+		delete(r.byDomain, oldest.domain)
+	}
+	if r.byID[oldest.id] == oldest {
+		delete(r.byID, oldest.id)
+	}
+}
+
+// domain returns the domain of a brand that was answered lately.
 func (r *recent) domain(id string) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	domain, ok := r.domains[id]
-	return domain, ok
+	if a, ok := r.byID[id]; ok {
+		return a.domain, true
+	}
+	return "", false
+}
+
+// revision returns the revision that a domain's brand was last answered at; 0, the lowest, for none.
+func (r *recent) revision(domain string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, ok := r.byDomain[domain]; ok {
+		return a.revision
+	}
+	return 0
 }

@@ -3,25 +3,57 @@ package readapi
 import (
 	"fmt"
 	"testing"
+
+	"letterhead/domain/brand"
 )
+
+func numbered(i int, revision uint64) brand.View {
+	return brand.View{ID: fmt.Sprint("id-", i), Domain: fmt.Sprint("domain-", i), Revision: revision}
+}
 
 func TestOnlyTheLatestAnswersAreRemembered(t *testing.T) {
 	var r recent
-	if _, ok := r.domain("id-0"); ok {
+	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 {
 		t.Fatal("an empty memory remembers")
 	}
 	const more = 100
 	for i := range maxRecent + more {
-		r.note(fmt.Sprint("id-", i), fmt.Sprint("domain-", i))
-		r.note(fmt.Sprint("id-", i), fmt.Sprint("domain-", i)) // a repeat takes no room
+		r.note(numbered(i, 2))
+		r.note(numbered(i, 2)) // a repeat takes no room
 	}
-	if len(r.domains) != maxRecent || len(r.order) != maxRecent {
-		t.Fatalf("%d domains, %d ids", len(r.domains), len(r.order))
+	if len(r.byID) != maxRecent || len(r.byDomain) != maxRecent || len(r.order) != maxRecent {
+		t.Fatalf("%d ids, %d domains, %d answers", len(r.byID), len(r.byDomain), len(r.order))
 	}
 	for i := range maxRecent + more {
 		domain, ok := r.domain(fmt.Sprint("id-", i))
 		if ok != (i >= more) || ok && domain != fmt.Sprint("domain-", i) {
 			t.Fatalf("id %d: %q, %v", i, domain, ok)
 		}
+		if revision := r.revision(fmt.Sprint("domain-", i)); (revision == 2) != ok {
+			t.Fatalf("domain %d: revision %d", i, revision)
+		}
+	}
+}
+
+// A brand that is answered again and again stays remembered at its highest revision, wherever the answers
+// before stand in the ring.
+func TestANewerAnswerTakesThePlaceOfTheOneBefore(t *testing.T) {
+	var r recent
+	for revision := uint64(1); revision <= 3; revision++ {
+		r.note(numbered(0, revision))
+	}
+	r.note(numbered(0, 2))
+	if got := r.revision("domain-0"); got != 3 {
+		t.Fatalf("revision %d, want 3", got)
+	}
+	for i := 1; i < maxRecent; i++ { // the answers at revisions 1 and 2 go, that at 3 is the next
+		r.note(numbered(i, 1))
+	}
+	if _, ok := r.domain("id-0"); !ok || r.revision("domain-0") != 3 {
+		t.Fatal("a newer answer was forgotten with an older one")
+	}
+	r.note(numbered(maxRecent, 1))
+	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 || len(r.byID) != len(r.byDomain) {
+		t.Fatal("the oldest answer is remembered past the bound")
 	}
 }

@@ -42,6 +42,12 @@ func (x *exchange) serveSearch() error {
 // searchBrands searches and counts: a search counts once it has something to answer, and the count is
 // durable before the answer leaves. The quota is asked for first, because a month that is used up is told
 // before the index is touched; the count itself decides among searches at the same moment.
+//
+// Only answers of 200 are to count, so once counting has begun neither a caller who leaves nor the time that
+// a request has ends it, and what is counted is answered. A count cannot be taken back, which leaves these:
+// a search stays counted when its caller left while it was being counted, or before all of the answer was
+// read; when the desk could not say in time whether the count landed (the answer is 503 then, and counts if
+// it did); and when the process died between the count and the answer.
 func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	ctx, now := x.context(), x.api.now()
 	allowed := x.caller.Plan.SearchesPerMonth
@@ -61,7 +67,9 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody is there to answer, so nothing counts
 	}
-	if _, err := x.api.usageDesk.CountSearch(ctx, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
+	counting, cancel := afterwards(ctx)
+	defer cancel()
+	if _, err := x.api.usageDesk.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
 		return nil, quotaExceeded(allowed, now, x.api.billingURL)
 	} else if err != nil {
 		return nil, err

@@ -238,15 +238,22 @@ func waitThen(release <-chan struct{}, e ending) func(context.Context, eventsche
 	}
 }
 
-// raw sends bytes as they are and reads one response.
-func (s *service) raw(request string) (*http.Response, error) {
+// dial sends bytes as they are.
+func (s *service) dial(request string) net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	s.must(err)
-	defer conn.Close()
 	s.must(conn.SetDeadline(time.Now().Add(patience)))
 	_, err = conn.Write([]byte(request))
 	s.must(err)
+	return conn
+}
+
+// raw sends bytes as they are and reads one response.
+func (s *service) raw(request string) (*http.Response, error) {
+	s.t.Helper()
+	conn := s.dial(request)
+	defer conn.Close()
 	return http.ReadResponse(bufio.NewReader(conn), nil)
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,6 +62,33 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 			if _, err := os.Stat("../../" + folder + m[1]); err != nil {
 				t.Errorf("%s links to %s, which is not there", name, m[1])
 			}
+		}
+	}
+}
+
+// The tests that docs/architecture.md names as proof of a rule exist.
+func TestTheProofsOfTheRulesExist(t *testing.T) {
+	declared := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
+			declared[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(read(t, "docs/architecture.md"), -1)
+	if len(named) < 13 {
+		t.Fatalf("only %d tests are named", len(named))
+	}
+	for _, name := range named {
+		if !declared[name] {
+			t.Errorf("docs/architecture.md names %s, which is no test", name)
 		}
 	}
 }

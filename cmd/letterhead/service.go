@@ -167,6 +167,12 @@ func (s *service) openReadModels(ctx context.Context) error {
 	if err := s.runner.Start(ctx); err != nil {
 		return err
 	}
+	// Keys are answered for once everything that the log held at the start is in force.
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	s.keys.Open(head, s.runner)
 	if s.changes, err = changes.New(ctx, changes.Config{Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
 		return err
 	}

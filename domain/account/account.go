@@ -20,13 +20,18 @@ const (
 	MaxKeys = 256
 	// MaxReleases bounds the overdue holds that one decision releases, so that its events fit one append.
 	MaxReleases = 128
-	// MaxIdempotencyKeys bounds the idempotency keys that are remembered, some 300 bytes each.
-	MaxIdempotencyKeys = 1 << 20
+	// MaxIdempotencyKeys bounds the idempotency keys that are remembered. With the longest domain a key takes
+	// some 680 bytes of a snapshot, so that a full one, recent charges and open holds included, stays below
+	// the 16 MiB that the store of snapshots takes.
+	MaxIdempotencyKeys = 1 << 14
+	// MaxRecentCharges bounds the charges that are remembered for HoldMemory, some 200 bytes each: 15 minutes
+	// at four a second, or a few seconds of the busiest account. The oldest is forgotten first.
+	MaxRecentCharges = 4096
 	// MaxTextBytes bounds ids and reasons.
 	MaxTextBytes = 512
 
-	// HoldMemory is how long a hold is known after it ended. A capture comes within the request that placed
-	// the hold, which is over in seconds.
+	// HoldMemory is how long a hold is known after it ended, and a charge after it was made. A capture or a
+	// repeat comes within the request, which is over in seconds.
 	HoldMemory = 15 * time.Minute
 	// IdempotencyWindow is how long a charged answer is given again for its key.
 	IdempotencyWindow = 24 * time.Hour
@@ -56,15 +61,18 @@ type Account struct {
 	stream string
 	core   core
 
-	open      map[string]hold    // holds that have not ended, by hold id
-	ended     map[string]ending  // holds that ended less than HoldMemory ago
-	payments  map[string]payment // by payment id, for ever
-	grants    map[string]int64   // credits of grants without a payment, by grant id, for ever
-	refunds   map[string]refund  // by refund id, for ever
-	keys      map[string]key     // by key id, for ever
-	charged   map[string]keyed   // charges with an idempotency key, by key hash
-	chargeKey map[string]string  // key hash by charge id, for what stands in charged
-	reversed  map[string]struct{}
+	open       map[string]hold    // holds that have not ended, by hold id
+	ended      map[string]ending  // holds that ended less than HoldMemory ago
+	payments   map[string]payment // by payment id, for ever
+	grants     map[string]int64   // credits of grants without a payment, by grant id, for ever
+	refunds    map[string]refund  // by refund id, for ever
+	keys       map[string]key     // by key id, for ever
+	charged    map[string]keyed   // charges with an idempotency key, by key hash
+	chargeKey  map[string]string  // key hash by charge id, for what stands in charged
+	reversed   map[string]struct{}
+	recent     []recentCharge    // the latest charges, one after the other; the first recentGone are forgotten
+	recentAt   map[string]uint64 // number of the latest charge by charge id, for what stands in recent
+	recentGone int
 
 	// What is forgotten with time, oldest first. An entry that no longer matches its map is skipped.
 	endedOrder    []remembered
@@ -81,9 +89,10 @@ type core struct {
 	holder    string
 	plan      plan.ID
 	balance   int64
-	held      int64 // sum of what is left of the open holds
-	month     int   // months since year 0, UTC, of the last charge or reversal
-	lookups   int64 // in that month
+	held      int64  // sum of what is left of the open holds
+	month     int    // months since year 0, UTC, of the last charge
+	lookups   int64  // in that month
+	charges   uint64 // folded, counted from any start: it numbers what stands in recent
 	validKeys int
 	revisions uint64 // events folded
 	lastAt    time.Time
@@ -143,6 +152,18 @@ type keyed struct {
 	reversed       bool
 }
 
+// recentCharge is a charge of less than HoldMemory ago, among the latest MaxRecentCharges.
+type recentCharge struct {
+	number         uint64
+	chargeID       string
+	credits        int64
+	brandID        string
+	domain         string
+	recordRevision uint64
+	revision       uint64
+	at             time.Time
+}
+
 // remembered is an entry to forget later. Revision is that of the event, which tells a key's later charge
 // from its first.
 type remembered struct {
@@ -165,6 +186,7 @@ func New(id string) *Account {
 		charged:   map[string]keyed{},
 		chargeKey: map[string]string{},
 		reversed:  map[string]struct{}{},
+		recentAt:  map[string]uint64{},
 	}
 }
 
@@ -195,8 +217,10 @@ func (a *Account) Unheld() int64 { return a.core.balance - a.core.held }
 // OpenHolds is how many holds are open.
 func (a *Account) OpenHolds() int { return len(a.open) }
 
-// Lookups is the number of charges less reversals that occurred in the month (UTC) of now, as far as the
-// stream was folded; never below zero.
+// Lookups is the number of charges in the month (UTC) of now less those of them that were reversed, as far
+// as the stream was folded; never below zero. A reversal in the first ReversalWindow of a month counts only
+// while its charge is remembered (HoldMemory, MaxRecentCharges), because its event does not say when it was
+// charged: in those hours a late reversal of this month's charge leaves the number one too high.
 func (a *Account) Lookups(now time.Time) int64 {
 	if monthOf(now) != a.core.month {
 		return 0
@@ -216,7 +240,7 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 // Remembered is how many entries the state holds, a measure of what a snapshot costs.
 func (a *Account) Remembered() int {
 	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.keys) +
-		len(a.charged) + len(a.reversed)
+		len(a.charged) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 
 // Spendable is what can be spent while reserved credits are set aside in memory: never below zero, but the

@@ -36,7 +36,8 @@ type ChargeFact struct {
 	Revision       uint64 // of the CreditsCharged event
 }
 
-// ChargeID is the id of the charge for an item of a request: the same request never charges twice for it.
+// ChargeID is the id of the charge for an item of a request. The same request does not charge twice for it
+// within HoldMemory, as long as the charge is among the latest MaxRecentCharges.
 func (a *Account) ChargeID(in Charge) string {
 	item := in.Item
 	if item == "" {
@@ -49,9 +50,9 @@ func (a *Account) ChargeID(in Charge) string {
 //
 // With a hold it captures what is left of it first; what the hold does not cover is an ordinary charge, so
 // capturing a hold that has ended is one. A capture of an open hold is accepted while the account is
-// suspended. A repeat returns the fact that stands: the same charge while its hold is known, or the same
-// idempotency key with the same request within 24 h. A key whose charge was reversed
-// charges again, for the same request.
+// suspended. A repeat returns the fact that stands: the same charge (request and item) while it is
+// remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same idempotency key with the same
+// request hash within 24 h. A key whose charge was reversed charges again.
 //
 // Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
 // ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
@@ -69,6 +70,9 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 		}
 	}
 	chargeID := a.ChargeID(in)
+	if first, ok := a.recentCharge(chargeID, now); ok {
+		return a.repeatCharge(first.fact())
+	}
 	covered := int64(0)
 	if in.HoldID != "" {
 		h, _, ok := a.knownHold(in.HoldID, now)
@@ -76,7 +80,10 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 			return Outcome{}, ChargeFact{}, ErrUnknownHold
 		}
 		if first, ok := h.captured(chargeID); ok {
-			return a.repeatCapture(in, first)
+			return a.repeatCharge(ChargeFact{
+				ChargeID: first.chargeID, Credits: first.credits, BrandID: in.BrandID, Domain: in.Domain,
+				RecordRevision: in.RecordRevision, Revision: first.revision,
+			})
 		}
 		covered = min(in.Credits, h.left)
 	}
@@ -107,14 +114,11 @@ func (a *Account) affordsCharge(credits, covered, reserved int64) error {
 	return nil
 }
 
-func (a *Account) repeatCapture(in Charge, first capture) (Outcome, ChargeFact, error) {
-	if _, ok := a.reversed[first.chargeID]; ok {
+func (a *Account) repeatCharge(first ChargeFact) (Outcome, ChargeFact, error) {
+	if _, ok := a.reversed[first.ChargeID]; ok {
 		return Outcome{}, ChargeFact{}, ErrChargeReversed
 	}
-	return repeated(), ChargeFact{
-		ChargeID: first.chargeID, Credits: first.credits, BrandID: in.BrandID, Domain: in.Domain,
-		RecordRevision: in.RecordRevision, Revision: first.revision,
-	}, nil
+	return repeated(), first, nil
 }
 
 func (h hold) captured(chargeID string) (capture, bool) {

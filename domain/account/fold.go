@@ -60,7 +60,11 @@ func (a *Account) applyLife(ev eventschemas.Event) {
 
 func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
 	a.core.balance -= ev.Credits
-	a.countLookup(1, at)
+	a.countLookup(at)
+	a.remember(recentCharge{
+		chargeID: ev.ChargeID, credits: ev.Credits, brandID: ev.BrandID, domain: ev.Domain,
+		recordRevision: ev.RecordRevision, revision: revision, at: at,
+	})
 	if ev.HoldID != "" {
 		a.applyCapture(ev, revision, at)
 	}
@@ -144,7 +148,9 @@ func (a *Account) endHold(id string, h hold, revision uint64, at time.Time) {
 
 func (a *Account) applyReversed(ev eventschemas.ChargeReversed, revision uint64, at time.Time) {
 	a.core.balance += ev.Credits
-	a.countLookup(-1, at)
+	if a.chargedThisMonth(ev.ChargeID, a.core.lastAt) {
+		a.core.lookups--
+	}
 	put(a, a.reversed, ev.ChargeID, struct{}{})
 	a.reversedOrder = append(a.reversedOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
 	if hash, ok := a.chargeKey[ev.ChargeID]; ok {
@@ -154,12 +160,12 @@ func (a *Account) applyReversed(ev eventschemas.ChargeReversed, revision uint64,
 	}
 }
 
-// countLookup counts in the month in which the event occurred, so that a month that is over never changes.
-func (a *Account) countLookup(n int64, at time.Time) {
+// countLookup counts in the month in which the charge occurred.
+func (a *Account) countLookup(at time.Time) {
 	if month := monthOf(at); month != a.core.month {
 		a.core.month, a.core.lookups = month, 0
 	}
-	a.core.lookups += n
+	a.core.lookups++
 }
 
 func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
@@ -205,6 +211,7 @@ func (a *Account) forget() {
 			delete(a.ended, r.id)
 		}
 	})
+	a.forgetRecent(now.Add(-HoldMemory))
 	a.reversedOrder = forgetOldest(a.reversedOrder, now.Add(-ReversalWindow), func(r remembered) {
 		delete(a.reversed, r.id)
 	})

@@ -6,6 +6,7 @@ type journal struct {
 	core                     core
 	steps                    []func()
 	ended, charged, reversed int // lengths of the orders
+	recent                   int // length of the recent charges
 }
 
 // Begin starts a tentative group: what Apply folds from here on can be undone. Groups do not nest.
@@ -16,6 +17,7 @@ func (a *Account) Begin() {
 	a.journal.ended = len(a.endedOrder)
 	a.journal.charged = len(a.chargedOrder)
 	a.journal.reversed = len(a.reversedOrder)
+	a.journal.recent = len(a.recent)
 }
 
 // Commit keeps what was folded since Begin.
@@ -32,6 +34,7 @@ func (a *Account) Rollback() {
 	for i := len(a.journal.steps) - 1; i >= 0; i-- {
 		a.journal.steps[i]()
 	}
+	a.undoRecent(a.journal.recent)
 	a.core = a.journal.core
 	a.endedOrder = a.endedOrder[:a.journal.ended]
 	a.chargedOrder = a.chargedOrder[:a.journal.charged]

@@ -42,6 +42,7 @@ type snapshot struct {
 	Keys        []snapshotKey     `json:"keys"`
 	Charged     []snapshotCharge  `json:"charged"`
 	Reversed    []snapshotReverse `json:"reversed"`
+	Recent      []snapshotRecent  `json:"recent"`
 }
 
 type snapshotHold struct {
@@ -100,6 +101,16 @@ type snapshotCharge struct {
 	Reversed       bool      `json:"reversed"`
 }
 
+type snapshotRecent struct {
+	Charge         string    `json:"charge"`
+	Credits        int64     `json:"credits"`
+	Brand          string    `json:"brand"`
+	Domain         string    `json:"domain"`
+	RecordRevision uint64    `json:"record_revision"`
+	Revision       uint64    `json:"revision"`
+	At             time.Time `json:"at"`
+}
+
 type snapshotReverse struct {
 	Charge   string    `json:"charge"`
 	Revision uint64    `json:"revision"`
@@ -149,6 +160,12 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	s.Charged = a.snapshotCharges()
 	for _, r := range a.reversedOrder {
 		s.Reversed = append(s.Reversed, snapshotReverse{Charge: r.id, Revision: r.revision, At: r.at})
+	}
+	for _, c := range a.recent[a.recentGone:] {
+		s.Recent = append(s.Recent, snapshotRecent{
+			Charge: c.chargeID, Credits: c.credits, Brand: c.brandID, Domain: c.domain,
+			RecordRevision: c.recordRevision, Revision: c.revision, At: c.at,
+		})
 	}
 	return json.Marshal(s)
 }
@@ -225,6 +242,25 @@ func (a *Account) restore(s snapshot) error {
 	}
 	a.restoreMoney(s)
 	a.restoreCharges(s)
+	return a.restoreRecent(s)
+}
+
+func (a *Account) restoreRecent(s snapshot) error {
+	if len(s.Recent) > MaxRecentCharges {
+		return errors.New("more recent charges than are remembered")
+	}
+	for i, c := range s.Recent {
+		if c.Charge == "" || c.Credits < 1 || c.Credits > MaxCredits || c.Revision >= s.Revisions {
+			return errors.New("damaged recent charge")
+		}
+		if i > 0 && c.Revision <= s.Recent[i-1].Revision {
+			return errors.New("recent charges are not in the order of the stream")
+		}
+		a.remember(recentCharge{
+			chargeID: c.Charge, credits: c.Credits, brandID: c.Brand, domain: c.Domain,
+			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(),
+		})
+	}
 	return nil
 }
 

@@ -127,7 +127,7 @@ func component(s string, whole float64) (float64, bool) {
 		return 0, false
 	}
 	if percent {
-		v *= whole / 100
+		v = v / 100 * whole // in this order 50 % of 255 is 127.5, which rounds up
 	}
 	return v, true
 }
@@ -158,12 +158,12 @@ func fromUnit(r, g, b float64) RGB {
 
 // fromHSL follows CSS Color 4, section 7.1.
 func fromHSL(h, s, l float64) RGB {
+	if h = math.Mod(h, 360); h < 0 {
+		h += 360 // before anything is rounded, so that -20° is 340°
+	}
 	s, l = math.Min(math.Max(s, 0), 1), math.Min(math.Max(l, 0), 1)
 	f := func(n float64) float64 {
 		k := math.Mod(n+h/30, 12)
-		if k < 0 {
-			k += 12
-		}
 		return l - s*math.Min(l, 1-l)*math.Max(-1, math.Min(k-3, math.Min(9-k, 1)))
 	}
 	return fromUnit(f(0), f(8), f(4))

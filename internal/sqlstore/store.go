@@ -122,11 +122,11 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	// The file holds names of people and hashes of keys: nobody else may read it. SQLite gives the files
 	// beside it the same mode.
 	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	if err == nil {
+		err = file.Close()
 	}
-	if err := file.Close(); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	// The writer comes first: it makes the file and turns WAL on, which the readers may not.
 	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)"); err != nil {

@@ -6,11 +6,14 @@ import (
 	"crypto/subtle"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -46,7 +49,8 @@ type Listed struct {
 
 // Directory is the read model. It is safe for concurrent use.
 type Directory struct {
-	handle *projections.Handle
+	handle  *projections.Handle
+	opening atomic.Pointer[opening] // nil until Open
 
 	mu sync.RWMutex
 	contents
@@ -79,13 +83,72 @@ func newContents() contents {
 	return contents{byHash: map[hash]*known{}, byID: map[string]*known{}, accounts: map[string]*standing{}}
 }
 
-// New returns an empty Directory; it knows keys once a Runner has started it.
+// Follower tells how far a read model has come; *projections.Runner.
+type Follower interface {
+	// Await waits until readers of the read model see everything up to a position. With a context that has
+	// ended it only tells: nil when they do.
+	Await(ctx context.Context, name string, position eventlog.Position) error
+}
+
+// opening is from where on the Directory may say that it does not know a key.
+type opening struct {
+	from     eventlog.Position
+	follower Follower
+	reached  atomic.Bool // and stays so: the Directory only moves forward
+}
+
+// New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
+// has been opened.
 func New(store *sqlstore.Store) *Directory {
 	return &Directory{handle: projections.NewHandle(Name, store), contents: newContents()}
 }
 
-// Lookup returns the key with this SHA-256. A revoked key is found too and says so.
-func (d *Directory) Lookup(sum [32]byte) (Key, bool) {
+// Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the log
+// when the node started. What is appended after that, those who append it wait for.
+func (d *Directory) Open(from eventlog.Position, follower Follower) {
+	d.opening.Store(&opening{from: from, follower: follower})
+}
+
+// ended is a context for questions that must not wait.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, with the
+// *projections.SetAsideError beside it when the read model stands still before it got there.
+func (d *Directory) Ready() error {
+	o := d.opening.Load()
+	if o == nil {
+		return fmt.Errorf("%s: not opened: %w", Name, projections.ErrNotReady)
+	}
+	if o.reached.Load() {
+		return nil
+	}
+	switch err := o.follower.Await(ended, Name, o.from); {
+	case err == nil:
+		o.reached.Store(true)
+		return nil
+	case errors.Is(err, context.Canceled): // our own way of asking
+		return fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
+	default:
+		return fmt.Errorf("%w: %w", projections.ErrNotReady, err)
+	}
+}
+
+// Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found too and says so.
+// Errors: as Ready. Until then it answers for no key at all: one that is not there may only not have been
+// read yet, and one that is there may have been revoked since.
+func (d *Directory) Lookup(sum [32]byte) (k Key, found bool, err error) {
+	if err := d.Ready(); err != nil {
+		return Key{}, false, err
+	}
+	k, found = d.find(sum)
+	return k, found, nil
+}
+
+func (d *Directory) find(sum hash) (Key, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	k, ok := d.byHash[sum]

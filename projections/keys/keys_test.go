@@ -1,8 +1,10 @@
 package keys_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ func open(t *testing.T) (*projectionstest.Env, *keys.Directory, *projections.Run
 	e := projectionstest.Open(t)
 	d := keys.New(e.Store)
 	r, stop := e.Start(projections.Config{}, d)
+	d.Open(0, r)
 	return e, d, r, stop
 }
 
@@ -43,7 +46,7 @@ func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventl
 // What a command waits for is in force for the next request.
 func TestChangesAreInForceAfterWaitFor(t *testing.T) {
 	e, d, r, _ := open(t)
-	if _, ok := d.Lookup(sum("lh_sk_one")); ok {
+	if _, ok, _ := d.Lookup(sum("lh_sk_one")); ok {
 		t.Error("an empty directory knows a key")
 	}
 	want := keys.Key{ID: "k1", AccountID: "a", Kind: "secret", Plan: "free", AccountStatus: "active"}
@@ -62,11 +65,11 @@ func TestChangesAreInForceAfterWaitFor(t *testing.T) {
 	} {
 		wait(t, e, r, e.Events("account-a", at, s.event))
 		s.change()
-		if got, ok := d.Lookup(sum("lh_sk_one")); !ok || got != want {
-			t.Errorf("after %s: %+v, want %+v", s.event.EventType(), got, want)
+		if got, ok, err := d.Lookup(sum("lh_sk_one")); err != nil || !ok || got != want {
+			t.Errorf("after %s: %+v, %v, want %+v", s.event.EventType(), got, err, want)
 		}
 	}
-	if got, _ := d.Lookup(sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
+	if got, _, _ := d.Lookup(sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
 		t.Errorf("the account's other key: %+v", got)
 	}
 }
@@ -87,8 +90,8 @@ func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
 		for i := range 50 {
 			id := fmt.Sprint("a", i)
 			want := keys.Key{ID: "k" + id, AccountID: id, Kind: "secret", Plan: "free", AccountStatus: "active", Revoked: i%3 == 0}
-			if got, ok := d.Lookup(sum("lh_sk_" + id)); !ok || got != want {
-				t.Errorf("%s: %+v, want %+v", when, got, want)
+			if got, ok, err := d.Lookup(sum("lh_sk_" + id)); err != nil || !ok || got != want {
+				t.Errorf("%s: %+v, %v, want %+v", when, got, err, want)
 			}
 		}
 	}
@@ -100,9 +103,14 @@ func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
 	stop()
 	d = keys.New(e.Store)
 	r, _ = e.Start(projections.Config{}, d)
+	head, err := e.Log.Head(e.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Open(head, r)
 	check("after a restart, before anything is waited for")
 	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
-	if got, _ := d.Lookup(sum("lh_sk_a1")); !got.Revoked {
+	if got, _, _ := d.Lookup(sum("lh_sk_a1")); !got.Revoked {
 		t.Error("a key revoked after the restart is valid")
 	}
 }
@@ -135,13 +143,93 @@ func TestRevocationStaysOverRebuilds(t *testing.T) {
 		id := fmt.Sprint("a", i)
 		wait(t, e, r, e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id}))
 		for j := range n {
-			if got, ok := d.Lookup(sum(fmt.Sprint("lh_sk_a", j))); !ok || got.Revoked != (j <= i) {
-				t.Fatalf("after %d revocations, key %d: %+v, %v", i+1, j, got, ok)
+			if got, ok, err := d.Lookup(sum(fmt.Sprint("lh_sk_a", j))); err != nil || !ok || got.Revoked != (j <= i) {
+				t.Fatalf("after %d revocations, key %d: %+v, %v, %v", i+1, j, got, ok, err)
 			}
 		}
 	}
 	close(done)
 	group.Wait()
+}
+
+// A Directory that has not folded what the log held at the start answers for no key: it would not know one
+// that was issued, and would take one that was revoked.
+func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
+	begin := func(d *keys.Directory) *projections.Runner {
+		t.Helper()
+		r, err := projections.New(projections.Config{}, e.Log, e.Store, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(e.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	run := func(r *projections.Runner) (stop func()) {
+		ctx, cancel := context.WithCancel(e.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		return sync.OnceFunc(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	notYet := func(d *keys.Directory, when string) {
+		t.Helper()
+		for _, key := range []string{"lh_sk_one", "lh_sk_two"} {
+			if k, ok, err := d.Lookup(sum(key)); !errors.Is(err, projections.ErrNotReady) || ok || k != (keys.Key{}) {
+				t.Errorf("%s: %s is %+v, %v, %v", when, key, k, ok, err)
+			}
+		}
+		if err := d.Ready(); !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("%s: ready: %v", when, err)
+		}
+	}
+	head := func() eventlog.Position {
+		at, err := e.Log.Head(e.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+
+	d := keys.New(e.Store)
+	notYet(d, "not started")
+	r := begin(d)
+	notYet(d, "not opened")
+	d.Open(head(), r)
+	notYet(d, "without tables")
+	stop := run(r)
+	defer stop()
+	e.CatchUp(r)
+	if _, ok, err := d.Lookup(sum("lh_sk_one")); !ok || err != nil {
+		t.Errorf("caught up: %v, %v", ok, err)
+	}
+	if _, ok, err := d.Lookup(sum("lh_sk_two")); ok || err != nil {
+		t.Errorf("a key that there is not: %v, %v", ok, err)
+	}
+	stop()
+
+	// The process died after appends that the tables have not seen.
+	e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}, issued("k2", "lh_sk_two", "secret"))
+	d = keys.New(e.Store)
+	r = begin(d)
+	d.Open(head(), r)
+	notYet(d, "with old tables")
+	stop = run(r)
+	defer stop()
+	e.CatchUp(r)
+	if k, ok, err := d.Lookup(sum("lh_sk_one")); err != nil || !ok || !k.Revoked {
+		t.Errorf("the revoked key: %+v, %v, %v", k, ok, err)
+	}
+	if k, ok, err := d.Lookup(sum("lh_sk_two")); err != nil || !ok || k.ID != "k2" {
+		t.Errorf("the new key: %+v, %v, %v", k, ok, err)
+	}
 }
 
 func TestListShowsLastUse(t *testing.T) {
@@ -176,10 +264,17 @@ func TestListShowsLastUse(t *testing.T) {
 
 func TestHashThatIsNoHashStopsTheReadModel(t *testing.T) {
 	for _, hash := range []string{"", "zz", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("zz", 32)} {
-		e, _, r, _ := open(t)
+		e, d, r, _ := open(t)
+		wait(t, e, r, 0)
 		last := e.Events("account-a", at, eventschemas.KeyIssued{KeyID: "k", Hash: hash, Last4: "1234", Kind: "secret"})
 		if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
 			t.Errorf("hash %q: %v", hash, err)
+		}
+		// A start now: the directory never gets to where the log was, and says why.
+		d.Open(last, r)
+		var aside *projections.SetAsideError
+		if _, _, err := d.Lookup(sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
+			t.Errorf("hash %q: a key is looked up: %v", hash, err)
 		}
 	}
 }
@@ -192,11 +287,12 @@ func BenchmarkLookup(b *testing.B) {
 		id := fmt.Sprint("a", i)
 		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
 	}
+	d.Open(0, r)
 	e.CatchUp(r)
 	known := sum("lh_sk_a77")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, ok := d.Lookup(known); !ok {
+			if _, ok, err := d.Lookup(known); !ok || err != nil {
 				b.Fail()
 			}
 		}

@@ -172,6 +172,20 @@ func TestErrorEndsTheIteration(t *testing.T) {
 	}
 }
 
+func TestActorIsToldWhoeverItIs(t *testing.T) {
+	e, m, r := open(t)
+	actors := []string{"account:a", "account:b", "account:", "operator:a", "", "system:sweeper"}
+	for i, actor := range actors {
+		e.Append(projectionstest.Group{Stream: "account-a", At: at, Actor: actor, RequestID: "r", Events: []eventschemas.Event{charge(i)}})
+	}
+	e.CatchUp(r)
+	for i, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{})) {
+		if entry.Actor != actors[i] {
+			t.Errorf("actor %q is told as %q", actors[i], entry.Actor)
+		}
+	}
+}
+
 // Finding one request among a million entries of an account must not go through all of them.
 func TestRequestsAreFoundByTheirIndex(t *testing.T) {
 	e, m, r := open(t)

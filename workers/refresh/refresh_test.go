@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,19 +15,30 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
 	"letterhead/workers/refresh"
 )
 
 const patience = 30 * time.Second
+
+// checkpoint is the name of the position.
+const checkpoint = "refresh"
+
+// asked is a request and what came of it.
+type asked struct {
+	commands.RequestCrawl
+	commands.Crawl
+}
 
 // world is a log with the real brand commands, whose requests are told to the test.
 type world struct {
 	*commands.Brands
 	t         *testing.T
 	log       eventlog.Log
-	saved     checkpoints
-	requested chan commands.RequestCrawl
-	fail      func(domain string) error
+	positions *sqlstore.Positions
+	requested chan asked
+	fail      func(domain string) error // of RequestCrawl
+	unsaved   error                     // what each save ends with
 }
 
 func newWorld(t *testing.T) *world {
@@ -38,7 +48,15 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { log.Close() })
-	w := &world{t: t, log: log, requested: make(chan commands.RequestCrawl, 100)}
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	w := &world{t: t, log: log, requested: make(chan asked, 100)}
+	if w.positions, err = sqlstore.NewPositions(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
 	if w.Brands, err = commands.NewBrands(commands.BrandsConfig{}, log); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +72,7 @@ func (w *world) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (com
 	}
 	c, err := w.Brands.RequestCrawl(ctx, in)
 	if err == nil {
-		w.requested <- in
+		w.requested <- asked{in, c}
 	}
 	return c, err
 }
@@ -62,17 +80,58 @@ func (w *world) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (com
 func (w *world) charge(domains ...string) {
 	w.t.Helper()
 	for _, d := range domains {
-		enc, err := eventschemas.Encode(eventschemas.CreditsCharged{ChargeID: "c", Credits: 1, RequestID: "r", BrandID: brand.ID(d).String(), Domain: d})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		_, err = w.log.Append(w.t.Context(), "account-a", eventlog.Any(), []eventlog.Proposed{{
-			ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: enc.Data,
-		}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		w.append("account-a", eventschemas.CreditsCharged{ChargeID: "c", Credits: 1, RequestID: "r", BrandID: brand.ID(d).String(), Domain: d})
 	}
+}
+
+func (w *world) append(stream string, ev eventschemas.Event) {
+	w.t.Helper()
+	enc, err := eventschemas.Encode(ev)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.raw(stream, ev, enc.SchemaVersion, string(enc.Data))
+}
+
+// raw appends an event of a type, with any schema version and body.
+func (w *world) raw(stream string, like eventschemas.Event, version int, body string) {
+	w.t.Helper()
+	_, err := w.log.Append(w.t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
+		ID: uuid.New(), Type: like.EventType(), SchemaVersion: version, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// fails ends a crawl that found nothing.
+func (w *world) fails(a asked) {
+	w.t.Helper()
+	if err := w.FailCrawl(w.t.Context(), commands.FailCrawl{Request: who, Domain: a.Domain, CrawlID: a.ID, Outcome: brand.NoData}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// succeeds ends a crawl that found a record.
+func (w *world) succeeds(domain, crawlID string) {
+	w.t.Helper()
+	name := "Crawled"
+	err := w.SucceedCrawl(w.t.Context(), commands.SucceedCrawl{
+		Request: who, Domain: domain, CrawlID: crawlID, Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://" + domain + "/",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// live asks for a crawl as a look-up does.
+func (w *world) live(domain string) (crawlID string) {
+	w.t.Helper()
+	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Minute})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return crawl.ID
 }
 
 func (w *world) imported(domains ...string) {
@@ -88,12 +147,33 @@ func (w *world) imported(domains ...string) {
 
 var who = commands.Request{ID: "r", Actor: "operator:test"}
 
+// Save stands before the real positions.
+func (w *world) Save(ctx context.Context, name string, p eventlog.Position) error {
+	if w.unsaved != nil {
+		return w.unsaved
+	}
+	return w.positions.Save(ctx, name, p)
+}
+
+func (w *world) Load(ctx context.Context, name string) (eventlog.Position, bool, error) {
+	return w.positions.Load(ctx, name)
+}
+
+func (w *world) saved() eventlog.Position {
+	w.t.Helper()
+	p, _, err := w.positions.Load(w.t.Context(), checkpoint)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
 func (w *world) run(cfg refresh.Config) (stop func()) {
 	w.t.Helper()
 	if cfg.Every == 0 {
 		cfg.Every = time.Nanosecond
 	}
-	r, err := refresh.New(cfg, w.log, &w.saved, w)
+	r, err := refresh.New(cfg, w.log, w, w)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -115,7 +195,7 @@ func (w *world) run(cfg refresh.Config) (stop func()) {
 	return stop
 }
 
-func (w *world) next() commands.RequestCrawl {
+func (w *world) next() asked {
 	w.t.Helper()
 	select {
 	case in := <-w.requested:
@@ -126,46 +206,14 @@ func (w *world) next() commands.RequestCrawl {
 	}
 }
 
-type checkpoints struct {
-	mu sync.Mutex
-	at map[string]eventlog.Position
-}
-
-func (c *checkpoints) Load(_ context.Context, name string) (eventlog.Position, bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok := c.at[name]
-	return p, ok, nil
-}
-
-func (c *checkpoints) Save(_ context.Context, name string, p eventlog.Position) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at == nil {
-		c.at = map[string]eventlog.Position{}
-	}
-	c.at[name] = max(c.at[name], p)
-	return nil
-}
-
 func TestOnlyImportedBrandsThatSomebodyLookedUpAreCrawled(t *testing.T) {
 	w := newWorld(t)
 	w.imported("wanted.com", "unwanted.com", "withdrawn.com", "crawled.com", "running.com", "marker.com")
 	if err := w.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: who, Domain: "withdrawn.com", Reason: "owner"}); err != nil {
 		t.Fatal(err)
 	}
-	done, err := w.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: who, Domain: "crawled.com", Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "Crawled"
-	err = w.SucceedCrawl(t.Context(), commands.SucceedCrawl{Request: who, Domain: "crawled.com", CrawlID: done.ID, Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://crawled.com/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: who, Domain: "running.com", Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	w.succeeds("crawled.com", w.live("crawled.com"))
+	w.live("running.com")
 	w.charge("wanted.com", "wanted.com", "withdrawn.com", "crawled.com", "running.com", "unknown.com", "wanted.com", "marker.com")
 	w.run(refresh.Config{})
 	first, second := w.next(), w.next()
@@ -184,7 +232,7 @@ func TestARestartDoesNotBeginAnew(t *testing.T) {
 	stop := w.run(refresh.Config{})
 	w.next()
 	stop()
-	before := w.saved.at["refresh"]
+	before := w.saved()
 	w.charge("two.com")
 	w.run(refresh.Config{})
 	if in := w.next(); in.Domain != "two.com" {
@@ -233,7 +281,7 @@ func TestOffDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	w.charge("acme.com")
-	r, err := refresh.New(refresh.Config{Off: true}, w.log, &w.saved, w)
+	r, err := refresh.New(refresh.Config{Off: true}, w.log, w.positions, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,14 +292,14 @@ func TestOffDoesNothing(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if len(w.requested) > 0 || w.saved.at != nil {
+	if len(w.requested) > 0 || w.saved() != 0 {
 		t.Error("something was done though it is off")
 	}
 }
 
 func TestAClosedLogEndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
-	r, err := refresh.New(refresh.Config{}, w.log, &w.saved, w)
+	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +313,8 @@ func TestAClosedLogEndsTheRefresher(t *testing.T) {
 
 func TestConfigurationIsChecked(t *testing.T) {
 	w := newWorld(t)
-	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond}, w.log, &w.saved, w)
-	for _, field := range []string{"Every", "Allowed"} {
+	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1}, w.log, w.positions, w)
+	for _, field := range []string{"Every", "Allowed", "MaxOutstanding"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}

@@ -82,7 +82,7 @@ func CrawlLanes() []Lane {
 		return Lane{
 			Topic:         topic,
 			MaxRetryAfter: maxRetryAfter,
-			Filter: eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
+			Filter:        eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) {
 				ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
 				if err != nil {

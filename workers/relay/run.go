@@ -167,8 +167,10 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 	for _, ev := range events {
 		m, ok, err := r.lane.Message(ev)
 		if err != nil {
-			// What stands before it need not wait.
-			if err := errors.Join(flush(looked), r.skip(ev, err)); err != nil {
+			if err := flush(looked); err != nil { // what stands before it need not wait
+				return err
+			}
+			if err := r.skip(ev, err); err != nil {
 				return err
 			}
 			looked = r.at

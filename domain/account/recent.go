@@ -1,0 +1,76 @@
+package account
+
+import "time"
+
+// remember keeps a charge, so that it is not made twice. It is on the way of every charge: unlike put it
+// needs a step back only when the id was charged before, which no decision leads to.
+func (a *Account) remember(c recentCharge) {
+	c.number = a.core.charges
+	a.core.charges++
+	if _, again := a.recentAt[c.chargeID]; again {
+		stepBack(a, a.recentAt, c.chargeID)
+	}
+	a.recentAt[c.chargeID] = c.number
+	a.recent = append(a.recent, c)
+}
+
+// undoRecent forgets the charges past the first kept, after the journal's steps were undone.
+func (a *Account) undoRecent(kept int) {
+	for _, c := range a.recent[kept:] {
+		if a.recentAt[c.chargeID] == c.number {
+			delete(a.recentAt, c.chargeID)
+		}
+	}
+	clear(a.recent[kept:])
+	a.recent = a.recent[:kept]
+}
+
+// recentCharge returns a charge that is still remembered at a time not before the stream's last.
+func (a *Account) recentCharge(chargeID string, now time.Time) (recentCharge, bool) {
+	number, ok := a.recentAt[chargeID]
+	if !ok || a.core.charges-number > MaxRecentCharges {
+		return recentCharge{}, false
+	}
+	c := a.recent[number-a.recent[0].number]
+	return c, now.Sub(c.at) < HoldMemory
+}
+
+// forgetRecent drops the charges that are at or before the limit, and those past MaxRecentCharges.
+func (a *Account) forgetRecent(limit time.Time) {
+	n := max(a.recentGone, len(a.recent)-MaxRecentCharges)
+	for n < len(a.recent) && !a.recent[n].at.After(limit) {
+		n++
+	}
+	for _, c := range a.recent[a.recentGone:n] {
+		if a.recentAt[c.chargeID] == c.number {
+			delete(a.recentAt, c.chargeID)
+		}
+	}
+	// In place and seldom: cutting the front off would move everything to new memory again and again.
+	if a.recentGone = n; 2*n >= len(a.recent) {
+		left := copy(a.recent, a.recent[n:])
+		clear(a.recent[left:])
+		a.recent, a.recentGone = a.recent[:left], 0
+	}
+}
+
+// chargedThisMonth says that a charge which is reversed now was surely made in the month (UTC) of now. Past
+// the first ReversalWindow of a month nothing older can be reversed; before, the charge must be remembered.
+func (a *Account) chargedThisMonth(chargeID string, now time.Time) bool {
+	if monthOf(now) != a.core.month {
+		return false // nothing was charged in it yet
+	}
+	now = now.UTC()
+	if now.Sub(time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)) >= ReversalWindow {
+		return true
+	}
+	c, ok := a.recentCharge(chargeID, now)
+	return ok && monthOf(c.at) == a.core.month
+}
+
+func (c recentCharge) fact() ChargeFact {
+	return ChargeFact{
+		ChargeID: c.chargeID, Credits: c.credits, BrandID: c.brandID, Domain: c.domain,
+		RecordRevision: c.recordRevision, Revision: c.revision,
+	}
+}

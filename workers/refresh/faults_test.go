@@ -1,0 +1,151 @@
+package refresh_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/workers/refresh"
+)
+
+// lines is a logger's output, line by line.
+type lines chan string
+
+func newLines() lines { return make(lines, 1000) }
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func (l lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// wait waits for a line that contains a text.
+func (l lines) wait(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("no line of the log contains %q", text)
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsSkipped(t *testing.T) {
+	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // no stream has such a name
+	for name, c := range map[string]struct {
+		broken func(w *world)
+		told   string
+	}{
+		"a brand whose stream is damaged": {func(w *world) {
+			w.raw("brand-bad.com", eventschemas.BrandImported{}, 1, `{"brand_id":7}`)
+			w.charge("bad.com")
+		}, "domain=bad.com"},
+		"a brand of a newer release": {func(w *world) {
+			w.raw("brand-newer.com", eventschemas.BrandImported{}, 1000, `{}`)
+			w.charge("newer.com")
+		}, "domain=newer.com"},
+		"a brand that cannot be": {func(w *world) { w.charge(long) }, "domain=" + long},
+		"a damaged charge": {func(w *world) {
+			w.raw("account-bad", eventschemas.CreditsCharged{}, 1, `{"credits":"x"}`)
+		}, "stream=account-bad"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, output := newWorld(t), newLines()
+			w.imported("fine.com")
+			c.broken(w)
+			w.charge("fine.com")
+			w.run(refresh.Config{Logger: output.logger()})
+			if in := w.next(); in.Domain != "fine.com" {
+				t.Errorf("got %s", in.Domain)
+			}
+			output.wait(t, c.told)
+		})
+	}
+}
+
+func TestARequestThatIsRefusedForGoodIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	w.imported("odd.com", "fine.com")
+	w.fail = func(domain string) error {
+		if domain == "odd.com" {
+			return brand.ErrInvalidCrawl
+		}
+		return nil
+	}
+	w.charge("odd.com", "fine.com")
+	w.run(refresh.Config{})
+	if in := w.next(); in.Domain != "fine.com" {
+		t.Errorf("got %s", in.Domain)
+	}
+}
+
+func TestAChargeOfANewerReleaseEndsTheRefresher(t *testing.T) {
+	w := newWorld(t)
+	w.raw("account-a", eventschemas.CreditsCharged{}, 1000, `{}`)
+	r, err := refresh.New(refresh.Config{}, w.log, w, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CreditsCharged") {
+		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CreditsCharged", err)
+	}
+}
+
+func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
+	w, output := newWorld(t), newLines()
+	if err := w.positions.Save(t.Context(), checkpoint, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	w.imported("old.com", "new.com")
+	w.charge("old.com")
+	w.run(refresh.Config{Logger: output.logger()})
+	output.wait(t, "past the log")
+	w.charge("new.com")
+	if in := w.next(); in.Domain != "new.com" {
+		t.Errorf("got %s, want what was charged after the start", in.Domain)
+	}
+}
+
+func TestAFailedSaveHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, output := newWorld(t), newLines()
+		w.unsaved = errors.New("disk is full")
+		all := []string{"one.com", "two.com", "three.com"}
+		w.imported(all...)
+		stop := w.run(refresh.Config{Logger: output.logger()})
+		for _, domain := range all {
+			w.charge(domain)
+			if in := w.next(); in.Domain != domain {
+				t.Errorf("got %s, want %s", in.Domain, domain)
+			}
+			time.Sleep(time.Minute) // of the bubble's clock: the next save is due
+			synctest.Wait()
+		}
+		stop()
+		close(output)
+		failed := 0
+		for line := range output {
+			if strings.Contains(line, "could not be saved") {
+				failed++
+			}
+			if strings.Contains(line, "starts again") {
+				t.Errorf("a failed save is no fault of the refresher: %s", line)
+			}
+		}
+		if failed < len(all) {
+			t.Errorf("a save was tried %d times, want it tried again after each failure", failed)
+		}
+	})
+}

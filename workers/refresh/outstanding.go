@@ -1,0 +1,118 @@
+package refresh
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// ends chooses the events that end a crawl.
+var ends = eventlog.Filter{EventTypes: []string{
+	eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(), eventschemas.CrawlFailed{}.EventType(),
+}}
+
+// outstanding is a crawl whose end was not seen.
+type outstanding struct {
+	id       string
+	deadline time.Time         // by the refresher's clock
+	after    eventlog.Position // its end stands behind this one
+}
+
+// opened remembers a crawl by its brand's stream, also one that somebody else requested at the same moment.
+// Those of an earlier process are not known: right after a restart a few more may be open.
+func (r *Refresher) opened(domain string, crawl commands.Crawl, charge eventlog.Position) {
+	r.open[brand.Stream(domain)] = outstanding{
+		id: crawl.ID,
+		// Counted from here: when it was requested may be another node's clock.
+		deadline: r.cfg.Now().Add(crawl.Allowed),
+		after:    max(charge, crawl.Position), // one that was joined has no position, and ran when the charge was read
+	}
+}
+
+// room waits until fewer than MaxOutstanding crawls are open: until one ended on the log, or its deadline
+// passed. Crawls that queued behind slow ones would run out of time without an attempt.
+func (r *Refresher) room(ctx context.Context) (waited bool, err error) {
+	first, after := r.oldest()
+	if len(r.open) < r.cfg.MaxOutstanding {
+		return false, nil
+	}
+	subscription, err := r.log.Subscribe(ctx, after, ends)
+	if err != nil {
+		return true, fmt.Errorf("subscribe after position %d: %w", after, err)
+	}
+	defer subscription.Close()
+	for len(r.open) >= r.cfg.MaxOutstanding {
+		batch, err := nextUntil(ctx, subscription, first.Sub(r.cfg.Now()))
+		if err != nil {
+			return true, fmt.Errorf("read the ends of crawls after position %d: %w", after, err)
+		}
+		for _, ev := range batch.Events {
+			r.ended(ev)
+		}
+		after = max(after, batch.Position)
+		first, _ = r.oldest()
+	}
+	return true, nil
+}
+
+// oldest forgets the crawls that are past their deadlines and returns the first deadline of the others, and
+// the position behind which all their ends stand.
+func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
+	now, found := r.cfg.Now(), false
+	for stream, c := range r.open {
+		if !now.Before(c.deadline) {
+			delete(r.open, stream)
+			continue
+		}
+		if !found || c.deadline.Before(deadline) {
+			deadline = c.deadline
+		}
+		if !found || c.after < after {
+			after = c.after
+		}
+		found = true
+	}
+	return deadline, after
+}
+
+// nextUntil waits at most for the time. When it passed, there is an empty batch.
+func nextUntil(ctx context.Context, s eventlog.Subscription, most time.Duration) (eventlog.Batch, error) {
+	bounded, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	batch, err := s.Next(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return eventlog.Batch{}, nil
+	}
+	return batch, err
+}
+
+// ended forgets a crawl that an event ends.
+func (r *Refresher) ended(recorded eventlog.Recorded) {
+	open, ok := r.open[recorded.Stream]
+	if !ok {
+		return
+	}
+	ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
+	if err != nil {
+		// Its deadline ends it here.
+		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream, "revision", recorded.Revision, "error", err)
+		return
+	}
+	var id string
+	switch ev := ev.(type) {
+	case eventschemas.CrawlSucceeded:
+		id = ev.CrawlID
+	case eventschemas.CrawlConfirmed:
+		id = ev.CrawlID
+	case eventschemas.CrawlFailed:
+		id = ev.CrawlID
+	}
+	if id == open.id {
+		delete(r.open, recorded.Stream)
+	}
+}

@@ -1,0 +1,260 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+	"letterhead/internal/eventlog"
+	"letterhead/workers/relay"
+)
+
+// flaky checkpoints cannot always be saved.
+type flaky struct {
+	relay.Checkpoints
+	mu   sync.Mutex
+	fail func() bool
+}
+
+func (f *flaky) Save(ctx context.Context, name string, p eventlog.Position) error {
+	f.mu.Lock()
+	failed := f.fail()
+	f.mu.Unlock()
+	if failed {
+		return errors.New("disk is full")
+	}
+	return f.Checkpoints.Save(ctx, name, p)
+}
+
+func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
+	log, to := openLog(t), newTap(t)
+	all := domains("d", 40)
+	request(t, log, brand.LaneLive, all...)
+	request(t, log, brand.LaneRefresh, "other.com")
+	failures := 0
+	to.failing(func(lane string, m []broker.Message) error {
+		if lane == broker.CrawlLive && failures < 3 {
+			failures++
+			return errors.New("broker is away")
+		}
+		return nil
+	})
+	run(t, log, to, newPositions(t), relay.Config{RetryAfter: time.Millisecond})
+	if got := to.keys(broker.CrawlLive, 40); !slices.Equal(got, streams(all...)) {
+		t.Errorf("live lane after failures: %v", got)
+	}
+	if got := to.keys(broker.CrawlRefresh, 1); !slices.Equal(got, streams("other.com")) {
+		t.Errorf("refresh lane: %v", got)
+	}
+}
+
+func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
+	log, to, full := openLog(t), newTap(t), true
+	positions := &flaky{Checkpoints: newPositions(t), fail: func() bool { return full }}
+	output := newLines()
+	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.logger()})
+	all := domains("d", 30)
+	for i, d := range all {
+		request(t, log, brand.LaneLive, d)
+		to.keys(broker.CrawlLive, i+1)
+	}
+	output.wait(t, 1, "could not be saved")
+	if n := len(to.published(broker.CrawlLive)); n != len(all) {
+		t.Errorf("%d requests were published %d times", len(all), n)
+	}
+	positions.mu.Lock()
+	full = false
+	positions.mu.Unlock()
+	stop()
+	request(t, log, brand.LaneLive, "next.com")
+	second := newTap(t)
+	run(t, log, second, positions, relay.Config{})
+	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("next.com")) {
+		t.Errorf("once it could be saved the next run published %v", got)
+	}
+}
+
+// Whoever looks a brand up waits some seconds for its crawl.
+func TestLiveWorkIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, to := openLog(t), newTap(t)
+		var mu sync.Mutex
+		tries := map[string][]time.Time{}
+		left := map[string]int{broker.CrawlLive: 12, broker.CrawlRefresh: 12}
+		to.failing(func(lane string, _ []broker.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			tries[lane] = append(tries[lane], time.Now())
+			if left[lane]--; left[lane] >= 0 {
+				return errors.New("broker is away")
+			}
+			return nil
+		})
+		longest := func(lane string) (most time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			for i, at := range tries[lane][1:] {
+				most = max(most, at.Sub(tries[lane][i]))
+			}
+			return most
+		}
+		stop := run(t, log, to, newPositions(t), relay.Config{})
+		request(t, log, brand.LaneLive, "live.com")
+		request(t, log, brand.LaneRefresh, "refresh.com")
+		for _, lane := range []string{broker.CrawlLive, broker.CrawlRefresh} {
+			for len(to.published(lane)) == 0 {
+				<-to.arrive
+			}
+		}
+		if most := longest(broker.CrawlLive); most > time.Second {
+			t.Errorf("live work waited %s for another attempt, at most a second will do", most)
+		}
+		if most := longest(broker.CrawlRefresh); most <= time.Second || most > 30*time.Second {
+			t.Errorf("background work waited %s, which is as impatient as live work or too patient", most)
+		}
+		mu.Lock()
+		clear(tries)
+		left[broker.CrawlLive] = 1
+		mu.Unlock()
+		request(t, log, brand.LaneLive, "next.com")
+		for len(to.published(broker.CrawlLive)) == 1 {
+			<-to.arrive
+		}
+		if most := longest(broker.CrawlLive); most > relay.DefaultRetryAfter {
+			t.Errorf("after a success the first wait was %s, want at most %s", most, relay.DefaultRetryAfter)
+		}
+		stop()
+	})
+}
+
+func TestADamagedRequestIsSkipped(t *testing.T) {
+	log, to := openLog(t), newTap(t)
+	request(t, log, brand.LaneLive, "first.com")
+	raw(t, log, "bad.com", 1, `{"crawl_id":7}`)
+	request(t, log, brand.LaneLive, "second.com")
+	request(t, log, brand.LaneRefresh, "other.com")
+	registry, output := prometheus.NewPedanticRegistry(), newLines()
+	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.logger()})
+	if got := to.keys(broker.CrawlLive, 2); !slices.Equal(got, streams("first.com", "second.com")) {
+		t.Errorf("live lane: %v", got)
+	}
+	to.keys(broker.CrawlRefresh, 1)
+	output.wait(t, 2, "stream=brand-bad.com") // in each lane: nobody can say which it belongs to
+	if n := total(t, registry, "letterhead_relay_skipped_total"); n != 2 {
+		t.Errorf("%v events were counted as skipped, want one in each lane", n)
+	}
+}
+
+// total is the sum of a counter over its labels.
+func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
+	log, to, positions := openLog(t), newTap(t), newPositions(t)
+	request(t, log, brand.LaneLive, "first.com")
+	before, err := log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw(t, log, "newer.com", 1000, `{}`)
+	request(t, log, brand.LaneLive, "second.com")
+	only := relay.CrawlLanes()[:1]
+	ended, _ := start(t, log, to, positions, relay.Config{Lanes: only})
+	if err := end(t, ended); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CrawlRequested") {
+		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CrawlRequested", err)
+	}
+	if got := firsts(to.published(broker.CrawlLive)); !slices.Equal(got, streams("first.com")) {
+		t.Errorf("published %v, want what stands before it", got)
+	}
+	// The newer release goes on at what this one could not read.
+	if at, _, err := positions.Load(t.Context(), only[0].Checkpoint()); err != nil || at != before {
+		t.Errorf("the checkpoint is %d (%v), want %d", at, err, before)
+	}
+}
+
+func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
+	log, to := openLog(t), newTap(t)
+	request(t, log, brand.LaneLive, "first.com", "second.com", "third.com")
+	broken := make(chan struct{})
+	lane := relay.CrawlLanes()[0]
+	plain := lane.Message
+	lane.Message = func(r eventlog.Recorded) (broker.Message, bool, error) {
+		select {
+		case <-broken:
+		default:
+			if r.Stream == "brand-second.com" {
+				return broker.Message{}, false, errors.New("not now")
+			}
+		}
+		return plain(r)
+	}
+	run(t, log, to, newPositions(t), relay.Config{Lanes: []relay.Lane{lane}, RetryAfter: time.Millisecond})
+	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("first.com")) {
+		t.Fatalf("before the event that failed: %v", got)
+	}
+	close(broken)
+	if got := to.keys(broker.CrawlLive, 3); !slices.Equal(got, streams("first.com", "second.com", "third.com")) {
+		t.Errorf("got %v, want all in order", got)
+	}
+}
+
+func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
+	log, to, positions := openLog(t), newTap(t), newPositions(t)
+	for _, lane := range relay.CrawlLanes() {
+		if err := positions.Save(t.Context(), lane.Checkpoint(), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request(t, log, brand.LaneLive, "old.com") // of which the longer log's relay took care
+	output := newLines()
+	run(t, log, to, positions, relay.Config{Logger: output.logger()})
+	output.wait(t, 2, "past the log")
+	request(t, log, brand.LaneLive, "new.com")
+	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
+		t.Errorf("published %v, want what came after the start", got)
+	}
+}
+
+func TestAClosedBrokerEndsTheRelay(t *testing.T) {
+	log, to := openLog(t), newTap(t)
+	to.Close()
+	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
+	request(t, log, brand.LaneLive, "acme.com") // the refresh lane has nothing to publish
+	if err := end(t, ended); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("Run: %v, want broker.ErrClosed", err)
+	}
+}
+
+func TestAClosedLogEndsTheRelay(t *testing.T) {
+	log := openLog(t)
+	ended, _ := start(t, log, newTap(t), newPositions(t), relay.Config{})
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := end(t, ended); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Run: %v, want eventlog.ErrClosed", err)
+	}
+}

@@ -1,0 +1,278 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/workers/relay"
+)
+
+// patience bounds the wait for what should happen.
+const patience = 30 * time.Second
+
+func openLog(t *testing.T) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+func newPositions(t *testing.T) *sqlstore.Positions {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	p, err := sqlstore.NewPositions(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newBus(t *testing.T) *broker.Bus {
+	t.Helper()
+	transport, err := inprocess.New(inprocess.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := broker.New(broker.Config{}, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close() })
+	return bus
+}
+
+// handle lets a group of one take a lane's messages until the test or ctx ends.
+func handle(t *testing.T, ctx context.Context, bus *broker.Bus, lane string, do broker.Handler) {
+	ctx, cancel := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { bus.Subscribe(ctx, lane, "test", do) })
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+}
+
+// tap stands before a broker, notes what was published and may refuse it.
+type tap struct {
+	*broker.Bus
+	t      *testing.T
+	arrive chan struct{}
+
+	mu   sync.Mutex
+	got  map[string][]broker.Message
+	fail func(lane string, m []broker.Message) error
+}
+
+// newTap returns a tap before a broker whose messages are all taken.
+func newTap(t *testing.T) *tap {
+	t.Helper()
+	bus := newBus(t)
+	for _, lane := range []string{broker.CrawlLive, broker.CrawlRefresh} {
+		handle(t, t.Context(), bus, lane, func(context.Context, broker.Message) error { return nil })
+	}
+	return &tap{Bus: bus, t: t, arrive: make(chan struct{}, 1), got: map[string][]broker.Message{}}
+}
+
+func (p *tap) Publish(ctx context.Context, lane string, m ...broker.Message) error {
+	p.mu.Lock()
+	fail := p.fail
+	p.mu.Unlock()
+	if fail != nil {
+		if err := fail(lane, m); err != nil {
+			return err
+		}
+	}
+	if err := p.Bus.Publish(ctx, lane, m...); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got[lane] = append(p.got[lane], m...)
+	select {
+	case p.arrive <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// failing sets what is refused from now on; nil ends it.
+func (p *tap) failing(fail func(lane string, m []broker.Message) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = fail
+}
+
+// published returns the messages of a lane, with repeats.
+func (p *tap) published(lane string) []broker.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]broker.Message(nil), p.got[lane]...)
+}
+
+// keys waits until a lane has messages of n keys and returns the keys in the order of their first coming.
+func (p *tap) keys(lane string, n int) []string {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for {
+		out := firsts(p.published(lane))
+		if len(out) >= n {
+			return out
+		}
+		select {
+		case <-p.arrive:
+		case <-deadline:
+			p.t.Fatalf("lane %s has %d messages after %s, want %d", lane, len(out), patience, n)
+		}
+	}
+}
+
+func firsts(messages []broker.Message) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, m := range messages {
+		if !seen[m.Key] {
+			seen[m.Key] = true
+			out = append(out, m.Key)
+		}
+	}
+	return out
+}
+
+// request appends crawl requests for domains in a lane.
+func request(t *testing.T, log eventlog.Log, lane string, domains ...string) {
+	t.Helper()
+	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range domains {
+		_, err := brands.RequestCrawl(t.Context(), commands.RequestCrawl{
+			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Lane: lane, Allowed: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// raw appends a crawl request with any body and schema version.
+func raw(t *testing.T, log eventlog.Log, domain string, version int, body string) {
+	t.Helper()
+	_, err := log.Append(t.Context(), brand.Stream(domain), eventlog.Any(), []eventlog.Proposed{{
+		ID: uuid.New(), Type: eventschemas.CrawlRequested{}.EventType(), SchemaVersion: version,
+		OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func domains(prefix string, n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s%d.com", prefix, i))
+	}
+	return out
+}
+
+// streams are the keys of messages about domains.
+func streams(domains ...string) []string {
+	var out []string
+	for _, d := range domains {
+		out = append(out, brand.Stream(d))
+	}
+	return out
+}
+
+// lines is a logger's output, line by line.
+type lines chan []byte
+
+func newLines() lines { return make(lines, 1000) }
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- bytes.Clone(p)
+	return len(p), nil
+}
+
+func (l lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// wait waits for n lines that contain a text.
+func (l lines) wait(t *testing.T, n int, text string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for seen := 0; seen < n; {
+		select {
+		case line := <-l:
+			if bytes.Contains(line, []byte(text)) {
+				seen++
+			}
+		case <-deadline:
+			t.Fatalf("%d lines of the log contain %q, want %d", seen, text, n)
+		}
+	}
+}
+
+// start runs a relay until stop is called; ended is what Run returns.
+func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
+	t.Helper()
+	r, err := relay.New(cfg, log, to, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		done <- r.Run(ctx)
+	}()
+	stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return done, stop
+}
+
+// run runs a relay that must not end by itself.
+func run(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (stop func()) {
+	t.Helper()
+	_, stop = start(t, log, to, c, cfg)
+	return stop
+}
+
+// end waits for the error that Run ends with.
+func end(t *testing.T, ended <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		t.Fatal("Run has not ended")
+		return nil
+	}
+}

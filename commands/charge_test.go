@@ -30,10 +30,10 @@ func TestAChargeIsOneAppendAndNoRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Receipt{
-			ChargeID: receipt.ChargeID, Credits: 1, Balance: 49 - i, Remaining: 49 - i, Revision: uint64(2 + i), Position: receipt.Position,
+			ChargeID: receipt.ChargeID, Credits: 1, Balance: 49 - i, Remaining: 49 - i, Revision: uint64(2 + i), Position: receipt.Position, At: receipt.At,
 			BrandID: testBrand, Domain: "acme.com", RecordRevision: 3,
 		}
-		if receipt != want {
+		if receipt != want || time.Since(receipt.At) > time.Hour {
 			t.Fatalf("receipt %+v, want %+v", receipt, want)
 		}
 		head, err := w.log.Head(t.Context())

@@ -14,7 +14,11 @@
 // a desk that loses the race for a revision reads the tail, decides its group again and retries, with
 // growing jittered pauses inside a time bound, then answers ErrBusy. An append whose outcome is unknown is
 // repeated as it is, same ids at the same revision, until the log says what happened; if it does not say
-// so in time, the callers get ErrUnknownOutcome, and what turns out to have been charged is handed back.
+// so in time, the callers get ErrUnknownOutcome, and what turns out to have been charged is handed back:
+// the stream is looked at for a minute more, then the append is taken as lost.
+//
+// What is owed to callers who left (a charge to reverse, a hold to release) is the actor's own business: it
+// stands in no queue, is tried again with growing pauses, and is left to an operator after about a minute.
 //
 // An outcome that appends nothing (a refusal, a repeat) is fenced by no revision. It is final only after
 // the stream's tail was read, one read for all who wait.

@@ -378,53 +378,99 @@ func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 // While an append is in doubt every event must be looked at, so a snapshot that another desk saved past it
 // must not be used to load the account anew.
 func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
-	w := newWorld(t)
-	kept := newMemorySnapshots()
-	d, other := w.desk(DeskConfig{KnowWithin: time.Millisecond}, kept), w.desk(DeskConfig{SnapshotEvery: 1}, kept)
-	id := w.openedWith(d, 5)
-	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
-	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
-	w.log.set(func(f *faults) { f.after = nil })
-	w.charge(other, id)
-	<-kept.saved
-	// The desk has to load the account anew.
-	w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
-	if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
-		t.Fatal(err)
-	}
-	w.log.set(func(f *faults) { f.reading = nil })
-	w.reserve(d, id).Drop()
-	w.drain(d)
-	if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
-	}
-}
-
-// A doubt that was settled does not keep the account in memory.
-func TestASettledDoubtLetsTheAccountGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, IdleAfter: time.Minute})
-		id := w.openedWith(d, 3)
-		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
+		kept := newMemorySnapshots()
+		d, other := w.desk(DeskConfig{KnowWithin: time.Millisecond}, kept), w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+		id := w.openedWith(d, 5)
+		w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
 		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
 			t.Fatal(err)
 		}
-		w.log.set(func(f *faults) { f.before = nil })
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		if n := d.liveAccounts(); n != 1 {
-			t.Fatalf("%d accounts in memory while an append is in doubt", n)
+		w.log.set(func(f *faults) { f.after = nil })
+		w.charge(other, id)
+		<-kept.saved
+		// The desk has to load the account anew.
+		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
+		if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
+			t.Fatal(err)
 		}
-		w.charge(d, id)
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		if n := d.liveAccounts(); n != 0 {
-			t.Fatalf("%d accounts in memory", n)
+		w.log.set(func(f *faults) { f.reading = nil })
+		time.Sleep(distrustFor)
+		w.reserve(d, id).Drop()
+		w.drain(d)
+		if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
+			t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
 		}
 	})
+}
+
+// A stream that cannot be trusted is not folded anew by every request, and is looked at again later.
+func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.desk(DeskConfig{})
+		id := w.opened(w.desk(DeskConfig{}), 0)
+		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
+		refused := func(times int, reads int64) {
+			t.Helper()
+			before := w.log.reads.Load()
+			for range times {
+				if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
+					t.Fatal(err)
+				}
+			}
+			if n := w.log.reads.Load() - before; n != reads {
+				t.Fatalf("%d reads for %d requests, want %d", n, times, reads)
+			}
+		}
+		refused(20, 1)
+		time.Sleep(distrustFor)
+		refused(20, 1)
+		w.log.set(func(f *faults) { f.reading = nil })
+		time.Sleep(distrustFor)
+		w.charge(d, id)
+	})
+}
+
+// An append in doubt that never lands, or whose stream cannot be read, does not keep the account in memory
+// for ever: it is looked for within a bound, and then taken as lost.
+func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		reading error
+		within  time.Duration
+	}{
+		"nothing landed":           {nil, doubtWithin},
+		"the stream is unreadable": {unavailable(), doubtUnread},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				d := w.desk(DeskConfig{KnowWithin: time.Millisecond, IdleAfter: time.Second})
+				id := w.openedWith(d, 3)
+				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
+				if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
+					t.Fatal(err)
+				}
+				w.log.set(func(f *faults) { f.before, f.reading = nil, func(string) error { return c.reading } })
+				time.Sleep(c.within - 2*doubtPause)
+				synctest.Wait()
+				if n := d.liveAccounts(); n != 1 {
+					t.Fatalf("%d accounts in memory while an append is in doubt", n)
+				}
+				time.Sleep(4*doubtPause + 3*time.Second)
+				synctest.Wait()
+				if n := d.liveAccounts(); n != 0 {
+					t.Fatalf("%d accounts in memory", n)
+				}
+				w.log.set(func(f *faults) { f.reading = nil })
+				w.charge(d, id)
+				if l := w.ledger(id); l.balance != 2 {
+					t.Fatalf("ledger %+v", l)
+				}
+			})
+		})
+	}
 }
 
 // A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log, goes

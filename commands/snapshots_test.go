@@ -2,7 +2,17 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
 )
 
 // memorySnapshots keeps what was saved last, and can be told what to give back.
@@ -44,4 +54,41 @@ func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int
 	m.kept[stream] = keptSnapshot{foldVersion: foldVersion, revision: revision, state: state}
 	m.saved <- struct{}{}
 	return nil
+}
+
+// The fullest snapshot that the bounds allow, with the longest domains, fits the store, with room for what
+// is kept for ever.
+func TestAFullSnapshotFitsItsStore(t *testing.T) {
+	const room = 1 << 20
+	id := uuid.NewString()
+	a := account.New(id)
+	at := time.Date(2026, 11, 3, 9, 30, 0, 123456000, time.UTC)
+	domain := strings.Repeat("a", 249) + ".com"
+	a.Begin()
+	a.Apply(eventschemas.AccountOpened{AccountID: id, Holder: "holder", Plan: "free"}, at)
+	for i := range account.MaxOpenHolds {
+		a.Apply(eventschemas.CreditsHeld{HoldID: uuid.NewString(), Credits: 1, Deadline: at, RequestID: strings.Repeat("r", 36), Domain: domain}, at.Add(time.Duration(i)*time.Microsecond))
+	}
+	for i := range account.MaxIdempotencyKeys + 1 {
+		a.Apply(eventschemas.CreditsCharged{
+			ChargeID: uuid.NewString(), Credits: 1, RequestID: "r", BrandID: testBrand, Domain: domain, RecordRevision: 1 << 40,
+			IdempotencyKeyHash: fmt.Sprintf("%064x", i), RequestHash: fmt.Sprintf("%064x", i),
+		}, at.Add(time.Duration(i)*time.Microsecond))
+	}
+	a.Commit()
+	want := account.MaxOpenHolds + account.MaxIdempotencyKeys + account.MaxRecentCharges
+	if n := a.Remembered(); n != want {
+		t.Fatalf("%d entries, want %d", n, want)
+	}
+	data, err := a.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > sqlstore.MaxSnapshotBytes-room {
+		t.Fatalf("%d bytes, the store takes %d", len(data), sqlstore.MaxSnapshotBytes)
+	}
+	t.Logf("%d bytes", len(data))
+	if err := account.New(id).UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -88,7 +88,7 @@ func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
 	m := newModels(t, e)
 	r, _ := e.Start(projections.Config{BatchEvents: 500}, m.all()...)
 	w := projectionstest.NewWorld(2, 20, 30, time.Minute)
-	e.Fill(w, 2000)
+	e.Fill(w, 1000)
 
 	ctx, stop := context.WithCancel(e.Context())
 	tokens := make(chan struct{}, 2000) // what each round may append while it runs
@@ -106,8 +106,8 @@ func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
 			}
 		}
 	})
-	for round := range 3 {
-		for range 500 {
+	for round := range 2 {
+		for range 400 {
 			tokens <- struct{}{}
 		}
 		if err := r.Rebuild(e.Context(), nil, nil); err != nil && !(round == 0 && errors.Is(err, projections.ErrBuilding)) {
@@ -143,7 +143,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 		step := rapid.SampledFrom([]time.Duration{time.Second, time.Hour, 12 * time.Hour}).Draw(rt, "step")
 		w := projectionstest.NewWorld(seed, 5, 5, step)
 		r, stop := e.Start(projections.Config{BatchEvents: batch}, newModels(t, e).all()...)
-		for _, n := range rapid.SliceOfN(rapid.IntRange(1, 60), 1, 6).Draw(rt, "pieces") {
+		for _, n := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 5).Draw(rt, "pieces") {
 			e.Fill(w, n)
 			if rapid.Bool().Draw(rt, "wait") {
 				e.CatchUp(r)
@@ -174,7 +174,7 @@ func TestVerifyFindsTheFirstDifference(t *testing.T) {
 	e.CatchUp(r)
 	tampered := map[string]string{
 		"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
-		"ledger":   `DELETE FROM ledger_v1_g1_entries WHERE position = (SELECT max(position) FROM ledger_v1_g1_entries)`,
+		"ledger":   `DELETE FROM ledger_v2_g1_entries WHERE position = (SELECT max(position) FROM ledger_v2_g1_entries)`,
 		"usage":    `INSERT INTO usage_v1_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
 	}
 	for _, sql := range tampered {

@@ -280,7 +280,7 @@ func (s *service) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refresher, err := refresh.New(refresh.Config{Off: !s.config.Refresh, Logger: s.logger, Registerer: s.metrics}, s.log, s.positions, s.brands)
+	refresher, err := refresh.New(refresh.Config{Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics}, s.log, s.positions, s.brands)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,12 @@ func TestUnusableSnapshots(t *testing.T) {
 		"hold of nothing":   change(`"left":2`, `"left":0`),
 		"hold past credits": change(`"left":2`, `"left":4`),
 		"hold twice":        change(`{"id":"h2"`, `{"id":"h1"`),
+		"charge of nothing": change(`"recent":[{"charge":"`+charged("r1", "h1", "a").ChargeID+`","credits":1`, `"recent":[{"charge":"c","credits":0`),
+		"nameless charge":   change(`"recent":[{"charge":"`+charged("r1", "h1", "a").ChargeID, `"recent":[{"charge":"`),
+		"charge of the future": change(`"record_revision":7,"revision":9,"at":"2026-11-03T09:30:10Z"}]`,
+			`"record_revision":7,"revision":99,"at":"2026-11-03T09:30:10Z"}]`),
+		"charges out of order": change(`"record_revision":7,"revision":9,"at":"2026-11-03T09:30:10Z"}]`,
+			`"record_revision":7,"revision":2,"at":"2026-11-03T09:30:10Z"}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := New(testID)

@@ -27,10 +27,10 @@ func TestCheckpointBoundsTheLogUnderSteadyWriting(t *testing.T) {
 		}
 	}
 	write(`CREATE TABLE x (n BYTEA)`)
-	const perRound = 10 * 100_000 // bytes
-	for range 30 {
+	const perRound = 10 * 30_000 // bytes
+	for range 15 {
 		for range 10 {
-			write(`INSERT INTO x VALUES (randomblob(100000))`)
+			write(`INSERT INTO x VALUES (randomblob(30000))`)
 		}
 		if err := s.check.round(context.Background()); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestCheckpointBoundsTheLogUnderSteadyWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Size() > 3*perRound {
-		t.Errorf("the write-ahead log has %d bytes after 30 rounds of %d", info.Size(), perRound)
+		t.Errorf("the write-ahead log has %d bytes after 15 rounds of %d", info.Size(), perRound)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 const (
 	// Name of the read model.
 	Name    = "ledger"
-	version = 1
+	version = 2 // since requests are found by a hash
 	// pageRows is how many rows an iteration holds in memory.
 	pageRows = 1000
 )

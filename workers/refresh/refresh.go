@@ -104,13 +104,13 @@ func (c *Config) setDefaults() {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Every < 0 {
-		errs = append(errs, fmt.Errorf("Every is %s, must not be negative", c.Every))
+		errs = append(errs, fmt.Errorf("refresher: Every is %s, must not be negative", c.Every))
 	}
 	if c.Allowed < time.Second {
-		errs = append(errs, fmt.Errorf("Allowed is %s, must be at least a second", c.Allowed))
+		errs = append(errs, fmt.Errorf("refresher: Allowed is %s, must be at least a second", c.Allowed))
 	}
 	if c.MaxOutstanding < 1 || c.MaxOutstanding > limitOutstanding {
-		errs = append(errs, fmt.Errorf("MaxOutstanding is %d, must be 1 to %d", c.MaxOutstanding, limitOutstanding))
+		errs = append(errs, fmt.Errorf("refresher: MaxOutstanding is %d, must be 1 to %d", c.MaxOutstanding, limitOutstanding))
 	}
 	return errors.Join(errs...)
 }

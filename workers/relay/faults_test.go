@@ -65,6 +65,16 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.logger()})
 	all := domains("d", 30)
 	for i, d := range all {
+		if i == len(all)/2 { // nor is it repeated when the lane starts again
+			refused := false
+			to.failing(func(lane string, _ []broker.Message) error {
+				if refused || lane != broker.CrawlLive {
+					return nil
+				}
+				refused = true
+				return errors.New("broker is away")
+			})
+		}
 		request(t, log, brand.LaneLive, d)
 		to.keys(broker.CrawlLive, i+1)
 	}
@@ -239,7 +249,7 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 }
 
 func TestAClosedBrokerEndsTheRelay(t *testing.T) {
-	log, to := openLog(t), newTap(t)
+	log, to := openLog(t), newBus(t)
 	to.Close()
 	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
 	request(t, log, brand.LaneLive, "acme.com") // the refresh lane has nothing to publish

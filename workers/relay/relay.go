@@ -132,21 +132,21 @@ func (c Config) Validate() error {
 	seen := map[string]bool{}
 	for _, l := range c.Lanes {
 		if l.Topic == "" || l.Message == nil {
-			errs = append(errs, errors.New("Lanes: a lane needs a Topic and a Message"))
+			errs = append(errs, errors.New("relay: Lanes: a lane needs a Topic and a Message"))
 		}
 		if seen[l.Topic] {
-			errs = append(errs, fmt.Errorf("Lanes: %s is there twice", l.Topic))
+			errs = append(errs, fmt.Errorf("relay: Lanes: %s is there twice", l.Topic))
 		}
 		seen[l.Topic] = true
 		if l.MaxRetryAfter < 0 {
-			errs = append(errs, fmt.Errorf("Lanes: MaxRetryAfter of %s is %s, must not be negative", l.Topic, l.MaxRetryAfter))
+			errs = append(errs, fmt.Errorf("relay: Lanes: MaxRetryAfter of %s is %s, must not be negative", l.Topic, l.MaxRetryAfter))
 		}
 	}
 	if c.SaveEvery < 0 {
-		errs = append(errs, fmt.Errorf("SaveEvery is %s, must not be negative", c.SaveEvery))
+		errs = append(errs, fmt.Errorf("relay: SaveEvery is %s, must not be negative", c.SaveEvery))
 	}
 	if c.RetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("RetryAfter is %s, must not be negative", c.RetryAfter))
+		errs = append(errs, fmt.Errorf("relay: RetryAfter is %s, must not be negative", c.RetryAfter))
 	}
 	return errors.Join(errs...)
 }

@@ -162,7 +162,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 func TestConfigurationIsChecked(t *testing.T) {
 	lanes := []relay.Lane{{Topic: "x", MaxRetryAfter: -1}}
 	_, err := relay.New(relay.Config{Lanes: lanes, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
-	for _, fault := range []string{"needs a Topic and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "\nRetryAfter is -1ns"} {
+	for _, fault := range []string{"needs a Topic and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%v does not say %q", err, fault)
 		}

@@ -166,10 +166,16 @@ type groupSubscriber struct {
 
 // Subscribe implements message.Subscriber.
 func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *message.Message, error) {
-	from, err := s.transport.topic(name)
+	t := s.transport
+	from, err := t.topic(name)
 	if err != nil {
 		return nil, err
 	}
+	// Counted as a worker while it joins, so that Close does not wait for none while it starts some.
+	if err := t.enter(); err != nil {
+		return nil, err
+	}
+	defer t.workers.Done()
 	return from.join(ctx, s.group)
 }
 
@@ -191,6 +197,19 @@ func (t *Transport) Close() error {
 	t.workers.Wait() // each of them is bounded by CloseTimeout
 	close(t.closed)
 	return nil
+}
+
+// enter counts the caller among the workers that Close waits for, unless that has begun.
+func (t *Transport) enter() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.closing:
+		return broker.ErrClosed
+	default:
+		t.workers.Add(1)
+		return nil
+	}
 }
 
 func (t *Transport) topic(name string) (*topic, error) {

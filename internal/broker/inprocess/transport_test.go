@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -181,5 +182,28 @@ func TestConfigurationsAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v does not name %s", err, field)
 		}
+	}
+}
+
+// A subscription that starts while the transport closes either runs and ends, or is refused; under the
+// race detector the two must not meet in the count of workers.
+func TestCloseWhileSubscriptionsStart(t *testing.T) {
+	for range 50 {
+		bus := open(t, broker.Config{}, inprocess.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var subscribers sync.WaitGroup
+		for i := range 4 {
+			subscribers.Go(func() {
+				err := bus.Subscribe(ctx, fmt.Sprintf("lane-%d", i), "group", func(context.Context, broker.Message) error { return nil })
+				if err != nil && !errors.Is(err, broker.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		if err := bus.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		subscribers.Wait()
 	}
 }

@@ -1,0 +1,291 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// leaves charges for a caller who leaves as soon as the charge is durable; from then on the log is down.
+func (w *world) leaves(d *Desk, id string) (request string) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in := w.lookup(id)
+	w.log.set(func(f *faults) {
+		f.after = func(a sentAppend, err error) error {
+			if a.events[0].Metadata.RequestID == in.Request.ID {
+				cancel()
+				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+			}
+			return err
+		}
+	})
+	if _, err := d.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
+		w.Fatal(err)
+	}
+	return in.Request.ID
+}
+
+func (w *world) logIsBack() { w.log.set(func(f *faults) { f.before, f.after = nil, nil }) }
+
+// What is owed is tried again by the clock, not by how many others ask meanwhile.
+func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.desk(DeskConfig{})
+		id := w.opened(d, 0)
+		gone := w.leaves(d, id)
+		for range 200 {
+			if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Microsecond)
+		}
+		time.Sleep(owedWithin - 5*time.Second)
+		w.logIsBack()
+		time.Sleep(2 * maxOwedPause)
+		synctest.Wait()
+		if l := w.ledger(id); l.balance != 50 || l.reversed[gone] != 1 {
+			t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		}
+	})
+}
+
+// An outage without an end leaves it to an operator: a bounded number of attempts, then the actor may rest.
+func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.desk(DeskConfig{IdleAfter: time.Second})
+		id := w.opened(d, 0)
+		before := w.log.appends.Load()
+		gone := w.leaves(d, id)
+		time.Sleep(owedWithin + 10*time.Second)
+		synctest.Wait()
+		if n := w.log.appends.Load() - before; n < 60 || n > 200 {
+			t.Errorf("%d attempts in a minute", n)
+		}
+		if n := d.liveAccounts(); n != 0 {
+			t.Errorf("%d accounts in memory", n)
+		}
+		w.logIsBack()
+		if l := w.ledger(id); l.reversed[gone] != 0 || l.charges[gone] != 1 {
+			t.Errorf("ledger %+v", l)
+		}
+	})
+}
+
+// A full queue is when clients give up, so handing back must not stand in it; and a log that is down just
+// then does not lose it either.
+func TestHandBackPastAFullQueue(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{MaxQueue: 2})
+	id := w.opened(d, 0)
+	in := w.lookup(id)
+	receipt, err := d.ChargeLookup(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate()
+	var once sync.Once
+	failures := 3
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			once.Do(g.pass)
+			if a.events[0].Type == (eventschemas.ChargeReversed{}).EventType() && failures > 0 {
+				failures--
+				return unavailable()
+			}
+			return nil
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for i := range 2 {
+		wg.Go(func() { _, _ = d.ChargeLookup(context.Background(), w.lookup(id)) }) // may share an append that fails
+		w.parked(d, id, i+1)
+	}
+	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
+		t.Fatalf("the queue is not full: %v", err)
+	}
+	back := HandBack{Request: in.Request, AccountID: id, Receipt: receipt}
+	for range 3 { // more than the queue takes; once more changes nothing
+		if err := d.HandBack(back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(g.open)
+	wg.Wait()
+	w.drain(d)
+	if l := w.ledger(id); l.reversed[in.Request.ID] != 1 || failures != 0 {
+		t.Fatalf("reversed %v, %d failures left", l.reversed, failures)
+	}
+	if err := d.HandBack(back); !errors.Is(err, ErrBusy) {
+		t.Errorf("after the desk has shut down: %v", err)
+	}
+}
+
+func TestHandBackHasALimit(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 0)
+	in := w.lookup(id)
+	receipt, err := d.ChargeLookup(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := HandBack{Request: in.Request, AccountID: id, Receipt: receipt}
+	if err := d.HandBack(HandBack{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
+		t.Errorf("without a request: %v", err)
+	}
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) { f.before = func(sentAppend) error { once.Do(g.pass); return nil } })
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	for range maxHandedIn {
+		if err := d.HandBack(back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.HandBack(back); !errors.Is(err, ErrBusy) {
+		t.Errorf("past the limit: %v", err)
+	}
+	close(g.open)
+	wg.Wait()
+	w.drain(d)
+	if l := w.ledger(id); l.balance != 49 || l.reversed[in.Request.ID] != 1 {
+		t.Errorf("balance %d, reversed %v", l.balance, l.reversed)
+	}
+}
+
+// Two requests with one idempotency key share a group, and callers leave. What somebody was answered from is
+// paid for; what nobody was answered from is handed back.
+func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		bothLeave bool
+		reversed  int
+	}{"the repeat is answered": {false, 0}, "both leave": {true, 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.desk(DeskConfig{})
+			id := w.opened(d, 0)
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := w.lookup(id), w.lookup(id)
+			first.IdempotencyKeyHash, first.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
+			second.IdempotencyKeyHash, second.RequestHash = first.IdempotencyKeyHash, first.RequestHash
+			w.togetherAnd(d, id, 2, func(f *faults) {
+				f.after = func(a sentAppend, err error) error {
+					if a.events[0].Metadata.RequestID == first.Request.ID {
+						cancel()
+					}
+					return err
+				}
+			}, func(i int) {
+				if i == 0 {
+					if _, err := d.ChargeLookup(ctx, first); !errors.Is(err, context.Canceled) {
+						t.Errorf("first: %v", err)
+					}
+					return
+				}
+				its := context.Background()
+				if c.bothLeave {
+					its = ctx
+				}
+				if receipt, err := d.ChargeLookup(its, second); !c.bothLeave && (err != nil || !receipt.Repeated) {
+					t.Errorf("second: %+v, %v", receipt, err)
+				}
+			})
+			w.drain(d)
+			if l := w.ledger(id); l.reversed[first.Request.ID] != c.reversed || l.standingCharges() != 2-c.reversed {
+				t.Fatalf("charges %v, reversed %v", l.charges, l.reversed)
+			}
+		})
+	}
+}
+
+// The same when the first one's answer is found unsendable only after the repeat was answered, and the
+// repeat's own receipt hands nothing back.
+func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 0)
+	in := w.lookup(id)
+	in.IdempotencyKeyHash, in.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
+	first, err := d.ChargeLookup(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := in
+	again.Request = w.request()
+	second, err := d.ChargeLookup(t.Context(), again)
+	if err != nil || !second.Repeated || !second.At.IsZero() {
+		t.Fatalf("second %+v, %v", second, err)
+	}
+	for request, receipt := range map[Request]Receipt{again.Request: second, in.Request: first} {
+		if err := d.HandBack(HandBack{Request: request, AccountID: id, Receipt: receipt}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.drain(d)
+	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
+		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+	}
+}
+
+func TestServedForgetsTheOldest(t *testing.T) {
+	var s served
+	now := time.Now()
+	s.note("old", now)
+	s.note("young", now.Add(time.Minute))
+	s.note("young", now.Add(2*time.Minute))
+	if !s.has("old") || !s.has("young") {
+		t.Fatal("forgot at once")
+	}
+	s.note("new", now.Add(account.HoldMemory))
+	if s.has("old") || !s.has("young") {
+		t.Fatal("kept past its time")
+	}
+	for i := range maxServed {
+		s.note(string(rune(i+0x4e00)), now.Add(account.HoldMemory))
+	}
+	if s.has("new") || len(s.charges) != maxServed || len(s.order) != maxServed {
+		t.Fatalf("%d charges, %d in order", len(s.charges), len(s.order))
+	}
+}
+
+// A request that is repeated without a key or a hold is charged once, also by a desk that comes from a
+// snapshot, and one that was handed back is not answered again.
+func TestTheSameRequestIsChargedOnce(t *testing.T) {
+	w := newWorld(t)
+	kept := newMemorySnapshots()
+	d := w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+	id := w.opened(d, 0)
+	in := w.lookup(id)
+	first, err := d.ChargeLookup(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.drain(d)
+	next := w.desk(DeskConfig{}, kept)
+	again, err := next.ChargeLookup(t.Context(), in)
+	if err != nil || !again.Repeated || again.ChargeID != first.ChargeID || again.Revision != first.Revision || again.Balance != 49 {
+		t.Fatalf("again %+v, %v", again, err)
+	}
+	if err := next.HandBack(HandBack{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
+		t.Fatal(err)
+	}
+	w.drain(next)
+	if l := w.ledger(id); l.balance != 49 || l.charges[in.Request.ID] != 1 || len(l.reversed) != 0 {
+		t.Fatalf("ledger %+v", l)
+	}
+}

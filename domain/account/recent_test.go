@@ -1,0 +1,126 @@
+package account
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+func TestTheSameChargeIsMadeOnce(t *testing.T) {
+	s := given(t, opened, granted(9)).when(charge("r1")).then(charged("r1", "", "")).
+		when(charge("r1")).isRepeated()
+	if want := (ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2}); s.fact != want {
+		t.Fatalf("fact %+v, want %+v", s.fact, want)
+	}
+	s.when(charging(Charge{RequestID: "r1", Item: "another"})).then(charged("r1", "", "another"))
+	s.when(charge("r2")).then(charged("r2", "", "")).
+		when(reverse("r2", s.now), charge("r2")).refused(ErrChargeReversed)
+	// A hold beside the repeat is not captured, whatever became of it.
+	s.when(hold1("h1"), capturing("r1", "h1", "")).isRepeated().balance(7, 1)
+}
+
+func TestAChargeIsRememberedForAWhile(t *testing.T) {
+	s := given(t, opened, granted(9)).when(charge("r1")).then(charged("r1", "", ""))
+	s.after(HoldMemory - time.Microsecond).when(charge("r1")).isRepeated()
+	s.after(time.Microsecond).when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
+	s.when(charge("r1")).isRepeated()
+	if s.fact.Revision != 3 {
+		t.Fatalf("the repeat is of revision %d", s.fact.Revision)
+	}
+}
+
+// The bound says the same whether the events came one by one, in one tentative group, or after a snapshot.
+func TestTheOldestChargesAreForgottenFirst(t *testing.T) {
+	const more = 5
+	event := func(i int) eventschemas.Event {
+		return eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", i), Credits: 1, Domain: "acme.com"}
+	}
+	single, grouped := New(testID), New(testID)
+	single.Apply(opened, start)
+	grouped.Apply(opened, start)
+	for i := range MaxRecentCharges + more {
+		if i == 3 {
+			restored := New(testID)
+			if err := restored.UnmarshalBinary(marshal(t, grouped)); err != nil {
+				t.Fatal(err)
+			}
+			grouped = restored
+			grouped.Begin()
+		}
+		single.Apply(event(i), start)
+		grouped.Apply(event(i), start)
+	}
+	for name, a := range map[string]*Account{"one by one": single, "in a group": grouped} {
+		for i, want := range map[int]bool{0: false, more - 1: false, more: true, MaxRecentCharges + more - 1: true} {
+			c, ok := a.recentCharge(fmt.Sprint("c", i), start)
+			if ok != want || ok && c.revision != uint64(i+1) {
+				t.Errorf("%s: charge %d remembered: %t at revision %d, want %t", name, i, ok, c.revision, want)
+			}
+		}
+	}
+	grouped.Commit()
+	if len(single.recentAt) != MaxRecentCharges || !bytes.Equal(marshal(t, single), marshal(t, grouped)) {
+		t.Fatalf("%d and %d charges are remembered", len(single.recentAt), len(grouped.recentAt))
+	}
+	single.Apply(opened, start.Add(HoldMemory))
+	if len(single.recentAt) != 0 || len(single.recent) != 0 {
+		t.Fatalf("%d charges are remembered past their time", len(single.recentAt))
+	}
+}
+
+// A group that is undone must leave no charge behind, or its retry would be answered without being charged.
+func TestAnUndoneChargeIsNotRemembered(t *testing.T) {
+	s := given(t, opened, granted(9), charged("r0", "", ""))
+	before := marshal(t, s.account)
+	s.account.Begin()
+	s.and(charged("r1", "", ""), charged("r1", "", ""), charged("r0", "", ""))
+	s.account.Rollback()
+	if !bytes.Equal(before, marshal(t, s.account)) {
+		t.Fatal("the group left something behind")
+	}
+	s.when(charge("r0")).isRepeated()
+	s.when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
+}
+
+// A reversal lowers the month in which its charge was made, never a later one.
+func TestAReversalInALaterMonthThanItsCharge(t *testing.T) {
+	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		charged, reversed time.Duration // from the beginning of December
+		want              int64         // with one other charge of December
+	}{
+		"charged in November, remembered":    {-time.Minute, time.Minute, 1},
+		"charged in November, long ago":      {-10 * time.Hour, 10 * time.Hour, 1},
+		"charged in December, remembered":    {time.Minute, 5 * time.Minute, 1},
+		"charged in December, long ago":      {time.Minute, 10 * time.Hour, 2}, // one too high: nobody knows
+		"charged in December, past a day":    {time.Minute, ReversalWindow, 1},
+		"in November, before any December's": {-time.Minute, time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := New(testID)
+			a.Apply(opened, start)
+			mine := charged("r1", "", "")
+			at := december.Add(c.charged)
+			other := december.Add(2 * time.Second)
+			steps := []struct {
+				at time.Time
+				ev eventschemas.Event
+			}{{at, mine}, {other, charged("r2", "", "")}, {december.Add(c.reversed), eventschemas.ChargeReversed{ChargeID: mine.ChargeID, Credits: 1}}}
+			if other.After(steps[2].at) {
+				steps[1], steps[2] = steps[2], steps[1]
+			}
+			if at.After(other) {
+				steps[0], steps[1] = steps[1], steps[0]
+			}
+			for _, s := range steps {
+				a.Apply(s.ev, s.at)
+			}
+			if n := a.Lookups(a.LastAt()); n != c.want {
+				t.Fatalf("%d look-ups, want %d", n, c.want)
+			}
+		})
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A writer that never rests starts the write-ahead log anew after each round, so that it does not grow.
-func TestCheckpointBoundsTheLogUnderSteadyWriting(t *testing.T) {
+// After a round the next writer starts the write-ahead log from its beginning, so that it does not grow.
+func TestCheckpointKeepsTheLogShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {

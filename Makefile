@@ -64,7 +64,7 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s
 	go test ./commands -run '^$$' -bench . -benchtime 2s
-	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
+	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test race vet lint fuzz bench lab starter clean help
+.PHONY: run build test race vet lint fuzz bench lab accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -58,8 +58,14 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 	@mkdir -p bin
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
 	go test -tags lab -c -o bin/lab.test ./e2e/lab
-	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LAB_SITES="$(abspath $(LAB_SOURCE)/../data)" bin/lab run -- bin/lab.test -test.timeout 5m $(if $(LAB_FLAGS),-test.v); \
+	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_LAB="$(CURDIR)/bin/lab" LETTERHEAD_LABELS="$(CURDIR)/workers/crawl/accuracy/labels" \
+	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/workers/crawl/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
+	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
+
+ACCURACY_FLAGS ?=
+accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
+	go run ./workers/crawl/accuracy $(ACCURACY_FLAGS)
 
 bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s

@@ -31,6 +31,23 @@ func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
 	return err
 }
 
+// ConfirmCrawl ends a crawl whose site said that nothing has changed.
+type ConfirmCrawl struct {
+	Request         Request
+	Domain, CrawlID string
+}
+
+// ConfirmCrawl appends CrawlConfirmed for the held record. The outcome of a crawl that has ended is a no-op,
+// but one after a time-out still counts.
+//
+// Errors: brand.ErrInvalidCrawl when no crawl has found a record yet, and those of update.
+func (b *Brands) ConfirmCrawl(ctx context.Context, in ConfirmCrawl) error {
+	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+		return state.ConfirmCrawl(in.CrawlID)
+	})
+	return err
+}
+
 // FailCrawl ends a crawl without a record.
 type FailCrawl struct {
 	Request         Request

@@ -114,11 +114,11 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// environ is the environment of a child: none of the developer's own settings.
+// environ is the environment of a child: none of the developer's own settings, and a cache of its own.
 func environ(extra ...string) []string {
-	var out []string
+	out := []string{"XDG_CACHE_HOME=" + filepath.Dir(binary)}
 	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "LETTERHEAD_") {
+		if !strings.HasPrefix(kv, "LETTERHEAD_") && !strings.HasPrefix(kv, "XDG_CACHE_HOME=") {
 			out = append(out, kv)
 		}
 	}

@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/config"
+	"letterhead/internal/resvg"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/telemetry"
 	"letterhead/projections/brands"
 	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/report"
 )
 
 // maxPageFile bounds a saved page: what a crawl reads of a home page.
@@ -24,52 +28,135 @@ const maxPageFile = 3 << 20
 
 func crawlCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, and store nothing",
-		Long: "Crawl a site, or read a saved page without fetching anything, and print the record with the evidence of each field. It opens no data folder, stores nothing and charges nothing.",
+		Long: `Crawl a site, or read a saved page without fetching anything, and print the record with the evidence of
+each field. It opens no data folder, stores nothing and charges nothing.
+
+--explain prints every candidate with its score and why the winner won; --report writes that with the
+pictures as one HTML file.`,
 		Args: cobra.MaximumNArgs(1)}
-	file := c.Flags().String("file", "", "a saved page; nothing is fetched")
-	address := c.Flags().String("url", "", "where the saved page was")
-	timeout := c.Flags().Duration("timeout", crawl.DefaultAllowed, "how long the crawl may take")
+	var o crawlOptions
+	c.Flags().StringVar(&o.file, "file", "", "a saved page; nothing is fetched")
+	c.Flags().StringVar(&o.address, "url", "", "where the saved page was")
+	c.Flags().DurationVar(&o.timeout, "timeout", crawl.DefaultAllowed, "how long the crawl may take")
+	c.Flags().BoolVar(&o.explain, "explain", false, "print the candidates with their scores in place of the record")
+	c.Flags().StringVar(&o.report, "report", "", "write the candidates with their pictures to an HTML file")
+	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asJSON && o.explain {
+			return usageError{errors.New("--explain is text; --json carries the evidence without it")}
+		}
+		if len(args) == 1 {
+			o.target = args[0]
+		}
 		cfg, err := e.config()
 		if err != nil {
 			return err
 		}
-		logger, err := telemetry.NewLogger(e.stderr, "warn", cfg.LogFormat)
+		shown, err := crawlOnce(cmd.Context(), e, cfg, o)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
-		defer cancel()
-		settings := crawl.Config{Logger: logger}
-		var result *crawl.Result
-		switch {
-		case *file != "" && *address != "" && len(args) == 0:
-			body, readErr := readPage(*file)
-			if readErr != nil {
-				return readErr
+		if o.report != "" {
+			if err := writeReport(o.report, shown); err != nil {
+				return err
 			}
-			result, err = crawl.Read(ctx, settings, crawl.SavedPage{URL: *address, Body: body})
-			args = []string{*address}
-		case *file == "" && *address == "" && len(args) == 1:
-			client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent})
-			if clientErr != nil {
-				return clientErr
-			}
-			result, _, err = crawl.Once(ctx, settings, client, args[0])
-		default:
-			return usageError{errors.New("give one URL, or --file together with --url")}
+			fmt.Fprintf(e.stderr, "report written to %s\n", o.report)
 		}
-		if err != nil {
-			return err
+		if o.explain {
+			return report.Text(e.stdout, shown)
 		}
-		id, err := brand.ParseIdentifier(args[0])
-		if err != nil {
-			return usageError{err}
-		}
-		return printCrawl(e.stdout, id.Domain, result, cfg.BaseURL, *asJSON)
+		return printCrawl(e.stdout, shown.Domain, shown.Result, cfg.BaseURL, *asJSON)
 	}
 	return c
+}
+
+// crawlOptions are the flags of the crawl command.
+type crawlOptions struct {
+	target, file, address, report string
+	timeout                       time.Duration
+	explain                       bool
+}
+
+// crawlOnce crawls a target, or reads a saved page.
+func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOptions) (report.Crawl, error) {
+	saved := o.file != "" && o.address != "" && o.target == ""
+	if !saved && (o.file != "" || o.address != "" || o.target == "") {
+		return report.Crawl{}, usageError{errors.New("give one URL, or --file together with --url")}
+	}
+	if saved && e.renderer != "" {
+		return report.Crawl{}, usageError{errors.New("--renderer runs the scripts of pages that are fetched; a saved page is read as it is")}
+	}
+	name := o.target
+	if saved {
+		name = o.address
+	}
+	id, err := brand.ParseIdentifier(name)
+	if err != nil {
+		return report.Crawl{}, usageError{err}
+	}
+	logger, err := telemetry.NewLogger(e.stderr, "warn", cfg.LogFormat)
+	if err != nil {
+		return report.Crawl{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	vectors, err := resvg.New(ctx, resvg.Config{CacheDir: userCache()})
+	if err != nil {
+		return report.Crawl{}, err
+	}
+	defer vectors.Close(context.WithoutCancel(ctx))
+	settings := crawl.Config{Renderer: vectors, Logger: logger}
+	out := report.Crawl{Domain: id.Domain, At: time.Now()}
+	if saved {
+		body, readErr := readPage(o.file)
+		if readErr != nil {
+			return out, readErr
+		}
+		out.Result, err = crawl.Read(ctx, settings, crawl.SavedPage{URL: o.address, Body: body})
+	} else {
+		client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent})
+		if clientErr != nil {
+			return out, clientErr
+		}
+		if settings.Browser, err = openBrowser(cfg, client, logger); err != nil {
+			return out, err
+		}
+		out.Result, out.Stats, err = crawl.Once(ctx, settings, client, o.target)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Took, out.Status = time.Since(out.At), brand.StatusPartial
+	if out.Result.Record.Complete {
+		out.Status = brand.StatusReady
+	}
+	return out, nil
+}
+
+// userCache is a folder of this user for what is costly to compute; "" where there is none.
+func userCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "letterhead")
+}
+
+// writeReport writes the report to a file, which is whole or not there.
+func writeReport(name string, c report.Crawl) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	err = errors.Join(report.HTML(f, c), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write the report: %w", err), os.Remove(f.Name()))
+	}
+	return nil
 }
 
 func readPage(name string) ([]byte, error) {

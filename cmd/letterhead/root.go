@@ -22,7 +22,7 @@ type environment struct {
 	// service is set inside a server: commands use it as it is.
 	service *service
 
-	data, listen, baseURL string // flags
+	data, listen, baseURL, renderer string // flags
 }
 
 // newRoot builds the command tree.
@@ -86,6 +86,7 @@ func (e *environment) config() (config.Config, error) {
 		"LETTERHEAD_DATA":     e.data,
 		"LETTERHEAD_LISTEN":   e.listen,
 		"LETTERHEAD_BASE_URL": e.baseURL,
+		"LETTERHEAD_RENDERER": e.renderer,
 	})
 	if err != nil {
 		return c, usageError{fmt.Errorf("settings: %w", err)}

@@ -35,6 +35,7 @@ func serveCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "serve", Short: "Serve the API with everything in one folder", Args: exactArgs(), Long: serveHelp()}
 	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.Flags().StringVar(&e.baseURL, "base-url", "", "how clients reach this service (LETTERHEAD_BASE_URL)")
+	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.service != nil {
 			return usageError{errors.New("this server is serving already")}

@@ -251,6 +251,8 @@ func (s *service) work(ctx context.Context) error {
 		return err
 	}
 	s.closing(bus.Close)
+	drawn := openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
+	s.closing(drawn.close)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
 	s.closing(func() error {
@@ -262,7 +264,11 @@ func (s *service) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crawler, err := crawl.New(crawl.Config{Logger: s.logger}, client, s.assets)
+	browser, err := openBrowser(s.config, client, s.logger)
+	if err != nil {
+		return err
+	}
+	crawler, err := crawl.New(crawl.Config{Renderer: drawn, Browser: browser, Logger: s.logger}, client, s.assets)
 	if err != nil {
 		return err
 	}
@@ -280,7 +286,7 @@ func (s *service) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refresher, err := refresh.New(refresh.Config{Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics}, s.log, s.positions, s.brands)
+	refresher, err := refresh.New(refresh.Config{Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics}, s.log, s.positions, s.brands, s.brandReader)
 	if err != nil {
 		return err
 	}

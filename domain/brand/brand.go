@@ -11,7 +11,7 @@ import (
 
 // FoldVersion names the shape and meaning of the JSON state. It grows whenever folding the same events
 // would give another state, so that stored states of an older fold are thrown away.
-const FoldVersion = 1
+const FoldVersion = 2
 
 // StreamPrefix comes before the registrable domain in a stream's name.
 const StreamPrefix = "brand-"
@@ -53,11 +53,16 @@ type state struct {
 	LastFailed bool                           `json:"last_failed,omitempty"`
 	Failure    *failure                       `json:"failure,omitempty"`
 	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // fetch_failed outcomes without another in between
+	CheckedAt  time.Time                      `json:"checked_at,omitzero"`       // when the last crawl ended
+	Failures   int                            `json:"failures,omitempty"`        // in a row, of any kind: the first and all scheduled ones
+	Partials   int                            `json:"partials,omitempty"`        // successes in a row that left parts missing: the first and all scheduled ones
+	Confirms   int                            `json:"confirms,omitempty"`        // in a row
 }
 
 type running struct {
 	CrawlID     string    `json:"crawl_id"`
 	Lane        string    `json:"lane"`
+	Cause       string    `json:"cause"`
 	RequestedAt time.Time `json:"requested_at"`
 	AllowedMS   int64     `json:"allowed_ms"`
 	Revision    uint64    `json:"revision"` // of the request
@@ -156,21 +161,36 @@ func (b *Brand) applyRequested(ev eventschemas.CrawlRequested, revision uint64, 
 	if r := b.s.Running; r != nil {
 		b.end(Ended{CrawlID: r.CrawlID, Outcome: Superseded, Requested: r.Revision})
 	}
-	b.s.Running = &running{CrawlID: ev.CrawlID, Lane: ev.Lane, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
+	b.s.Running = &running{CrawlID: ev.CrawlID, Lane: ev.Lane, Cause: ev.Cause, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
 }
 
 func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision uint64, at time.Time) {
+	step := b.steps(crawlID)
 	b.end(Ended{CrawlID: crawlID, Outcome: outcome, Requested: b.requestedAt(crawlID, revision)})
 	b.s.Crawled = true
 	b.s.ETag, b.s.Modified = etag, modified
-	b.s.LastFailed, b.s.Failure, b.s.FailedRow = false, nil, 0
+	b.s.LastFailed, b.s.Failure, b.s.FailedRow, b.s.Failures = false, nil, 0, 0
+	b.s.CheckedAt = at
+	if outcome == Confirmed {
+		b.s.Confirms++
+	} else {
+		b.s.Confirms = 0
+	}
+	if b.Known() && !b.s.Record.Complete {
+		b.s.Partials = max(1, b.s.Partials+step)
+	} else {
+		b.s.Partials = 0
+	}
 	b.changed(revision, at)
 }
 
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
+	step := b.steps(ev.CrawlID)
 	b.end(Ended{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Until: until, Requested: b.requestedAt(ev.CrawlID, revision)})
 	b.s.Failure = &failure{Outcome: ev.Outcome, Until: until}
+	b.s.CheckedAt = at
+	b.s.Failures = max(1, b.s.Failures+step)
 	if ev.Outcome == FetchFailed {
 		b.s.FailedRow++
 	} else {
@@ -180,6 +200,15 @@ func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at tim
 		b.s.Revision = revision // the status that is shown is another; the record is as old as it was
 	}
 	b.s.LastFailed = true
+}
+
+// steps is 1 for the end of a scheduled crawl, which makes the schedule's next wait longer, and 0 for that
+// of one that somebody asked for: those may come by the minute and say nothing about waiting.
+func (b *Brand) steps(crawlID string) int {
+	if r := b.s.Running; r != nil && r.CrawlID == crawlID && r.Cause == CauseSchedule {
+		return 1
+	}
+	return 0
 }
 
 func (b *Brand) applyWithdrawn(revision uint64, at time.Time) {
@@ -267,10 +296,3 @@ func (b *Brand) Held() *eventschemas.Record { return b.s.Record }
 // Imported returns the record of the last import, whose logos stay candidates for crawls; nil when there
 // was none. It must not be changed.
 func (b *Brand) Imported() *eventschemas.Record { return b.s.Imported }
-
-// ETag and LastModified return what the home page had at the last successful crawl, for a conditional
-// request.
-func (b *Brand) ETag() string { return b.s.ETag }
-
-// LastModified is documented at ETag.
-func (b *Brand) LastModified() string { return b.s.Modified }

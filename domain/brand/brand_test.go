@@ -132,7 +132,7 @@ func TestNothingNewIgnoresEvidenceAndNilSlices(t *testing.T) {
 		t.Fatalf("%+v, %v", events, err)
 	}
 	s.happened(events[0])
-	if s.brand.ETag() != `"v2"` || s.brand.LastModified() == "" {
+	if etag, modified, ok := s.brand.Conditional(); !ok || etag != `"v2"` || modified == "" {
 		t.Fatal("the validators of the page are not kept")
 	}
 }

@@ -127,6 +127,19 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{ev}, nil
 }
 
+// ConfirmCrawl decides what it adds that the site answered a conditional request with "not modified": the
+// held record is confirmed. For which crawls it counts is as for SucceedCrawl. Errors: ErrInvalidCrawl when
+// there is no crawled record to confirm.
+func (b *Brand) ConfirmCrawl(crawlID string) ([]eventschemas.Event, error) {
+	if !b.awaitsSuccess(crawlID) {
+		return nil, nil
+	}
+	if !b.Known() || !b.s.Crawled {
+		return nil, fmt.Errorf("%w: crawl %s of %s found nothing new, and there is no crawled record", ErrInvalidCrawl, crawlID, b.s.Domain)
+	}
+	return []eventschemas.Event{eventschemas.CrawlConfirmed{CrawlID: crawlID, ETag: b.s.ETag, LastModified: b.s.Modified}}, nil
+}
+
 func (b *Brand) awaitsSuccess(crawlID string) bool {
 	if b.s.Running != nil && b.s.Running.CrawlID == crawlID {
 		return true

@@ -30,7 +30,7 @@ type Config struct {
 	Node string // name of this node, for its own streams
 
 	Starter         bool          // load the embedded starter index on first start
-	Refresh         bool          // crawl imported brands that somebody looked up
+	Refresh         bool          // crawl brands again in the background
 	CrawlTimeout    time.Duration // of a crawl that a request waits for
 	CrawlWorkers    int           // live crawls at the same time
 	RefreshWorkers  int           // background crawls at the same time
@@ -38,6 +38,7 @@ type Config struct {
 	PlanCrawls      map[string]int
 	BrandCacheBytes int64
 	UserAgent       string
+	Renderer        string // "off", or "chromium" for pages that are empty without their scripts
 
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // text, json
@@ -107,7 +108,7 @@ func Settings() []Setting {
 			return nil
 		}},
 		{"LETTERHEAD_STARTER", "on", "load the embedded starter index on first start: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
-		{"LETTERHEAD_REFRESH", "on", "crawl imported brands in the background once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
+		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
 		{"LETTERHEAD_CRAWL_WORKERS", "32", "live crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
 		{"LETTERHEAD_REFRESH_WORKERS", "4", "background crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
@@ -136,6 +137,7 @@ func Settings() []Setting {
 			c.UserAgent = strings.Replace(v, "+base URL/", "+"+c.BaseURL+"/", 1)
 			return nil
 		}},
+		{"LETTERHEAD_RENDERER", "off", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
 		{"LETTERHEAD_LOG_LEVEL", "info", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
 		{"LETTERHEAD_LOG_FORMAT", "text", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
 	}
@@ -170,6 +172,9 @@ func FromEnvironment(overrides map[string]string) (Config, error) {
 func (c Config) EventsPath() string   { return filepath.Join(c.Data, "events.db") }
 func (c Config) DatabasePath() string { return filepath.Join(c.Data, "letterhead.db") }
 func (c Config) SearchPath() string   { return filepath.Join(c.Data, "search") }
+
+// CachePath is a folder whose content may be lost: what is costly to compute and can be computed again.
+func (c Config) CachePath() string { return filepath.Join(c.Data, "cache") }
 
 // AssetsURL returns the bucket of logos and images.
 func (c Config) AssetsURL() string {

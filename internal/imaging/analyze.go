@@ -30,7 +30,8 @@ type Analysis struct {
 	// Ink is the box around the ink: what is not clear, or, in a picture without clear parts, what differs
 	// from the color of the corners. Empty when the picture is blank.
 	Ink image.Rectangle
-	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; 0 without any.
+	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; of all that show, by their alpha, when
+	// none is opaque; 0 for a clear picture.
 	Luma float64
 	// Palette are the colors of the opaque pixels, largest share first, alike colors merged.
 	Palette []Swatch
@@ -111,10 +112,40 @@ func inkColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 		colors = append(colors, weighted{mean, float64(c.n)})
 	}
 	if total.n == 0 {
-		return 0, nil
+		return faintColors(img)
 	}
 	n := float64(total.n)
 	return 0.2126*float64(total.r)/n + 0.7152*float64(total.g)/n + 0.0722*float64(total.b)/n, mergePalette(colors)
+}
+
+// faintColors is inkColors for a picture without an opaque pixel, such as thin lines that were scaled down:
+// every pixel that shows at all counts, by its alpha.
+func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
+	var colors []weighted
+	lumaSum, total := 0.0, 0.0
+	index := map[RGB]int{}
+	for i := 0; i+3 < len(img.Pix); i += 4 {
+		alpha := float64(img.Pix[i+3])
+		if alpha < clearAlpha {
+			continue
+		}
+		c := RGB{img.Pix[i], img.Pix[i+1], img.Pix[i+2]}
+		lumaSum += alpha * c.Luma()
+		total += alpha
+		// Colors of faint pixels are coarse: with little alpha few values are left of 255.
+		cell := RGB{c.R | 0x0f, c.G | 0x0f, c.B | 0x0f}
+		at, known := index[cell]
+		if !known {
+			at = len(colors)
+			index[cell] = at
+			colors = append(colors, weighted{color: c})
+		}
+		colors[at].weight += alpha
+	}
+	if total == 0 {
+		return 0, nil
+	}
+	return lumaSum / total, mergePalette(colors)
 }
 
 // inkBox is the smallest box around all ink of at least an alpha.

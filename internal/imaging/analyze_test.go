@@ -354,3 +354,21 @@ func BenchmarkAnalyze512(b *testing.B) {
 		imaging.Analyze(img)
 	}
 }
+
+// TestFaintInkHasATheme: lines thinner than a pixel leave no pixel opaque.
+func TestFaintInkHasATheme(t *testing.T) {
+	for _, c := range []struct {
+		ink   color.NRGBA
+		theme string
+	}{{color.NRGBA{255, 255, 255, 90}, "light"}, {color.NRGBA{0, 0, 0, 90}, "dark"}, {color.NRGBA{255, 220, 0, 60}, "light"}, {color.NRGBA{11, 95, 255, 60}, "dark"}} {
+		img := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+		for x := 8; x < 56; x++ {
+			img.SetNRGBA(x, 20, c.ink)
+			img.SetNRGBA(x, 40, c.ink)
+		}
+		a := imaging.Analyze(img)
+		if a.Theme() != c.theme || a.Blank || len(a.Palette) != 1 || a.Palette[0].Color != (imaging.RGB{R: c.ink.R, G: c.ink.G, B: c.ink.B}) {
+			t.Errorf("%v: %s, %+v", c.ink, a.Theme(), a)
+		}
+	}
+}

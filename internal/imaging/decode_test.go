@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
 )
 
 func readRaster(t testing.TB, name string) []byte {
@@ -198,7 +199,7 @@ func dibHeader(width, height int32, bits uint16) []byte {
 
 // TestBombs holds what costs a careless decoder gigabytes. Here it costs next to nothing.
 func TestBombs(t *testing.T) {
-	bomb := pngBomb()
+	bomb := imagingtest.PNGBomb()
 	if c, err := png.DecodeConfig(bytes.NewReader(bomb)); err != nil || c.Width != 30000 {
 		t.Fatalf("the bomb is none: %v", err)
 	}
@@ -246,7 +247,7 @@ func TestBombs(t *testing.T) {
 }
 
 func TestICOChoosesTheLargestThatFits(t *testing.T) {
-	bomb, small, large := pngBomb(), readRaster(t, "rgba.png"), pngOf(t, 40, 40)
+	bomb, small, large := imagingtest.PNGBomb(), readRaster(t, "rgba.png"), pngOf(t, 40, 40)
 	broken := append(dibHeader(100, 100, 32), 1, 2, 3)
 	for name, c := range map[string]struct {
 		file  []byte

@@ -22,6 +22,9 @@ type SVGInfo struct {
 	Opaque bool
 	// HasText: it has text, which looks different wherever the font is not there.
 	HasText bool
+	// Text: it is mostly text. Without its font it does not show what its maker saw, and a renderer without
+	// fonts draws little or nothing of it.
+	Text bool
 	// HasRaster: it has an embedded raster.
 	HasRaster bool
 	// FollowsScheme: it had rules for a dark color scheme. They were left out: a logo that is chosen for a
@@ -43,7 +46,8 @@ func (i SVGInfo) Theme() string {
 }
 
 // SanitizeSVG rebuilds an SVG (also svgz) from what the allow-list knows: shapes, text, gradients,
-// patterns, masks, filters, styles, and rasters that are encoded anew. Whatever could run, load or refer
+// patterns, masks, filters, styles, and rasters that are encoded anew. CSS variables are replaced by their
+// values. Whatever could run, load or refer
 // to something outside is not in the list and so not in the result, nor is what takes unreasonable time
 // to draw. The result is plain UTF-8 without a document type, the same for the same input, and sanitizing
 // it again changes nothing.
@@ -78,6 +82,15 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 	doc.tidyReferences()
 	if err := doc.cascade(); err != nil {
 		return nil, SVGInfo{}, err
+	}
+	if doc.hasVariables() {
+		if err := doc.resolveVariables(); err != nil {
+			return nil, SVGInfo{}, err
+		}
+		doc.tidyReferences()
+		if err := doc.cascade(); err != nil {
+			return nil, SVGInfo{}, err
+		}
 	}
 	if err := doc.checkCost(); err != nil {
 		return nil, SVGInfo{}, err

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
 )
 
 func readLogo(t testing.TB, name string) []byte {
@@ -182,7 +183,25 @@ func TestSVGDetails(t *testing.T) {
 		{"arc flags need no space", around(`<path d="M0 0a9 9 0 0110 10A5,5,0,1,0-1-1z"/>`), []string{`d="M0 0a9 9 0 0110 10A5,5,0,1,0-1-1z"`}, nil},
 		{"rules are rewritten", around(`<style> .a , .b:hover, c[d] { FILL : RED ; width: 9; fill-opacity : .5 !important } @media print{.a{fill:blue}} </style><path class="a b q" d="M0 0h9v9z"/>`), []string{`<style>.a{fill:RED;fill-opacity:.5!important}</style>`, `class="a"`}, []string{"hover", "blue", "width:"}},
 		{"rules for a screen hold", around(`<style>@media screen{.a{fill:red}}</style><style media="print">.a{fill:blue}</style><path class="a" d="M0 0h9v9z"/>`), []string{`.a{fill:red}`}, []string{"blue", "screen", "print"}},
-		{"variables stay", around(`<style>:root{--brand:#123456}.a{fill:var(--brand,red)}</style><path class="a" d="M0 0h9v9z"/>`), []string{`:root{--brand:#123456}.a{fill:var(--brand,red)}`}, nil},
+		{"a variable becomes its value", around(`<style>:root{--brand:#123456}.a{fill:var(--brand,red)}</style><path class="a" d="M0 0h9v9z"/>`), []string{`<path d="M0 0h9v9z" style="fill:#123456"/>`}, []string{"var(", "--", "<style"}},
+		{"a variable of nobody becomes its fallback", around(`<path fill="var(--page-ink, #123456)" d="M0 0h9v9z"/>`), []string{`style="fill:#123456"`}, []string{"var("}},
+		{"a variable without a value or fallback goes", around(`<g fill="red"><path fill="var(--page-ink)" d="M0 0h9v9z"/></g>`), []string{`<g fill="red"><path d="M0 0h9v9z"/></g>`}, []string{"var("}},
+		{"it wins all the same", around(`<style>.a{fill:red}</style><g fill="blue"><path class="a" style="fill:var(--x)" d="M0 0h9v9z"/></g>`), []string{`style="fill:inherit"`}, []string{"var("}},
+		{"over its own attribute", around(`<path fill="red" style="fill:var(--x)" d="M0 0h9v9z"/>`), []string{`style="fill:inherit"`}, []string{"var("}},
+		{"an important one over a stronger rule", around(`<style>.a{fill:var(--x)!important}#i{fill:red}</style><path id="i" class="a" d="M0 0h9v9z"/>`), []string{`style="fill:inherit!important"`}, []string{"var("}},
+		{"the weaker one loses", around(`<style>path{fill:var(--x)}.a{fill:red}</style><path class="a" d="M0 0h9v9z"/>`), []string{`<path d="M0 0h9v9z" class="a"/>`}, []string{"inherit", "var("}},
+		{"what is not inherited is what it is at first", around(`<style>.a{opacity:.2;display:none}</style><path class="a" style="opacity:var(--x);display:var(--y)" d="M0 0h9v9z"/>`), []string{`style="display:inline;opacity:1"`}, []string{"var("}},
+		{"a variable that is no paint", around(`<path fill="red" style="--x:12px;fill:var(--x)" d="M0 0h9v9z"/>`), []string{`style="fill:inherit"`}, []string{"12px", "--"}},
+		{"a variable that leads outside", around(`<path fill="red" style="--x:url(http://x/y#z);fill:var(--x,blue)" d="M0 0h9v9z"/>`), []string{`style="fill:blue"`}, []string{"http://x", "--"}},
+		{"a paint from outside has its fallback", around(`<path fill="red" style="fill:url(http://x/y#z) blue;stroke:url('other.svg#p')rgb(1,2,3)" d="M0 0h9v9z"/>`), []string{`style="fill:blue;stroke:rgb(1,2,3)"`}, []string{"http://x", "url", "other"}},
+		{"a paint from outside without one gives way", around(`<style>.a{fill:lime}</style><path fill="red" style="fill:url(http://x/y#z)" d="M0 0h9v9z"/><path class="a" style="fill:url(http://x/y#z)" d="M0 0h9v9z"/><path fill="url(//x/y#z)" d="M0 0h9v9z"/>`), []string{`<path fill="red" d="M0 0h9v9z"/>`, `<path d="M0 0h9v9z" class="a"/>`, `<path d="M0 0h9v9z"/>`}, []string{"//x/", "url"}},
+		{"two paints from outside are none", around(`<path fill="red" style="fill:url(http://x/y#z) url(http://x/q#z)" d="M0 0h9v9z"/>`), []string{`<path fill="red" d="M0 0h9v9z"/>`}, []string{"url"}},
+		{"variables in a color and in each other", around(`<g style="--r:18;--rgb:var(--r),52,var(--b,86)"><path style="fill:rgb(var(--rgb))" d="M0 0h9v9z"/></g>`), []string{`fill:rgb(18,52,86)`}, []string{"var(", "--"}},
+		{"the nearest variable counts", around(`<g style="--a:red"><g style="--a:blue"><path fill="var(--a)" d="M0 0h9v9z"/></g></g>`), []string{`fill:blue`}, []string{"red"}},
+		{"an important variable stays important", around(`<style>path{fill:var(--a,blue)!important}</style><path style="fill:red" d="M0 0h9v9z"/>`), []string{`fill:blue!important`}, nil},
+		{"variables that refer to each other in a circle", around(`<path style="--a:var(--b);--b:var(--a);fill:var(--a,red);stroke:var(--c,var(--d,blue))" d="M0 0h9v9z"/>`), []string{`stroke:blue`}, []string{"var(", "--"}},
+		{"a paint by variable", around(`<linearGradient id="g"><stop stop-color="red"/></linearGradient><path fill="var(--gone,url(#g))" d="M0 0h9v9z"/>`), []string{`id="g"`, `fill:url(#g)`}, []string{"var("}},
+		{"newer colors become plain", around(`<path fill="oklch(62.8% 0.25768 29.23)" stroke="rgb(1 2 3 / 50%)" d="M0 0h9v9z" style="color:hwb(240 0% 0%)"/>`), []string{`fill="#ff0000"`, `stroke="rgba(1,2,3,0.5)"`, `color:#0000ff`}, []string{"oklch", "hwb"}},
 		{"text keeps its spaces and loses its comments", around(`<text xml:space="preserve" x="1 2">a <!-- b -->c<tspan font-family="'My Font', serif">&lt;&amp;&gt;</tspan></text>`), []string{`<text xml:space="preserve" x="1 2">a c<tspan font-family="&apos;My Font&apos;, serif">&lt;&amp;&gt;</tspan></text>`}, nil},
 		{"text outside of text goes", around(`hello<g>world</g>`), []string{"<g/>"}, []string{"hello", "world"}},
 		{"the first of two attributes counts", around(`<path d="M0 0h9v9z" fill="red" fill="blue"/>`), []string{`fill="red"`}, []string{"blue"}},
@@ -227,6 +246,9 @@ func TestSVGColors(t *testing.T) {
 		{"style over attribute", open + `<rect fill="red" style="fill:blue" width="9" height="9"/></svg>`, "#0000ff"},
 		{"descendants", open + `<style>g>rect{fill:red}svg g rect{fill:lime}</style><g>` + square + `</g></svg>`, "#00ff00"},
 		{"a variable", open + `<style>:root{--a:#0c0ffe}rect{fill:var(--b,var(--a))}</style>` + square + `</svg>`, "#0c0ffe"},
+		{"a variable without a value is no weaker", open + `<style>.a{fill:red}</style><g fill="#0c0ffe"><rect class="a" style="fill:var(--x)" width="9" height="9"/></g></svg>`, "#0c0ffe"},
+		{"what is inherited in place of a paint from outside", open + `<g fill="#0c0ffe"><rect style="fill:url(http://x/y#z)" width="9" height="9"/></g></svg>`, "#0c0ffe"},
+		{"the attribute in place of a paint from outside", open + `<rect fill="#0c0ffe" style="fill:url(http://x/y#z)" width="9" height="9"/></svg>`, "#0c0ffe"},
 		{"through use", open + `<defs><rect id="r" width="9" height="9"/></defs><use href="#r" fill="#123456"/></svg>`, "#123456"},
 		{"a symbol", open + `<symbol id="s" viewBox="0 0 9 9"><rect fill="#654321" width="9" height="9"/></symbol><use href="#s" width="9" height="9"/></svg>`, "#654321"},
 		{"a stroke", open + `<path fill="none" stroke="#00f" stroke-width="2" d="M0 0h10"/></svg>`, "#0000ff"},
@@ -305,7 +327,7 @@ func TestSVGZ(t *testing.T) {
 	packed.Reset()
 	z = gzip.NewWriter(&packed)
 	fmt.Fprint(z, open)
-	if _, err := io.CopyN(z, zeros{}, 5<<20); err != nil {
+	if _, err := io.CopyN(z, imagingtest.Zeros{}, 5<<20); err != nil {
 		t.Fatal(err)
 	}
 	z.Close()
@@ -316,7 +338,7 @@ func TestSVGZ(t *testing.T) {
 
 func TestSVGByteOrders(t *testing.T) {
 	want, _ := sanitize(t, around("<text>ü</text>"))
-	little := utf16LE(around("<text>ü</text>"))
+	little := imagingtest.UTF16(around("<text>ü</text>"))
 	big := []byte(little)
 	for i := 0; i+1 < len(big); i += 2 {
 		big[i], big[i+1] = big[i+1], big[i]
@@ -345,9 +367,9 @@ func TestLumaOfWhiteLogo(t *testing.T) {
 }
 
 func FuzzSanitizeSVG(f *testing.F) {
-	for _, h := range hostileSVGs() {
-		if len(h.svg) < 4096 {
-			f.Add([]byte(h.svg))
+	for _, h := range imagingtest.HostileSVGs() {
+		if len(h.SVG) < 4096 {
+			f.Add([]byte(h.SVG))
 		}
 	}
 	for _, l := range logos {
@@ -394,5 +416,46 @@ func BenchmarkSanitizeSVG(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestMostlyText names drawings that a renderer without fonts would spoil.
+func TestMostlyText(t *testing.T) {
+	for _, c := range []struct {
+		name, svg string
+		want      bool
+	}{
+		{"text alone", `<text y="30" font-size="30">Acme</text>`, true},
+		{"text on a plate", `<rect width="100" height="40" fill="red"/><text y="30" font-size="30">Acme</text>`, true},
+		{"text beside a dot", `<circle r="3" cx="5" cy="5"/><text y="30" font-size="30">Acme</text>`, true},
+		{"a mark with small print", `<path d="M0 0h40v40h-40z"/><text x="50" y="30" font-size="4">since 1999</text>`, false},
+		{"a mark", `<path d="M0 0h40v40h-40z"/>`, false},
+		{"text that is hidden", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30" display="none">Acme</text>`, false},
+		{"text in nothing", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30"> </text>`, false},
+	} {
+		if _, info := sanitize(t, open+c.svg+`</svg>`); info.Text != c.want {
+			t.Errorf("%s: %v", c.name, info.Text)
+		}
+	}
+}
+
+// TestVariableBombs end in bounded work: variables that double, and scopes that grow.
+func TestVariableBombs(t *testing.T) {
+	var doubling, growing strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&doubling, "--v%d:%s;", i, strings.Repeat(fmt.Sprintf("var(--v%d,)", i+1), 50))
+	}
+	growing.WriteString(open)
+	for i := range 100 {
+		fmt.Fprintf(&growing, `<g style="--a%d:1;--b%d:1;--c%d:1">`, i, i, i)
+	}
+	growing.WriteString(honest + strings.Repeat("</g>", 100) + "</svg>")
+	for name, svg := range map[string]string{
+		"doubling": around(`<path style="` + doubling.String() + `fill:var(--v0)" d="M0 0h9v9z"/>`),
+		"growing":  growing.String(),
+	} {
+		if _, _, err := imaging.SanitizeSVG([]byte(svg)); !errors.Is(err, imaging.ErrTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -251,7 +251,7 @@ var (
 // cleanValue writes a property's value anew from its tokens, or returns false when one of them is not
 // allowed there.
 func cleanValue(name string, tokens []css.Token) (string, bool) {
-	tokens = trimSpace(tokens)
+	tokens = trimSpace(withoutOutsidePaint(name, trimSpace(tokens)))
 	if len(tokens) == 0 || len(tokens) > maxValueTokens {
 		return "", false
 	}
@@ -275,6 +275,9 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 		b.WriteString(text)
 	}
 	value := b.String()
+	if colorProperties[name] {
+		value = plainColor(value)
+	}
 	if name == "stroke-dasharray" && value != "none" && value != "inherit" {
 		// Plain lengths only, so that checkRepeats sees what a renderer will see.
 		list, plain := parseLengths(strings.ReplaceAll(value, ",", " "))
@@ -283,6 +286,19 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 		}
 	}
 	return value, depth == 0
+}
+
+// withoutOutsidePaint takes a reference to another file off a paint: what is given beside it holds in its
+// place. A paint that was nothing else is no value then, and a weaker declaration or what is inherited shows
+// the shape. SVG 2 (section 13.2) would have it unpainted, which it was not meant to be.
+func withoutOutsidePaint(name string, tokens []css.Token) []css.Token {
+	if name != "fill" && name != "stroke" || len(tokens) == 0 || tokens[0].TokenType != css.URLToken {
+		return tokens
+	}
+	if _, local := localURL(string(tokens[0].Data)); local {
+		return tokens
+	}
+	return tokens[1:]
 }
 
 func cleanToken(property string, t css.Token, depth int) (string, bool) {

@@ -3,6 +3,7 @@ package imaging
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,7 +11,6 @@ import (
 const (
 	// opaqueShare of the picture must be filled for it to have a background: rounded corners are none.
 	opaqueShare = 1 - minClearShare
-	maxVarDepth = 8
 	// minWeight keeps lines and dots in the palette.
 	minWeight = 1e-6
 	// letterArea is the ink of a letter as a share of the font size squared, about.
@@ -26,7 +26,6 @@ type pen struct {
 	strokeWidth, fontSize      float64
 	color                      string
 	hidden                     bool
-	vars                       map[string]string
 	m                          matrix
 }
 
@@ -38,6 +37,8 @@ type painter struct {
 	colors   []weighted
 	lumaSum  float64
 	totalSum float64
+	textSum  float64 // area of letters
+	shapeSum float64 // area of the rest, without what fills the whole picture
 }
 
 // paint tells what the document shows. Areas are estimates: what covers what is not looked at.
@@ -50,6 +51,7 @@ func (d *document) paint() (SVGInfo, error) {
 	if err := p.draw(d.root, start); err != nil {
 		return SVGInfo{}, err
 	}
+	p.info.Text = p.info.HasText && p.textSum >= p.shapeSum
 	p.info.Colors = mergePalette(p.colors)
 	if p.totalSum > 0 {
 		p.info.Luma = p.lumaSum / p.totalSum
@@ -59,13 +61,11 @@ func (d *document) paint() (SVGInfo, error) {
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
 func (k pen) inherit(style map[string]string) (pen, bool) {
-	k.vars = withVars(k.vars, style)
 	get := func(name string) (string, bool) {
 		v, set := style[name]
 		if !set {
 			return "", false
 		}
-		v = expandVars(v, k.vars, 0)
 		return v, v != "inherit" && v != ""
 	}
 	if v, set := get("color"); set {
@@ -102,37 +102,6 @@ func (k pen) inherit(style map[string]string) (pen, bool) {
 	}
 	v, _ := get("display")
 	return k, v != "none"
-}
-
-func withVars(vars, style map[string]string) map[string]string {
-	copied := false
-	for name, value := range style {
-		if !strings.HasPrefix(name, "--") {
-			continue
-		}
-		if !copied {
-			next := make(map[string]string, len(vars)+1)
-			for k, v := range vars {
-				next[k] = v
-			}
-			vars, copied = next, true
-		}
-		vars[name] = value
-	}
-	return vars
-}
-
-// expandVars resolves a value that is one var(), with its fallback.
-func expandVars(v string, vars map[string]string, depth int) string {
-	inside, found := strings.CutPrefix(v, "var(")
-	if !found || !strings.HasSuffix(inside, ")") || depth >= maxVarDepth {
-		return v
-	}
-	name, fallback, _ := strings.Cut(strings.TrimSuffix(inside, ")"), ",")
-	if value, set := vars[strings.TrimSpace(name)]; set {
-		return expandVars(value, vars, depth+1)
-	}
-	return expandVars(strings.TrimSpace(fallback), vars, depth+1)
 }
 
 func opacity(s string) float64 {
@@ -319,13 +288,19 @@ func (p *painter) shape(o outline, k pen) {
 		if found := p.colorsOf(k.fill, k); len(found) > 0 {
 			drawn = true
 			p.note(found, area*k.m.area(), alpha)
-			p.noteBackground(o, area, alpha, found, k)
+			if p.covers(o, area, k) {
+				p.info.Opaque = p.info.Opaque || hides(found, alpha)
+			} else {
+				p.shapeSum += area * k.m.area()
+			}
 		}
 	}
 	if alpha := k.opacity * k.strokeOpacity; alpha > 0 && k.strokeWidth > 0 {
 		if found := p.colorsOf(k.stroke, k); len(found) > 0 {
 			drawn = true
-			p.note(found, o.length*k.strokeWidth*k.m.area(), alpha)
+			ink := o.length * k.strokeWidth * k.m.area()
+			p.note(found, ink, alpha)
+			p.shapeSum += ink
 		}
 	}
 	if drawn {
@@ -344,7 +319,9 @@ func (p *painter) text(n *node, k pen) {
 	if found := p.colorsOf(k.fill, k); len(found) > 0 {
 		p.info.HasText = true
 		p.info.Shapes++
-		p.note(found, float64(letters)*letterArea*k.fontSize*k.fontSize*k.m.area(), k.opacity*k.fillOpacity)
+		ink := float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
+		p.note(found, ink, k.opacity*k.fillOpacity)
+		p.textSum += ink
 	}
 }
 
@@ -400,8 +377,7 @@ func (p *painter) stops(gradient *node, depth int) []tint {
 		if c.name != "stop" {
 			continue
 		}
-		vars := withVars(nil, c.style)
-		value := expandVars(c.style["stop-color"], vars, 0)
+		value := c.style["stop-color"]
 		if value == "" {
 			value = "black"
 		}
@@ -436,24 +412,22 @@ func (p *painter) note(found []tint, area, alpha float64) {
 	}
 }
 
-// noteBackground finds a shape that fills the whole picture.
-func (p *painter) noteBackground(o outline, area, alpha float64, found []tint, k pen) {
+// hides says whether a paint lets nothing through.
+func hides(found []tint, alpha float64) bool {
+	return !slices.ContainsFunc(found, func(t tint) bool { return t.alpha*alpha < opaqueShare })
+}
+
+// covers says whether a shape fills the whole picture.
+func (p *painter) covers(o outline, area float64, k pen) bool {
 	view := p.doc.view
 	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
-		return
-	}
-	for _, t := range found {
-		if t.alpha*alpha < opaqueShare {
-			return
-		}
+		return false
 	}
 	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
 	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
 	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
-	covers := math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
-		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack
 	// Against its own box: a shape that is larger than the picture must be as full.
-	if covers && area >= opaqueShare*o.width()*o.height() {
-		p.info.Opaque = true
-	}
+	return math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
+		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack &&
+		area >= opaqueShare*o.width()*o.height()
 }

@@ -225,7 +225,7 @@ func (d *document) cascade() error {
 		if m.steps > maxMatchSteps {
 			return fmt.Errorf("%w: style rules take too long to match", ErrTooLarge)
 		}
-		n.style = map[string]string{}
+		n.style, n.strong = map[string]string{}, nil
 		n.urls = n.urls[:0]
 		for _, a := range n.attrs {
 			if properties[a.name] || a.name == "transform" || a.name == "patternTransform" {
@@ -288,6 +288,12 @@ func (n *node) declare(ds []declaration, important bool) {
 		if d.important == important {
 			n.style[d.name] = d.value
 			n.noteURLs(d.value)
+			if important {
+				if n.strong == nil {
+					n.strong = map[string]bool{}
+				}
+				n.strong[d.name] = true
+			}
 		}
 	}
 }

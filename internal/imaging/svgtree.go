@@ -40,8 +40,9 @@ type node struct {
 	rules   []rule        // of a style element
 	ignored bool          // a style element for another medium
 	style   map[string]string
-	urls    []string // ids that any declaration for it refers to
-	shape   *outline // measured once; see outlineOf
+	strong  map[string]bool // which of style are important; nil for none
+	urls    []string        // ids that any declaration for it refers to
+	shape   *outline        // measured once; see outlineOf
 }
 
 func (n *node) attr(name string) string {

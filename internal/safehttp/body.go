@@ -33,8 +33,8 @@ func (s *Session) readBody(answer *http.Response, limit int64) (body []byte, tru
 	for {
 		// A byte past the limit tells a body that ends there from one that goes on.
 		n, err := decoded.Read(chunk[:min(chunkSize, limit+1-int64(len(body)))])
-		if s.bytes.Add(int64(n)) > s.client.cfg.SessionBytes {
-			return body, true, fmt.Errorf("%w: %d bytes", ErrBudget, s.client.cfg.SessionBytes)
+		if s.bytes.Add(int64(n)) > s.maxBytes {
+			return body, true, fmt.Errorf("%w: %d bytes", ErrBudget, s.maxBytes)
 		}
 		if int64(len(body)+n) > limit {
 			return append(body, chunk[:n-1]...), true, fmt.Errorf("%w: body past %d bytes", ErrTooLarge, limit)

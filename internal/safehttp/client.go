@@ -34,12 +34,9 @@ const (
 
 // Body limits per kind of file, in bytes after decompression.
 const (
-	MaxHTMLBytes     = 3 << 20
-	MaxCSSBytes      = 1 << 20
-	MaxImageBytes    = 5 << 20
-	MaxSVGBytes      = 512 << 10
-	MaxManifestBytes = 128 << 10
-	MaxRobotsBytes   = 500 << 10
+	MaxHTMLBytes  = 3 << 20
+	MaxCSSBytes   = 1 << 20
+	MaxImageBytes = 5 << 20
 
 	maxBodyBytes = MaxImageBytes // no kind may ask for more
 )

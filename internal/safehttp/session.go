@@ -52,16 +52,23 @@ type Response struct {
 // Session is the fetches of one crawl: its cookies and its budget. It keeps no connection of its own and
 // need not be closed. It is safe for concurrent use.
 type Session struct {
-	client  *Client
-	jar     *cookiejar.Jar
-	fetches atomic.Int64
-	bytes   atomic.Int64
+	client     *Client
+	jar        *cookiejar.Jar
+	maxFetches int64
+	maxBytes   int64
+	fetches    atomic.Int64
+	bytes      atomic.Int64
 }
 
-// NewSession starts a crawl, with an empty cookie jar and a full budget.
+// NewSession starts a crawl, with an empty cookie jar and the configured budget.
 func (c *Client) NewSession() *Session {
+	return c.NewSessionWithin(c.cfg.SessionFetches, c.cfg.SessionBytes)
+}
+
+// NewSessionWithin starts a crawl with a budget of its own: calls of Get, and bytes of decompressed bodies.
+func (c *Client) NewSessionWithin(fetches int, bytes int64) *Session {
 	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never fails
-	return &Session{client: c, jar: jar}
+	return &Session{client: c, jar: jar, maxFetches: int64(fetches), maxBytes: bytes}
 }
 
 // Fetched returns the calls of Get and the bytes of bodies so far.
@@ -94,8 +101,8 @@ func (s *Session) get(ctx context.Context, rawURL string, limits Limits, headers
 	if err != nil {
 		return nil, &Error{URL: redact(rawURL), Kind: ErrForbiddenURL, Err: err}
 	}
-	if s.fetches.Add(1) > int64(s.client.cfg.SessionFetches) {
-		return nil, &Error{URL: show(u), Kind: ErrBudget, Err: fmt.Errorf("%d fetches", s.client.cfg.SessionFetches)}
+	if s.fetches.Add(1) > s.maxFetches {
+		return nil, &Error{URL: show(u), Kind: ErrBudget, Err: fmt.Errorf("%d fetches", s.maxFetches)}
 	}
 	var passed []*url.URL
 	for {

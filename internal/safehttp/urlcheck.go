@@ -12,7 +12,7 @@ import (
 
 const (
 	maxURLBytes   = 8192 // longer than any honest link, signed ones included
-	maxHostBytes  = 253  // RFC 1035, without the final dot
+	maxHostBytes  = 253  // a domain name in text (RFC 1035, section 2.3.4), without the final dot
 	maxLabelBytes = 63
 )
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +21,7 @@ const (
 	// Name of the read model.
 	Name = "brands"
 	// tablesVersion is raised when the tables or the bodies change; see version.
-	tablesVersion = 1
+	tablesVersion = 2
 	// version also grows with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
 
@@ -33,7 +34,8 @@ var ErrNotFound = errors.New("brand not found")
 
 // Position is that of the last event that changed what is answered, 0 when nothing ever was. Readable is
 // 1 when there is something to answer: a record, not withdrawn. Without, body is empty and the fields
-// beside it are those of nobody.
+// beside it are those of nobody. Due is when the next scheduled crawl is, in seconds since 1970, and 0 when
+// there is none.
 const (
 	create = `
 CREATE TABLE {brands} (
@@ -47,11 +49,13 @@ CREATE TABLE {brands} (
 	has_logo  BIGINT NOT NULL,
 	revision  BIGINT NOT NULL,
 	position  BIGINT NOT NULL,
+	due       BIGINT NOT NULL,
 	body      BYTEA  NOT NULL,
 	state     BYTEA  NOT NULL
 )`
 	indexID       = `CREATE INDEX IF NOT EXISTS {brands}_by_id ON {brands} (id)`
 	indexPosition = `CREATE INDEX IF NOT EXISTS {brands}_by_position ON {brands} (position)`
+	indexDue      = `CREATE INDEX IF NOT EXISTS {brands}_by_due ON {brands} (due, domain)`
 
 	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
 )
@@ -139,7 +143,7 @@ func (m *Model) Versions() []projections.Version {
 		Number:   version,
 		Families: projections.Brands,
 		Tables: []projections.Table{{
-			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition}, Key: []string{"domain"},
+			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue}, Key: []string{"domain"},
 		}},
 		NewFold: m.newFold,
 	}}
@@ -229,6 +233,46 @@ func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, er
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list brands: %w", err)
+	}
+	return all, nil
+}
+
+// Due is a brand whose record is due for a scheduled crawl.
+type Due struct {
+	At     time.Time
+	Domain string
+}
+
+// Due returns brands that are due at a moment, the longest due first, at most limit of them (MaxPage at
+// most) and only those after the given one; the zero Due begins. Errors: as List.
+func (m *Model) Due(ctx context.Context, now time.Time, after Due, limit int) ([]Due, error) {
+	var all []Due
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		since := int64(1) // 0 is never
+		if !after.At.IsZero() {
+			since = after.At.Unix()
+		}
+		rows, err := q.QueryContext(ctx, t.SQL(`
+SELECT due, domain FROM {brands}
+WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`),
+			now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var d Due
+			var at int64
+			if err := rows.Scan(&at, &d.Domain); err != nil {
+				return err
+			}
+			d.At = time.Unix(at, 0).UTC()
+			all = append(all, d)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list brands that are due: %w", err)
 	}
 	return all, nil
 }

@@ -203,3 +203,48 @@ func TestFoldGoesOnFromTheStoredState(t *testing.T) {
 		}
 	}
 }
+
+func TestDueBrandsComeInTheOrderOfTheirTime(t *testing.T) {
+	e, m, r := open(t)
+	found := func(domain string, after time.Duration, complete bool, more ...eventschemas.Event) {
+		rec := record("A")
+		rec.Complete = complete
+		events := []eventschemas.Event{
+			eventschemas.BrandDiscovered{BrandID: brand.ID(domain).String(), Domain: domain}, requested("1", domain),
+			eventschemas.CrawlSucceeded{CrawlID: "1", Record: rec, FinalURL: "https://" + domain + "/"},
+		}
+		e.Events("brand-"+domain, at.Add(after), append(events, more...)...)
+	}
+	found("partial1.com", 0, false)
+	found("partial2.com", 24*time.Hour, false)
+	found("ready.com", 0, true)
+	found("running.com", 0, false, requested("2", "running.com"))
+	found("withdrawn.com", 0, false, eventschemas.BrandWithdrawn{Reason: "owner"})
+	e.Events("brand-imported.com", at, imported("imported.com", "A"))
+	e.CatchUp(r)
+	want := func(now time.Duration, domains ...string) {
+		t.Helper()
+		var got []string
+		var after brands.Due
+		for {
+			page, err := m.Due(t.Context(), at.Add(now), after, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			if after = page[0]; after.At.After(at.Add(now)) {
+				t.Errorf("%s is due at %s", after.Domain, after.At)
+			}
+			got = append(got, after.Domain)
+		}
+		if !slices.Equal(got, domains) {
+			t.Errorf("after %s: %v, want %v", now, got, domains)
+		}
+	}
+	want(5 * time.Hour)
+	want(9*time.Hour, "partial1.com")
+	want(33*time.Hour, "partial1.com", "partial2.com")
+	want(1000*time.Hour, "partial1.com", "partial2.com", "ready.com")
+}

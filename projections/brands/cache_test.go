@@ -72,7 +72,7 @@ func TestOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T) {
 	r, _ := e.Start(projections.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
 	e.CatchUp(r)
-	e.Exec(`UPDATE brands_v1001_g1_brands SET body = CAST('{"tampered":true}' AS BLOB)`)
+	e.Exec(`UPDATE brands_v2002_g1_brands SET body = CAST('{"tampered":true}' AS BLOB)`)
 	m.loaded = func() {
 		m.loaded = nil
 		if err := r.Rebuild(e.Context(), nil, nil); err != nil {

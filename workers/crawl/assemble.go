@@ -3,10 +3,13 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/picture"
@@ -21,39 +24,69 @@ const (
 
 // assemble stores the pictures and builds the record with its evidence.
 //
-// Errors: *Failure when nothing was found; an error of the asset store.
+// Errors: *Failure when nothing was found; *StoreError.
 func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) {
-	out := &Result{
-		FinalURL:     cut(h.response.FinalURL.String(), page.MaxURLBytes),
-		ETag:         cut(h.response.Header.Get("ETag"), maxETag),
-		LastModified: cut(h.response.Header.Get("Last-Modified"), maxETag),
-		Candidates:   f.candidates,
+	out := &Result{FinalURL: cut(h.response.FinalURL.String(), page.MaxURLBytes), Candidates: f.candidates, Withheld: r.withheld.Load()}
+	if !h.indirect && r.ownAnswer(h.response) {
+		out.ETag, out.LastModified = validator(h.response, "ETag"), validator(h.response, "Last-Modified")
 	}
-	if method, adult := judge.Adult(f.input); adult {
+	if sign, adult := judge.Adult(f.input); adult {
 		out.Record = judge.Restricted()
 		out.Record.Complete = true // there is nothing more to find
-		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: method, Confidence: 1}}
+		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
 	}
-	b := &builder{input: f.input}
-	chosen := picture.Select(f.pictures)
-	if err := b.logos(ctx, r.crawler.assets, chosen); err != nil {
-		return nil, err
+	b := &builder{input: f.input, stored: map[*picture.Picture]picture.Stored{}}
+	assets := r.store()
+	selection := picture.Select(f.pictures())
+	for _, p := range selection.Dropped {
+		p.Raster = nil
 	}
-	if err := b.banner(ctx, r.crawler.assets, f); err != nil {
-		return nil, err
-	}
+	palettes := picture.Palettes(selection.Chosen)
 	b.texts()
-	b.looks(chosen)
-	if !b.tells() {
-		if h.otherwise != nil {
-			return nil, h.otherwise
-		}
+	b.looks(palettes)
+	// What takes the most time comes last, and ends with it.
+	whole, err := r.logos(ctx, b, assets, f, selection.Chosen)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.images(ctx, b, assets, f); err != nil {
+		return nil, err
+	}
+	switch {
+	case h.bare && !b.record.HasLogo():
+		return nil, h.otherwise
+	case !b.tells():
 		return nil, noData("Neither a name nor a description nor a logo was found.")
 	}
 	b.finish()
+	b.record.Complete = b.record.Complete && whole && !h.bare && !h.partial
 	out.Record, out.Evidence = b.record, b.evidence
+	out.Trials = picture.Trials(f.candidates, f.read, f.refused, selection, b.stored)
+	if r.explained {
+		out.Weighed = weighed(f.input, palettes)
+		out.Files = assets.files
+	}
 	return out, nil
+}
+
+// validator is a header that a later crawl may send back; one that is too long to be kept whole is none.
+func validator(r *safehttp.Response, name string) string {
+	if v := r.Header.Get(name); len(v) <= maxETag {
+		return v
+	}
+	return ""
+}
+
+// pictures are those of the candidates that are pictures.
+func (f *found) pictures() []*picture.Picture {
+	var out []*picture.Picture
+	for _, p := range f.read {
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // builder builds one record.
@@ -63,24 +96,36 @@ type builder struct {
 	evidence   []eventschemas.Evidence
 	nameMethod string
 	nameAgreed bool
+	stored     map[*picture.Picture]picture.Stored
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
 	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes), Method: method, Confidence: confidence})
 }
 
-// logos stores the chosen pictures; a data set's logos follow, which stay candidates beside what the site
-// shows itself.
-func (b *builder) logos(ctx context.Context, assets picture.Assets, chosen []*picture.Picture) error {
+// logos stores the chosen pictures, the primary one first; a data set's logos follow, which stay candidates
+// beside what the site shows itself. When the time allowed is over, what is stored by then is what there is,
+// and nothing but the primary one is begun. whole is false when that could not be stored in all its formats,
+// or candidates were let go for want of memory. Errors: *StoreError.
+func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*picture.Picture) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
-	for _, p := range chosen {
-		logo, err := p.Store(ctx, assets)
-		if picture.IsFileFault(err) {
-			continue
+	whole = !r.held.wasShort()
+	for i, p := range chosen {
+		if i > 0 && isOver(f.until) {
+			break
 		}
-		if err != nil {
-			return err
+		logo, err := r.logo(ctx, assets, f.until, p, i == 0)
+		p.Raster = nil // it is not needed again
+		late := errors.Is(err, errLate)
+		if late && i == 0 {
+			whole = false
+		}
+		if err != nil && !late && !picture.IsFileFault(err) {
+			return false, err
+		}
+		if err != nil && (!late || len(logo.Formats) == 0) {
+			continue
 		}
 		for _, f := range logo.Formats {
 			have[f.ID] = true
@@ -90,10 +135,11 @@ func (b *builder) logos(ctx context.Context, assets picture.Assets, chosen []*pi
 			source = "data:"
 		}
 		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), source, p.Method, confidence(p.Score))
+		b.stored[p] = picture.Stored{Place: len(b.record.Logos), Logo: logo}
 		b.record.Logos = append(b.record.Logos, logo)
 	}
 	if b.input.Known == nil {
-		return nil
+		return whole, nil
 	}
 	for _, logo := range b.input.Known.Logos[:min(len(b.input.Known.Logos), maxKnownLogos)] {
 		if slices.ContainsFunc(logo.Formats, func(f eventschemas.Asset) bool { return have[f.ID] }) {
@@ -102,32 +148,125 @@ func (b *builder) logos(ctx context.Context, assets picture.Assets, chosen []*pi
 		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), "data set", "data set", 0.8)
 		b.record.Logos = append(b.record.Logos, logo)
 	}
-	return nil
+	return whole, nil
+}
+
+// logo encodes and stores one logo, as many of its formats as there is time for. Errors: errLate, with the
+// formats that are stored; *StoreError; those of picture.Store.
+func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *picture.Picture, primary bool) (eventschemas.Logo, error) {
+	rank := rankStore
+	if primary {
+		rank = rankPrimary
+	}
+	ctx, cancel := storeTime(ctx, until, primary)
+	defer cancel()
+	files := &encoded{until: until}
+	logo, err := r.encode(ctx, rank, files, p)
+	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate)) {
+		err = errLate
+	}
+	if err != nil && !errors.Is(err, errLate) {
+		return logo, err
+	}
+	formats, putErr := assets.all(ctx, files.files, logo.Formats)
+	logo.Formats = formats
+	switch {
+	case putErr != nil && ctx.Err() != nil:
+		return logo, errLate
+	case putErr != nil:
+		return logo, putErr
+	}
+	return logo, err
+}
+
+// encode makes the formats of a logo, when it is its turn.
+func (r *run) encode(ctx context.Context, rank int, to *encoded, p *picture.Picture) (eventschemas.Logo, error) {
+	in := r.crawler.gate.enter(ctx, rank)
+	if !in {
+		return eventschemas.Logo{}, errLate
+	}
+	defer func() {
+		if in {
+			r.crawler.gate.leave()
+		}
+	}()
+	making, stop := context.WithCancel(ctx)
+	defer stop()
+	to.yield = func() { // one form of every crawl's primary logo before the second of any
+		if in = r.crawler.gate.yield(ctx, rankStore); !in {
+			stop()
+		}
+	}
+	logo, err := p.Store(making, to)
+	if err != nil && making.Err() != nil {
+		err = errLate
+	}
+	return logo, err
+}
+
+// storeTime bounds storing one picture by the time allowed; what is begun for the primary logo may take
+// assembleTime more.
+func storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
+	switch {
+	case until.IsZero():
+		return context.WithCancel(ctx)
+	case primary:
+		if now := time.Now(); until.Before(now) {
+			until = now
+		}
+		until = until.Add(assembleTime)
+	}
+	return context.WithDeadline(ctx, until)
 }
 
 // confidence turns a candidate's score into one.
 func confidence(score float64) float64 { return min(0.99, max(0.05, float64(int(score))/100)) }
 
-func (b *builder) banner(ctx context.Context, assets picture.Assets, f *found) error {
+// images stores the share image and pictures of the page, as long as the time allowed lasts.
+func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found) error {
 	b.record.Images = []eventschemas.Image{}
 	if u := f.share.Value; u != nil {
 		address := u.String()
 		b.record.OGImage = &address
 		b.note("og_image", f.share.Source, f.share.Method, f.share.Confidence)
 	}
-	if f.shareFile == nil {
+	ctx, cancel := storeTime(ctx, f.until, false)
+	defer cancel()
+	put := func(c *converted, source, method string, confidence float64) error {
+		if c == nil || isOver(f.until) {
+			return nil
+		}
+		formats, err := assets.all(ctx, c.files, c.image.Formats)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		c.image.Formats = formats
+		b.image(c.image, source, method, confidence)
 		return nil
 	}
-	banner, err := picture.StoreBanner(ctx, assets, f.shareFile)
-	switch {
-	case err == nil:
-		b.record.Images = append(b.record.Images, banner)
-		b.note("images[0]", f.share.Value.String(), f.share.Method, f.share.Confidence)
-	case picture.IsFileFault(err):
-	default:
-		return err
+	if f.banner != nil {
+		if err := put(f.banner, f.share.Value.String(), f.share.Method, f.share.Confidence); err != nil {
+			return err
+		}
+	}
+	for i, scene := range f.pictured {
+		if err := put(scene, f.scenes[i].String(), "page picture", pictureConfidence); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// pictureConfidence is how sure it is that a large picture of the page shows what the brand does.
+const pictureConfidence = 0.5
+
+// image adds a stored picture.
+func (b *builder) image(image eventschemas.Image, source, method string, confidence float64) {
+	if len(image.Formats) == 0 {
+		return
+	}
+	b.note(fmt.Sprintf("images[%d]", len(b.record.Images)), source, method, confidence)
+	b.record.Images = append(b.record.Images, image)
 }
 
 // texts decides what is said about the brand.
@@ -159,8 +298,8 @@ func (b *builder) texts() {
 }
 
 // looks decides colors and fonts.
-func (b *builder) looks(chosen []*picture.Picture) {
-	colors := judge.Colors(b.input, picture.Palettes(chosen))
+func (b *builder) looks(palettes []judge.Palette) {
+	colors := judge.Colors(b.input, palettes)
 	b.record.Colors = colors.Value
 	if len(colors.Value) > 0 {
 		b.note("colors", colors.Source, colors.Method, colors.Confidence)

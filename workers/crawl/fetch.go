@@ -2,8 +2,12 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +16,7 @@ import (
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/classify"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
 
 // home is the answer of a home page that is worth going on with.
@@ -20,18 +25,53 @@ type home struct {
 	page     *page.Page // of the body; when bare, an empty page at the same address
 	// bare: the site did not show its page. Its declared icons and known paths are all there is to try.
 	bare bool
-	// otherwise is the outcome of a bare home when nothing is found.
+	// otherwise is the outcome of a bare home when no logo is found.
 	otherwise *Failure
-	declared  *page.Page // of a bare home: the page as it was, for its declared icons
+	declared  *page.Page // of a bare home: the page as it was, for what it declares
+	// partial: what stands before the brand's page was shown, such as a log-in or an empty app shell.
+	partial bool
+	// unchanged: the page is the one that is held; nothing came.
+	unchanged bool
+	// indirect: it was not the answer of the first address, so its validators do not speak for that.
+	indirect bool
+	at       time.Time // when it came
 }
 
 var htmlHeader = safehttp.Header{Name: "Accept", Value: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"}
 
-// fetch gets the home page and tells what kind of answer it is.
+// fetch gets the home page and tells what kind of answer it is. The rules of robots.txt are asked for
+// beside it; a crawl on a schedule waits for them first.
 func (r *run) fetch(ctx context.Context) (*home, error) {
+	first := r.starts()[0]
+	if first.Scheme == "" || first.Host == "" {
+		return nil, &Failure{Outcome: brand.DNS, Detail: "The domain has no address."}
+	}
+	r.askRules(ctx, first)
 	response, err := r.firstAnswer(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := r.permitted(ctx, response.FinalURL); err != nil {
+		return nil, err
+	}
+	return r.classified(ctx, response)
+}
+
+// classified tells what kind of answer a home page gave, and asks again where that may help.
+func (r *run) classified(ctx context.Context, response *safehttp.Response) (*home, error) {
+	if response.StatusCode == http.StatusNotModified && len(r.conditions()) > 0 {
+		if r.ownAnswer(response) {
+			return &home{response: response, unchanged: true}, nil
+		}
+		// Another site's page has not changed since: that says nothing of the one that is held.
+		whole, err := r.get(ctx, response.FinalURL.String())
+		if whole == nil {
+			return nil, failed(response.FinalURL.Hostname(), err)
+		}
+		if err := r.permitted(ctx, whole.FinalURL); err != nil {
+			return nil, err
+		}
+		response = whole
 	}
 	h, verdict := r.read(response)
 	if verdict.Kind == classify.Limited {
@@ -44,17 +84,103 @@ func (r *run) fetch(ctx context.Context) (*home, error) {
 	}
 	if verdict.Kind == classify.Usable && classify.TrivialRefresh(h.page) && r.site.Own(h.page.Refresh.URL) {
 		// Followed once: a page that does nothing but send its visitors on.
-		if next, err := r.get(ctx, h.page.Refresh.URL.String()); next != nil && err == nil {
+		next, err := r.another(ctx, h.page.Refresh.URL)
+		if err != nil {
+			return nil, err // the page has nothing else to say
+		}
+		if next != nil && !next.Truncated {
 			h, verdict = r.read(next)
+			h.indirect = true
 		}
 	}
+	if www := r.besides(h, verdict); www != nil {
+		here := r.ruling
+		next, err := r.another(ctx, www)
+		if refused := (*Failure)(nil); errors.As(err, &refused) && refused.Outcome == brand.Blocked {
+			return nil, err
+		}
+		r.ruling, here = here, r.ruling
+		if next != nil {
+			if other, second := r.read(next); second.Kind == classify.Usable || second.Kind == classify.Shell {
+				h, verdict, r.ruling = other, second, here
+				h.indirect = true
+			}
+		}
+	}
+	if verdict.Kind == classify.Shell && r.crawler.cfg.Browser != nil {
+		h, verdict = r.drawn(ctx, h, verdict)
+	}
 	return r.judged(h, verdict)
+}
+
+// another fetches the page of the site that stands elsewhere than at its first address, if the rules there
+// allow it, and those of where it is found at last. It returns nil when nothing came. Errors: *Failure, of
+// the rules.
+func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, error) {
+	if err := r.permitted(ctx, u); err != nil {
+		return nil, err
+	}
+	next, _ := r.get(ctx, u.String())
+	if next == nil {
+		return nil, nil
+	}
+	if err := r.permitted(ctx, next.FinalURL); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// ownAnswer says whether an answer came from the domain that is crawled, all the way.
+func (r *run) ownAnswer(response *safehttp.Response) bool {
+	own := site.New(r.target.Domain)
+	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
+}
+
+// besides is where the site's page may be when the bare domain answers and has none: some servers know
+// their site under www alone, and show what they were installed with, or an error, for any other name.
+func (r *run) besides(h *home, v classify.Verdict) *url.URL {
+	at := h.response.FinalURL
+	if r.target.Start != nil || at.Hostname() != r.target.Domain || v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
+		return nil
+	}
+	return &url.URL{Scheme: at.Scheme, Host: "www." + r.target.Domain, Path: "/"}
+}
+
+// drawn lets the browser run the scripts of an empty app shell. What is no better than the shell is not
+// taken.
+func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*home, classify.Verdict) {
+	ctx, cancel := r.fetching(ctx)
+	defer cancel()
+	here := r.ruling
+	body, at, err := r.crawler.cfg.Browser.Render(ctx, shell.response.FinalURL)
+	if err == nil && r.site.Own(at) {
+		err = r.permitted(ctx, at)
+	}
+	if err != nil || !r.site.Own(at) {
+		r.crawler.cfg.Logger.Info("app shell could not be drawn", "domain", r.target.Domain, "error", err)
+		r.ruling = here
+		return shell, was
+	}
+	drawn := *shell.response
+	drawn.Body, drawn.FinalURL = body[:min(len(body), page.MaxBytes)], at
+	drawn.Header = shell.response.Header.Clone()
+	drawn.Header.Set("Content-Type", "text/html; charset=utf-8")
+	h, verdict := r.read(&drawn)
+	if verdict.Kind != classify.Usable {
+		r.ruling = here
+		return shell, was
+	}
+	h.indirect = true
+	return h, verdict
 }
 
 // judged turns a verdict into a home or a failure.
 func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 	switch v.Kind {
 	case classify.Usable:
+		return h, nil
+	case classify.Shell, classify.Gate:
+		h.partial = true
 		return h, nil
 	case classify.Failed:
 		return nil, &Failure{Outcome: brand.FetchFailed, Detail: "The home page answered with " + status(h.response) + "."}
@@ -68,8 +194,13 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 		h.otherwise = &Failure{Outcome: brand.Blocked, Detail: "The site refused to be crawled: " + v.Sign + "."}
 	}
 	// A challenge's own words must not become the brand's.
+	at := h.response.FinalURL
 	h.bare, h.declared = true, h.page
-	h.page = page.Parse(nil, "", h.response.FinalURL, r.site)
+	if !r.site.Own(at) { // the page of a log-in service: what it declares is not the brand's
+		at = &url.URL{Scheme: "https", Host: r.target.Domain, Path: "/"}
+		h.declared = page.Parse(nil, "", at, r.site)
+	}
+	h.page = page.Parse(nil, "", at, r.site)
 	return h, nil
 }
 
@@ -99,18 +230,31 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 	var worst *Failure
 	gone := map[string]bool{}
 	reached := map[string]bool{} // hosts with an address
-	for _, u := range r.starts() {
+	var tries []start
+	for i, u := range r.starts() {
+		tries = append(tries, start{u, i+1 < len(r.starts()) && u.Scheme == "https"})
+	}
+	for i := 0; i < len(tries); i++ {
+		try := tries[i]
+		u := try.at
 		if gone[u.Host] || u.Scheme == "http" && strings.HasPrefix(u.Host, "www.") && reached[r.target.Domain] {
 			continue
 		}
 		if deadline, ok := ctx.Deadline(); worst != nil && ok && time.Until(deadline) < minAttempt {
 			break
 		}
-		response, err := r.get(ctx, u.String())
+		response, err := r.attempt(ctx, try)
 		if response != nil {
 			return response, nil // also one that was cut off: its head is there
 		}
-		f := failed(u.Hostname(), err)
+		var f *Failure
+		if errors.As(err, &f) {
+			return nil, f // the rules forbid it
+		}
+		if errors.Is(err, errSlowConnect) {
+			tries = append(tries, start{u, false}) // after the others, with all the time there is
+		}
+		f = failed(u.Hostname(), err)
 		if f.Outcome == brand.DNS {
 			gone[u.Host] = true
 			continue
@@ -130,18 +274,80 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 	return nil, worst
 }
 
-func (r *run) get(ctx context.Context, address string) (*safehttp.Response, error) {
-	return r.session.Get(ctx, address, safehttp.Limits{Body: page.MaxBytes}, htmlHeader)
+// start is one address of the home page.
+type start struct {
+	at *url.URL
+	// hasty: others remain, so that no more than hastyConnect is spent on being connected.
+	hasty bool
+}
+
+// hastyConnect is how long a connection, with the look-up of its name and its encryption, may take as long
+// as another address of the home page remains: a firewall that drops what it does not want says nothing.
+const hastyConnect = 2 * time.Second
+
+// errSlowConnect: there was no connection within hastyConnect.
+var errSlowConnect = errors.New("no connection in time")
+
+// attempt asks one address for the home page. A crawl on a schedule looks at the rules there first; a server
+// that cannot be reached for them is one that cannot be reached. Errors: *Failure when the rules forbid it;
+// those of safehttp; errSlowConnect.
+func (r *run) attempt(ctx context.Context, s start) (*safehttp.Response, error) {
+	if r.target.Scheduled {
+		if err := r.permitted(ctx, s.at); err != nil {
+			if known := r.ruling; known.origin == originOf(s.at) && known.err != nil && elsewhere(known.err) {
+				if errors.Is(known.err, safehttp.ErrTimeout) && ctx.Err() == nil {
+					return nil, fmt.Errorf("%w: %w", errRulesUnavailable, known.err)
+				}
+				return nil, known.err
+			}
+			return nil, err
+		}
+	}
+	if !s.hasty {
+		return r.get(ctx, s.at.String(), r.conditions()...)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	impatient := time.AfterFunc(hastyConnect, func() { cancel(errSlowConnect) })
+	defer impatient.Stop()
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { impatient.Stop() }})
+	response, err := r.get(traced, s.at.String(), r.conditions()...)
+	if response == nil && errors.Is(context.Cause(ctx), errSlowConnect) {
+		err = errSlowConnect
+	}
+	return response, err
+}
+
+func (r *run) get(ctx context.Context, address string, more ...safehttp.Header) (*safehttp.Response, error) {
+	return r.session.Get(ctx, address, safehttp.Limits{Body: page.MaxBytes}, append(more, htmlHeader)...)
+}
+
+// conditions are the request headers that spare a page which has not changed.
+func (r *run) conditions() []safehttp.Header {
+	var out []safehttp.Header
+	if r.target.ETag != "" {
+		out = append(out, safehttp.Header{Name: "If-None-Match", Value: r.target.ETag})
+	}
+	if r.target.LastModified != "" {
+		out = append(out, safehttp.Header{Name: "If-Modified-Since", Value: r.target.LastModified})
+	}
+	return out
 }
 
 // read parses an answer and classifies it.
 func (r *run) read(response *safehttp.Response) (*home, classify.Verdict) {
-	r.site = r.site.Redirected(response.FinalURL)
+	if r.onPlatform(response.FinalURL) {
+		h := &home{response: response, page: page.Parse(nil, "", response.FinalURL, r.site), at: time.Now()}
+		return h, classify.Verdict{Kind: classify.Missing, Sign: "its visitors are sent to another platform"}
+	}
+	if !classify.Foreign(response.FinalURL.Hostname(), r.site.OwnHost) {
+		r.site = r.site.Redirected(response.FinalURL)
+	}
 	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{
 		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body),
 	})
-	return &home{response: response, page: p}, verdict
+	return &home{response: response, page: p, at: time.Now()}, verdict
 }
 
 // comeBack asks a second time after the time that a 429 named, when that is short. It returns nil when the

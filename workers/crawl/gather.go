@@ -2,128 +2,268 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"net/url"
+	"slices"
 	"sync"
+	"time"
 
-	"letterhead/internal/safehttp"
+	"letterhead/eventschemas"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/manifest"
+	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/style"
 )
+
+// declaredShare is the share of the time left that stylesheets and manifests may take: what they declare
+// is fetched after them.
+const declaredShare = 0.4
 
 // found is what a site offers, read.
 type found struct {
 	input      judge.Input
 	candidates []picture.Candidate
-	pictures   []*picture.Picture // those of the candidates that are pictures
+	read       []*picture.Picture // by candidate; nil when it is no picture
+	refused    []error            // by candidate; why
 	share      judge.Found[*url.URL]
-	shareFile  []byte // nil when the share image was not fetched
+	banner     *converted   // the share image; nil when there is none that can be used
+	scenes     []*url.URL   // pictures of the page
+	pictured   []*converted // by scene; nil when it cannot be used
+	until      time.Time    // when the time allowed for the crawl is over; zero for none
+
+	mu sync.Mutex // of read and refused, while errands run
+}
+
+// converted is a picture in the form that is stored. What came is forgotten.
+type converted struct {
+	image eventschemas.Image
+	files []file
 }
 
 // gather fetches what the home page points at. It ends shortly before ctx does, with what it has; a file
 // that cannot be fetched or read is left out.
-func (r *run) gather(ctx context.Context, h *home) *found {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-assembleReserve))
-		defer cancel()
-	}
-	f := &found{input: judge.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known}}
+func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found {
+	until, _ := ctx.Deadline()
+	ctx, cancel := r.fetching(ctx)
+	defer cancel()
+	f := &found{until: until, input: judge.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
 	if _, adult := judge.Adult(f.input); adult {
 		return f // nothing of it is kept
 	}
 	if h.bare {
+		r.declarations(ctx, f, bimi, bareDeclarations(h))
 		bare := f.input
-		bare.Page = h.declared
+		bare.Page = withIcons(h.declared, f.input.Manifest)
 		f.candidates = picture.Declared(bare)
 	} else {
-		r.manifests(ctx, f)
+		r.declarations(ctx, f, bimi, h.page)
 		f.candidates = picture.Candidates(f.input)
 		f.share, _ = judge.ShareImage(f.input)
+		f.scenes = picture.Pictures(f.input)
 	}
-	r.files(ctx, f)
+	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
+	for i := range f.candidates { // those that were left out when time was over
+		if f.read[i] == nil && f.refused[i] == nil {
+			f.refused[i] = errors.New("not read in time")
+		}
+	}
 	return f
 }
 
-// manifests fetches the web app manifest and the browserconfig.
-func (r *run) manifests(ctx context.Context, f *found) {
-	var wg sync.WaitGroup
-	fetch := func(u *url.URL, parse func([]byte, *url.URL) (*manifest.Manifest, error), to **manifest.Manifest) {
+// fetching bounds the fetches of a crawl: they end before its time does.
+func (r *run) fetching(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	reserve := min(assembleReserve, time.Until(deadline)/4)
+	return context.WithDeadline(ctx, deadline.Add(-reserve))
+}
+
+// declarations fetches the files in which the page says more of itself: manifest, browserconfig and
+// stylesheets with what they import; and takes in the domain's BIMI record.
+func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, from *page.Page) {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*declaredShare))
+	defer cancel()
+	css := &sheets{run: r, texts: map[string][]byte{}}
+	list := r.manifests(ctx, f, from)
+	list = append(list, css.linked(ctx, from)...)
+	fanOut(ctx, r.crawler.cfg.Logger, list)
+	fanOut(ctx, r.crawler.cfg.Logger, css.imported(ctx, from))
+	if from == f.input.Page {
+		f.input.Style = style.New(from.Root, from.Base, css.texts)
+	}
+	patience := bimiPatience
+	if from != f.input.Page { // there is little else to hope for
+		patience = bimiTime
+	}
+	waiting, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	f.input.BIMI = await(waiting, bimi)
+}
+
+// manifests are the errands that fetch the web app manifest and the browserconfig.
+func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []errand {
+	var out []errand
+	add := func(u *url.URL, parse func([]byte, *url.URL) (*manifest.Manifest, error), to **manifest.Manifest) {
 		if u == nil {
 			return
 		}
-		wg.Go(func() {
-			body, at := r.file(ctx, u, manifest.MaxBytes)
-			if body == nil {
+		out = append(out, errand{host: u.Hostname(), run: func(func()) {
+			body, at, err := r.file(ctx, u, manifest.MaxBytes)
+			if err != nil {
 				return
 			}
 			if m, err := parse(body, at); err == nil {
 				*to = m
 			}
-		})
+		}})
 	}
-	fetch(f.input.Page.Manifest, manifest.Parse, &f.input.Manifest)
-	fetch(f.input.Page.Config, manifest.ParseBrowserConfig, &f.input.Config)
-	wg.Wait()
+	add(from.Manifest, manifest.Parse, &f.input.Manifest)
+	add(from.Config, manifest.ParseBrowserConfig, &f.input.Config)
+	return out
 }
 
-// files fetches and reads the candidates and the share image, a few at a time.
-func (r *run) files(ctx context.Context, f *found) {
-	var wg sync.WaitGroup
-	places := make(chan struct{}, maxParallel)
-	read := make([]*picture.Picture, len(f.candidates))
-	for i, c := range f.candidates {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			read[i] = r.candidate(ctx, c)
-		})
-	}
-	if u := f.share.Value; u != nil {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			f.shareFile, _ = r.file(ctx, u, picture.MaxBytes)
-		})
-	}
-	wg.Wait()
-	for _, p := range read {
-		if p != nil {
-			f.pictures = append(f.pictures, p)
-		}
-	}
-}
+// knownManifest is where a manifest lies that nobody declares.
+const knownManifest = "/site.webmanifest"
 
-// candidate fetches and reads one candidate, nil when it is no logo.
-func (r *run) candidate(ctx context.Context, c picture.Candidate) *picture.Picture {
-	var data []byte
-	if c.URL.Scheme == "data" {
-		data, _ = picture.DataURL(c.URL)
+// bareDeclarations are those of a home page that was not shown: what it declares on the site itself, and a
+// manifest at its known path. Stylesheets of a refusal say nothing.
+func bareDeclarations(h *home) *page.Page {
+	p := &page.Page{URL: h.declared.URL, Base: h.declared.Base}
+	if u := h.declared.Manifest; u != nil && u.Host == p.URL.Host {
+		p.Manifest = u
 	} else {
-		data, _ = r.file(ctx, c.URL, picture.MaxBytes)
-	}
-	if len(data) == 0 {
-		return nil
-	}
-	select {
-	case r.crawler.decoders <- struct{}{}:
-		defer func() { <-r.crawler.decoders }()
-	case <-ctx.Done():
-		return nil
-	}
-	p, err := picture.Read(c, data)
-	if err != nil {
-		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)
-		return nil
+		p.Manifest = p.URL.ResolveReference(&url.URL{Path: knownManifest})
 	}
 	return p
 }
 
-// file fetches one file, nil when it is not there or not whole.
-func (r *run) file(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.URL) {
-	response, err := r.session.Get(ctx, u.String(), safehttp.Limits{Body: limit, Time: fileTime})
-	if err != nil || response.StatusCode != 200 || response.Truncated {
-		return nil, nil
+// withIcons is a page that declares the icons of a manifest as its own.
+func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
+	if m == nil {
+		return p
 	}
-	return response.Body, response.FinalURL
+	more := *p
+	more.Icons = slices.Clone(p.Icons)
+	for _, i := range m.Icons {
+		more.Icons = append(more.Icons, page.Icon{Rel: "icon", URL: i.URL, Type: i.Type, Sizes: i.Sizes, Any: i.Any})
+	}
+	return &more
+}
+
+// errands are the files to fetch, the most important ones first: candidates for logos, further pages, the
+// share image, pictures of the page.
+func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
+	f.read = make([]*picture.Picture, len(f.candidates))
+	f.refused = make([]error, len(f.candidates))
+	var out []errand
+	for i, c := range f.candidates {
+		if c.Data == nil {
+			r.answers.expect(c.URL.String())
+		}
+		out = append(out, errand{host: hostOf(c), run: func(fetched func()) { r.readInto(ctx, f, i, fetched) }})
+	}
+	if !h.bare {
+		out = append(out, r.further(ctx, f, h)...)
+	}
+	if u := f.share.Value; u != nil {
+		r.answers.expect(u.String())
+		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
+			f.banner = r.convert(ctx, u, rankBanner, picture.StoreBanner, fetched)
+		}})
+	}
+	f.pictured = make([]*converted, len(f.scenes))
+	for i, u := range f.scenes {
+		r.answers.expect(u.String())
+		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
+			f.pictured[i] = r.convert(ctx, u, rankPicture+i, picture.StorePicture, fetched)
+		}})
+	}
+	return out
+}
+
+// hostOf is the host that a candidate is fetched from, "" when it is in the page itself.
+func hostOf(c picture.Candidate) string {
+	if c.Data != nil || c.URL.Scheme == "data" {
+		return ""
+	}
+	return c.URL.Hostname()
+}
+
+// readInto fetches and reads one candidate of those that were found.
+func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
+	p, err := r.candidate(ctx, f.candidates[i], i, fetched)
+	if err == nil {
+		f.keep(&r.held, i, p)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused[i] = err
+}
+
+// convert fetches one picture and makes of it what is stored; nil when it cannot be used.
+func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(context.Context, picture.Assets, []byte) (eventschemas.Image, error), fetched func()) *converted {
+	data, _, err := r.file(ctx, u, picture.MaxBytes)
+	fetched()
+	if err != nil || !r.held.take(int64(len(data))) {
+		return nil
+	}
+	defer r.held.give(int64(len(data)))
+	if !r.crawler.gate.enter(ctx, rank) {
+		return nil
+	}
+	defer r.crawler.gate.leave()
+	var files encoded
+	image, err := store(ctx, &files, data)
+	if err != nil {
+		return nil
+	}
+	return &converted{image: image, files: files.files}
+}
+
+// candidate fetches and reads one candidate, the i-th best. The error says why it is no logo.
+func (r *run) candidate(ctx context.Context, c picture.Candidate, i int, fetched func()) (*picture.Picture, error) {
+	data, err := r.bytesOf(ctx, c)
+	fetched()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, errNotThere
+	}
+	if !r.held.take(int64(len(data))) {
+		return nil, errCrowded
+	}
+	defer r.held.give(int64(len(data)))
+	if !r.crawler.gate.enter(ctx, rankRead+i) {
+		return nil, errors.New("not read in time")
+	}
+	defer r.crawler.gate.leave()
+	p, err := picture.Read(ctx, r.crawler.cfg.Renderer, c, data)
+	if err != nil {
+		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)
+		return nil, err
+	}
+	return p, nil
+}
+
+// bytesOf is a candidate's file, fetched unless the page holds it.
+func (r *run) bytesOf(ctx context.Context, c picture.Candidate) ([]byte, error) {
+	switch {
+	case c.Data != nil:
+		return c.Data, nil
+	case c.URL.Scheme == "data":
+		return picture.DataURL(c.URL)
+	case r.session == nil: // a saved page
+		return nil, errors.New("not fetched: a saved page is read as it is")
+	case c.Probed:
+		data, _, err := r.probe(ctx, c.URL, picture.MaxBytes)
+		return data, err
+	}
+	data, _, err := r.file(ctx, c.URL, picture.MaxBytes)
+	return data, err
 }

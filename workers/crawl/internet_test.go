@@ -38,9 +38,13 @@ type internet struct {
 	addrs    map[string]netip.Addr
 	hosts    map[netip.Addr]string
 	refusing map[string]bool // host or host:port
-	silent   map[string]bool
+	silent   map[string]bool // host or host:port
 	certs    map[string]*tls.Certificate
-	asked    []string // host and path of every request
+	txt      map[string][]string
+	mute     chan struct{} // no TXT record is ever answered for; closed when the first question was given up
+	asked    []string      // host and path of every request
+	busy     map[string]int
+	busiest  map[string]int // the most requests of a host at a time
 }
 
 func newInternet(t testing.TB) *internet {
@@ -48,6 +52,7 @@ func newInternet(t testing.TB) *internet {
 	n := &internet{
 		t: t, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{}, hosts: map[netip.Addr]string{},
 		refusing: map[string]bool{}, silent: map[string]bool{}, certs: map[string]*tls.Certificate{},
+		txt: map[string][]string{}, busy: map[string]int{}, busiest: map[string]int{},
 	}
 	n.makeAuthority()
 	quiet := log.New(discard{}, "", 0) // clients that give up are part of the tests
@@ -94,7 +99,14 @@ func (n *internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	n.asked = append(n.asked, host+r.URL.RequestURI())
 	site := n.sites[host]
+	n.busy[host]++
+	n.busiest[host] = max(n.busiest[host], n.busy[host])
 	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.busy[host]--
+	}()
 	if site == nil {
 		http.Error(w, "no such site here", http.StatusMisdirectedRequest)
 		return
@@ -112,6 +124,21 @@ func (n *internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr,
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
+// LookupTXT is the resolver's other half.
+func (n *internet) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	if n.mute != nil {
+		<-ctx.Done()
+		close(n.mute)
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if records, ok := n.txt[name]; ok {
+		return records, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
 // dial connects to the listener that stands for an address.
 func (n *internet) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
@@ -121,7 +148,7 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 	n.mu.Lock()
 	host := n.hosts[to.Addr()]
 	refusing := n.refusing[host] || n.refusing[fmt.Sprint(host, ":", to.Port())]
-	silent := n.silent[host]
+	silent := n.silent[host] || n.silent[fmt.Sprint(host, ":", to.Port())]
 	n.mu.Unlock()
 	switch {
 	case host == "":
@@ -165,7 +192,7 @@ func (n *internet) crawl(domain string) (*crawl.Result, error) {
 
 func (n *internet) crawlTarget(target crawl.Target, allowed time.Duration) (*crawl.Result, error) {
 	n.t.Helper()
-	c, err := crawl.New(crawl.Config{}, n.client(), n.assets())
+	c, err := crawl.New(config(n.t), n.client(), n.assets())
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package crawl
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,10 +14,11 @@ import (
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/picture"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/style"
 )
 
 // Once crawls one address or host, outside of any stream. Pictures are read and named by their content, and
-// kept nowhere. A host without a scheme is tried at all of its addresses. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
+// kept in Result.Files only. A host without a scheme is tried at all of its addresses. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
 func Once(ctx context.Context, cfg Config, client *safehttp.Client, address string) (*Result, Stats, error) {
 	start, domain, err := startOf(address)
 	if err != nil {
@@ -30,11 +29,11 @@ func Once(ctx context.Context, cfg Config, client *safehttp.Client, address stri
 			start = nil // the home page, wherever it answers
 		}
 	}
-	c, err := New(cfg, client, nameless{})
+	c, err := New(cfg, client, nowhere{})
 	if err != nil {
 		return nil, Stats{}, err
 	}
-	return c.Crawl(ctx, Target{Domain: domain, Start: start})
+	return c.crawl(ctx, Target{Domain: domain, Start: start}, true)
 }
 
 // SavedPage is a page that was kept, with the address it came from.
@@ -54,11 +53,15 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	if saved.ContentType == "" {
 		saved.ContentType = "text/html"
 	}
+	if cfg.Renderer == nil {
+		return nil, errors.New("crawler: a renderer is needed")
+	}
 	cfg.setDefaults()
 	r := &run{
-		crawler: &Crawler{cfg: cfg, assets: nameless{}, decoders: make(chan struct{}, cfg.Decoders)},
-		target:  Target{Domain: domain, Start: start},
-		site:    site.New(domain),
+		crawler:   &Crawler{cfg: cfg, assets: nowhere{}, gate: newGate(cfg.Decoders)},
+		target:    Target{Domain: domain, Start: start},
+		site:      site.New(domain),
+		explained: true,
 	}
 	h, verdict := r.read(&safehttp.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {saved.ContentType}}, Body: saved.Body, FinalURL: start,
@@ -66,15 +69,12 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	if h, err = r.judged(h, verdict); err != nil {
 		return nil, err
 	}
-	f := &found{input: judge.Input{Site: r.site, Page: h.page}}
-	f.candidates = picture.Candidates(f.input)
-	f.share, _ = judge.ShareImage(f.input)
-	for _, c := range f.candidates {
-		if c.URL.Scheme == "data" {
-			if p := r.candidate(ctx, c); p != nil {
-				f.pictures = append(f.pictures, p)
-			}
-		}
+	in := judge.Input{Site: r.site, Page: h.page, Style: style.New(h.page.Root, h.page.Base, nil), Now: cfg.Now()}
+	f := &found{input: in, candidates: picture.Candidates(in)}
+	f.share, _ = judge.ShareImage(in)
+	f.read, f.refused = make([]*picture.Picture, len(f.candidates)), make([]error, len(f.candidates))
+	for i := range f.candidates {
+		r.readInto(ctx, f, i, func() {})
 	}
 	return r.assemble(ctx, h, f)
 }
@@ -96,12 +96,4 @@ func startOf(address string) (*url.URL, string, error) {
 		u.Path = "/"
 	}
 	return u, domain, nil
-}
-
-// nameless names files by their content and keeps none.
-type nameless struct{}
-
-func (nameless) Put(_ context.Context, data []byte, _ string) (string, error) {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), nil
 }

@@ -27,9 +27,11 @@ func failed(asked string, err error) *Failure {
 	var dns *safehttp.DNSError
 	detail := "The home page could not be fetched: " + safehttp.Reason(err) + "."
 	switch {
+	case errors.Is(err, errRulesUnavailable):
+		return &Failure{Outcome: brand.FetchFailed, Detail: rulesUnavailable, Err: err}
 	case errors.As(err, &dns) && dns.NotFound && dns.Host == asked:
 		return &Failure{Outcome: brand.DNS, Detail: "The domain has no address.", Err: err}
-	case errors.As(err, &dns) && dns.Timeout, errors.Is(err, safehttp.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &dns) && dns.Timeout, errors.Is(err, safehttp.ErrTimeout), errors.Is(err, errSlowConnect), errors.Is(err, context.DeadlineExceeded):
 		return &Failure{Outcome: brand.Timeout, Detail: "The home page did not answer in time.", Err: err}
 	}
 	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
@@ -42,7 +44,7 @@ func elsewhere(err error) bool {
 	if errors.As(err, &dns) {
 		return !dns.Timeout
 	}
-	for _, kind := range []error{safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout} {
+	for _, kind := range []error{safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout, errSlowConnect} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -347,7 +347,11 @@ func ptr[T any](v T) *T { return &v }
 
 func TestTheSamePageGivesTheSameRecord(t *testing.T) {
 	var first []byte
-	for i := range 5 {
+	times := 5
+	if raceEnabled {
+		times = 2
+	}
+	for i := range times {
 		n := newInternet(t)
 		n.play("github.com")
 		result, err := n.crawl("github.com")
@@ -369,7 +373,7 @@ func TestTheSamePageGivesTheSameRecord(t *testing.T) {
 func TestOnceCrawlsAnAddress(t *testing.T) {
 	n := newInternet(t)
 	n.serve("shop.acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
-	result, stats, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), "shop.acme.com")
+	result, stats, err := crawl.Once(t.Context(), config(t), n.client(), "shop.acme.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,13 +384,13 @@ func TestOnceCrawlsAnAddress(t *testing.T) {
 	n.refuse("plain.acme.com:443")
 	n.serve("www.beta.com", files{"/": html(acmePage)})
 	for address, want := range map[string]string{"plain.acme.com": "Acme", "https://plain.acme.com/": brand.FetchFailed, "http://plain.acme.com/": "Acme", "beta.com": "Acme", "https://beta.com": brand.DNS} {
-		result, _, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), address)
+		result, _, err := crawl.Once(t.Context(), config(t), n.client(), address)
 		if got := ending(result, err); got != want {
 			t.Errorf("%s: got %s (%v), want %s", address, got, err, want)
 		}
 	}
 	for _, address := range []string{"", "co.uk", "http://127.0.0.1/", "localhost", "https://a b/", "%zz"} {
-		if _, _, err := crawl.Once(t.Context(), crawl.Config{}, n.client(), address); !errors.Is(err, brand.ErrInvalidDomain) {
+		if _, _, err := crawl.Once(t.Context(), config(t), n.client(), address); !errors.Is(err, brand.ErrInvalidDomain) {
 			t.Errorf("%q: %v, want brand.ErrInvalidDomain", address, err)
 		}
 	}
@@ -394,7 +398,7 @@ func TestOnceCrawlsAnAddress(t *testing.T) {
 
 func TestASavedPageIsReadWithoutFetching(t *testing.T) {
 	data := `<link rel="icon" href="data:image/svg+xml,` + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="30" fill="#0b5fff"/></svg>`) + `">`
-	result, err := crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
+	result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,26 +408,12 @@ func TestASavedPageIsReadWithoutFetching(t *testing.T) {
 	if len(result.Candidates) < 2 {
 		t.Errorf("candidates %+v, want those that were not fetched too", result.Candidates)
 	}
-	_, err = crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: []byte(`<title>Welcome to nginx!</title>`)})
+	_, err = crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(`<title>Welcome to nginx!</title>`)})
 	var f *crawl.Failure
 	if !errors.As(err, &f) || f.Outcome != brand.NoData {
 		t.Errorf("a placeholder: %v", err)
 	}
-	if _, err := crawl.Read(t.Context(), crawl.Config{}, crawl.SavedPage{URL: "https://acme.com/", Body: bytes.Repeat([]byte("<p>"), page.MaxBytes)}); err == nil {
+	if _, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: bytes.Repeat([]byte("<p>"), page.MaxBytes)}); err == nil {
 		t.Error("nothing but paragraphs gave a record")
-	}
-}
-
-func BenchmarkCrawl(b *testing.B) {
-	for _, name := range []string{"github.com", "ard.de"} {
-		b.Run(name, func(b *testing.B) {
-			n := newInternet(b)
-			n.play(name)
-			for b.Loop() {
-				if _, err := n.crawl(name); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

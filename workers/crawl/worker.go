@@ -33,7 +33,7 @@ const (
 	queueFactor = 4
 	// hurry is taken off the time allowed, so that the outcome is on the log before those who wait for it
 	// give up.
-	hurry = 250 * time.Millisecond
+	hurry = 500 * time.Millisecond
 	// recordTime bounds appending an outcome, with its repeats.
 	recordTime = 10 * time.Second
 	// recordAttempts bounds the repeats.
@@ -47,6 +47,7 @@ const (
 type Brands interface {
 	State(ctx context.Context, domain string) (*brand.Brand, error)
 	SucceedCrawl(ctx context.Context, in commands.SucceedCrawl) error
+	ConfirmCrawl(ctx context.Context, in commands.ConfirmCrawl) error
 	FailCrawl(ctx context.Context, in commands.FailCrawl) error
 }
 
@@ -200,7 +201,7 @@ func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error
 func (w *Worker) crawl(ctx context.Context, lane string, j job) {
 	began := w.cfg.Now()
 	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", lane)
-	known, why := w.wanted(ctx, j)
+	target, held, why := w.wanted(ctx, j)
 	if why != "" {
 		w.metrics.skipped.WithLabelValues(lane, why).Inc()
 		logger.Info("crawl is not done", "reason", why)
@@ -209,7 +210,10 @@ func (w *Worker) crawl(ctx context.Context, lane string, j job) {
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
 	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
 	defer cancel()
-	result, stats, err := w.safely(working, Target{Domain: j.request.Domain, Known: known})
+	result, stats, err := w.safely(working, target)
+	if err == nil && result.Withheld && held != nil && held.HasLogo() && !result.Record.HasLogo() {
+		result = &Result{NotModified: true} // what a live look-up found is not lost to a politer crawl
+	}
 	outcome := w.record(ctx, logger, j, result, err)
 	took := w.cfg.Now().Sub(began)
 	w.metrics.ended(lane, outcome, took, stats)
@@ -217,11 +221,13 @@ func (w *Worker) crawl(ctx context.Context, lane string, j job) {
 }
 
 // wanted folds the brand's state: a crawl that has ended, was superseded or is past its time is not done.
-// It returns the data set's record of the brand, if there is one.
-func (w *Worker) wanted(ctx context.Context, j job) (known *eventschemas.Record, why string) {
+// It returns what is to be crawled, with what is known of it: the data set's record of the brand, and for a
+// scheduled crawl of a whole record what the home page had at the last one.
+// held is the record that the last crawl left, nil when there is none.
+func (w *Worker) wanted(ctx context.Context, j job) (target Target, held *eventschemas.Record, why string) {
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
 	if !w.cfg.Now().Before(j.received.Add(allowed)) {
-		return nil, "overdue" // it waited too long in the pool
+		return target, nil, "overdue" // it waited too long in the pool
 	}
 	var state *brand.Brand
 	err := repeat(ctx, func(ctx context.Context) (err error) {
@@ -230,16 +236,25 @@ func (w *Worker) wanted(ctx context.Context, j job) (known *eventschemas.Record,
 	})
 	if err != nil {
 		w.cfg.Logger.Error("brand could not be read", "domain", j.request.Domain, "error", err)
-		return nil, "unreadable"
+		return target, nil, "unreadable"
 	}
 	id, requestedAt, _, running := state.Running()
 	switch {
 	case !running || id != j.request.CrawlID:
-		return nil, "ended"
+		return target, nil, "ended"
 	case !w.cfg.Now().Before(requestedAt.Add(allowed)):
-		return nil, "overdue"
+		return target, nil, "overdue"
 	}
-	return state.Imported(), ""
+	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
+	if target.Scheduled {
+		if etag, modified, ok := state.Conditional(); ok {
+			target.ETag, target.LastModified = etag, modified
+		}
+	}
+	if state.Crawled() {
+		held = state.Held()
+	}
+	return target, held, ""
 }
 
 // safely crawls, and turns a panic into a failure: a page that finds a fault in a parser must not stop
@@ -259,6 +274,15 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j job, result 
 	request := commands.Request{ID: j.request.CrawlID, Actor: actor, CorrelationID: j.correlation, CausationID: j.causation}
 	var failure *Failure
 	switch {
+	case crawlErr == nil && result.NotModified:
+		err := repeat(ctx, func(ctx context.Context) error {
+			return w.brands.ConfirmCrawl(ctx, commands.ConfirmCrawl{Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID})
+		})
+		if err != nil {
+			logger.Error("confirmation could not be appended", "error", err)
+			return "lost" // the deadline ends the crawl
+		}
+		return brand.Confirmed
 	case crawlErr == nil:
 		err := repeat(ctx, func(ctx context.Context) error {
 			return w.brands.SucceedCrawl(ctx, commands.SucceedCrawl{

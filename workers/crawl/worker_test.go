@@ -392,3 +392,67 @@ func TestWorkerConfigurationIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestAScheduledCrawlAsksWhetherAnythingChanged(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	var targets []crawl.Target
+	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
+		o.mu.Lock()
+		targets = append(targets, target)
+		o.mu.Unlock()
+		if target.ETag != "" {
+			return &crawl.Result{NotModified: true, FinalURL: "https://acme.com/"}, nil
+		}
+		r := named("Acme")
+		r.Record.Complete, r.ETag, r.LastModified = true, `"v1"`, "then"
+		return r, nil
+	}
+	for i, want := range []string{brand.Succeeded, brand.Confirmed, brand.Confirmed} {
+		c, m := o.request("acme.com", brand.LaneRefresh, time.Minute)
+		o.publish(broker.CrawlRefresh, m)
+		if got := o.outcome("acme.com", c.ID); got.Outcome != want {
+			t.Fatalf("crawl %d ended %s, want %s", i, got.Outcome, want)
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, target := range targets {
+		first := i == 0
+		if !target.Scheduled || (target.ETag == "") != first || (target.LastModified == "") != first {
+			t.Errorf("crawl %d was asked for %+v", i, target)
+		}
+	}
+	state, err := o.brands.State(t.Context(), "acme.com")
+	if err != nil || state.View().Status != brand.StatusReady || *state.View().Record.Name != "Acme" {
+		t.Errorf("the record is lost: %+v, %v", state.View(), err)
+	}
+}
+
+func TestAPoliteCrawlDoesNotTakeALogoAway(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	logos := []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: "ab", Format: "png", Size: 3}}, Tags: []string{}}}
+	withheld := false
+	o.do = func(context.Context, crawl.Target) (*crawl.Result, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		r := named("Acme")
+		if r.Withheld = withheld; !withheld {
+			r.Record.Logos = logos
+		}
+		return r, nil
+	}
+	for i, want := range []string{brand.Succeeded, brand.Confirmed} {
+		c, m := o.request("acme.com", brand.LaneRefresh, time.Minute)
+		o.publish(broker.CrawlRefresh, m)
+		if got := o.outcome("acme.com", c.ID); got.Outcome != want {
+			t.Fatalf("crawl %d ended %s, want %s", i, got.Outcome, want)
+		}
+		o.mu.Lock()
+		withheld = true
+		o.mu.Unlock()
+	}
+	state, err := o.brands.State(t.Context(), "acme.com")
+	if err != nil || !state.Held().HasLogo() {
+		t.Errorf("the logo is gone: %v", err)
+	}
+}

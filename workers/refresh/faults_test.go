@@ -94,7 +94,7 @@ func TestARequestThatIsRefusedForGoodIsSkipped(t *testing.T) {
 func TestAChargeOfANewerReleaseEndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	w.raw("account-a", eventschemas.CreditsCharged{}, 1000, `{}`)
-	r, err := refresh.New(refresh.Config{}, w.log, w, w)
+	r, err := refresh.New(refresh.Config{}, w.log, w, w, w)
 	if err != nil {
 		t.Fatal(err)
 	}

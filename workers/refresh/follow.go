@@ -25,18 +25,32 @@ func (r *Refresher) Run(ctx context.Context) error {
 		return nil
 	}
 	defer r.save(context.WithoutCancel(ctx)) // so that the next start begins where this one ended
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scheduled := make(chan error, 1)
+	go func() {
+		scheduled <- r.persist(working, r.keepFresh)
+		cancel()
+	}()
+	followed := r.persist(working, r.follow)
+	cancel()
+	return errors.Join(followed, <-scheduled)
+}
+
+// persist does something until ctx ends, again and again after faults. A loop that came on since its last
+// fault begins with the shortest wait.
+func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) (came bool, err error)) error {
 	wait := retryAfter
 	for {
-		before := r.at
-		err := r.follow(ctx)
+		came, err := loop(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if hopeless(err) {
 			return fmt.Errorf("refresh: %w", err)
 		}
-		if r.at > before {
-			wait = retryAfter // it went well meanwhile
+		if came {
+			wait = retryAfter
 		}
 		r.cfg.Logger.Error("refresher starts again", "wait", wait, "error", err)
 		if pause(ctx, wait/2+rand.N(wait/2+1)) != nil {
@@ -70,7 +84,13 @@ func (r *Refresher) begin(ctx context.Context) error {
 }
 
 // follow reads charges until something fails or ctx ends.
-func (r *Refresher) follow(ctx context.Context) error {
+func (r *Refresher) follow(ctx context.Context) (came bool, err error) {
+	before := r.at
+	err = r.charges(ctx)
+	return r.at > before, err
+}
+
+func (r *Refresher) charges(ctx context.Context) error {
 	if !r.begun {
 		if err := r.begin(ctx); err != nil {
 			return err
@@ -140,17 +160,15 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 		clear(seen)
 	}
 	seen[charge.Domain] = now
-	requested, err := r.look(ctx, recorded, charge.Domain)
-	switch {
-	case away(ctx, err):
-		return err // and the charge is looked at again
-	case err != nil:
-		r.skip(recorded, charge.Domain, err)
-		return nil
-	case !requested:
-		return nil
+	err = r.ask(ctx, candidate{
+		domain: charge.Domain, due: r.neverCrawled, why: "looked_up", after: recorded.Position,
+		request: commands.Request{ID: recorded.ID.String(), Actor: actor, CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
+	})
+	if err == nil || away(ctx, err) {
+		return err // and after a fault the charge is looked at again
 	}
-	return pause(ctx, r.cfg.Every)
+	r.skip(recorded, charge.Domain, err)
+	return nil
 }
 
 // away says that no other brand would do better now.
@@ -167,59 +185,8 @@ func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
 	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision, "domain", domain, "error", err)
 }
 
-// look asks for a crawl of a brand that is due for one, as soon as there is room for it.
-func (r *Refresher) look(ctx context.Context, charge eventlog.Recorded, domain string) (requested bool, err error) {
-	due, err := r.due(ctx, domain)
-	if err != nil || !due {
-		return false, err
-	}
-	waited, err := r.room(ctx)
-	if err != nil {
-		return false, err
-	}
-	if waited { // somebody may have crawled it meanwhile
-		if due, err = r.due(ctx, domain); err != nil || !due {
-			return false, err
-		}
-	}
-	return true, r.request(ctx, charge, domain)
-}
-
-// due says whether a brand was imported, and no crawl has found it, is under way or has just failed.
-func (r *Refresher) due(ctx context.Context, domain string) (bool, error) {
-	b, err := r.brands.State(ctx, domain)
-	if err != nil {
-		return false, fmt.Errorf("fold brand %s: %w", domain, err)
-	}
-	if b.Withdrawn() || b.Crawled() || b.Imported() == nil {
-		return false, nil
-	}
-	if _, _, _, running := b.Running(); running {
-		return false, nil
-	}
-	_, _, remembered := b.Remembered(r.cfg.Now())
-	return !remembered, nil
-}
-
-func (r *Refresher) request(ctx context.Context, charge eventlog.Recorded, domain string) error {
-	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: commands.Request{ID: charge.ID.String(), Actor: actor, CorrelationID: charge.Metadata.CorrelationID, CausationID: charge.ID.String()},
-		Domain:  domain, Cause: brand.CauseSchedule, Lane: brand.LaneRefresh, Allowed: r.cfg.Allowed,
-	})
-	var remembered *brand.RememberedError
-	switch {
-	case err == nil:
-		r.opened(domain, crawl, charge.Position)
-		if !crawl.Joined {
-			r.requested.Inc()
-			r.cfg.Logger.Info("background crawl requested", "domain", domain, "crawl_id", crawl.ID)
-		}
-		return nil
-	case errors.Is(err, brand.ErrWithdrawn), errors.Is(err, brand.ErrAlreadyKnown), errors.As(err, &remembered):
-		return nil // decided meanwhile
-	}
-	return fmt.Errorf("request a crawl of %s: %w", domain, err)
-}
+// neverCrawled says whether a brand was imported, and no crawl has found it.
+func (r *Refresher) neverCrawled(b *brand.Brand) bool { return !b.Crawled() && b.Imported() != nil }
 
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -25,31 +25,31 @@ type outstanding struct {
 
 // opened remembers a crawl by its brand's stream, also one that somebody else requested at the same moment.
 // Those of an earlier process are not known: right after a restart a few more may be open.
-func (r *Refresher) opened(domain string, crawl commands.Crawl, charge eventlog.Position) {
+func (r *Refresher) opened(domain string, crawl commands.Crawl, after eventlog.Position) {
 	r.open[brand.Stream(domain)] = outstanding{
 		id: crawl.ID,
 		// Counted from here: when it was requested may be another node's clock.
 		deadline: r.cfg.Now().Add(crawl.Allowed),
-		after:    max(charge, crawl.Position), // one that was joined has no position, and ran when the charge was read
+		after:    max(after, crawl.Position), // one that was joined has no position, and ran when the brand was looked at
 	}
 }
 
 // room waits until fewer than MaxOutstanding crawls are open: until one ended on the log, or its deadline
 // passed. Crawls that queued behind slow ones would run out of time without an attempt.
-func (r *Refresher) room(ctx context.Context) (waited bool, err error) {
+func (r *Refresher) room(ctx context.Context) error {
 	first, after := r.oldest()
 	if len(r.open) < r.cfg.MaxOutstanding {
-		return false, nil
+		return nil
 	}
 	subscription, err := r.log.Subscribe(ctx, after, ends)
 	if err != nil {
-		return true, fmt.Errorf("subscribe after position %d: %w", after, err)
+		return fmt.Errorf("subscribe after position %d: %w", after, err)
 	}
 	defer subscription.Close()
 	for len(r.open) >= r.cfg.MaxOutstanding {
 		batch, err := nextUntil(ctx, subscription, first.Sub(r.cfg.Now()))
 		if err != nil {
-			return true, fmt.Errorf("read the ends of crawls after position %d: %w", after, err)
+			return fmt.Errorf("read the ends of crawls after position %d: %w", after, err)
 		}
 		for _, ev := range batch.Events {
 			r.ended(ev)
@@ -57,7 +57,7 @@ func (r *Refresher) room(ctx context.Context) (waited bool, err error) {
 		after = max(after, batch.Position)
 		first, _ = r.oldest()
 	}
-	return true, nil
+	return nil
 }
 
 // oldest forgets the crawls that are past their deadlines and returns the first deadline of the others, and

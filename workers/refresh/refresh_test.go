@@ -1,9 +1,11 @@
 package refresh_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/projections/brands"
 	"letterhead/workers/refresh"
 )
 
@@ -39,6 +42,8 @@ type world struct {
 	requested chan asked
 	fail      func(domain string) error // of RequestCrawl
 	unsaved   error                     // what each save ends with
+	kept      []string                  // domains that Due looks at
+	unlisted  error                     // what Due ends with
 }
 
 func newWorld(t *testing.T) *world {
@@ -102,6 +107,25 @@ func (w *world) raw(stream string, like eventschemas.Event, version int, body st
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// Due lists the kept domains by what their streams say, as the read model does by its rows.
+func (w *world) Due(ctx context.Context, now time.Time, after brands.Due, limit int) (all []brands.Due, err error) {
+	if w.unlisted != nil {
+		return nil, w.unlisted
+	}
+	for _, d := range w.kept {
+		b, err := w.State(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		at, ok := b.NextCrawl()
+		if ok && !at.After(now) && (at.After(after.At) || at.Equal(after.At) && d > after.Domain) {
+			all = append(all, brands.Due{At: at, Domain: d})
+		}
+	}
+	slices.SortFunc(all, func(a, b brands.Due) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Domain, b.Domain)) })
+	return all[:min(len(all), limit)], nil
 }
 
 // fails ends a crawl that found nothing.
@@ -173,7 +197,7 @@ func (w *world) run(cfg refresh.Config) (stop func()) {
 	if cfg.Every == 0 {
 		cfg.Every = time.Nanosecond
 	}
-	r, err := refresh.New(cfg, w.log, w, w)
+	r, err := refresh.New(cfg, w.log, w, w, w)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -281,7 +305,7 @@ func TestOffDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	w.charge("acme.com")
-	r, err := refresh.New(refresh.Config{Off: true}, w.log, w.positions, w)
+	r, err := refresh.New(refresh.Config{Off: true}, w.log, w.positions, w, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +323,7 @@ func TestOffDoesNothing(t *testing.T) {
 
 func TestAClosedLogEndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
-	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w)
+	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,8 +337,8 @@ func TestAClosedLogEndsTheRefresher(t *testing.T) {
 
 func TestConfigurationIsChecked(t *testing.T) {
 	w := newWorld(t)
-	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1}, w.log, w.positions, w)
-	for _, field := range []string{"Every", "Allowed", "MaxOutstanding"} {
+	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1, Poll: -1}, w.log, w.positions, w, w)
+	for _, field := range []string{"Every", "Allowed", "MaxOutstanding", "Poll"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}

@@ -36,10 +36,14 @@ const (
 	Placeholder
 	// Missing: there is no page (404, an empty answer, something that is not HTML).
 	Missing
+	// Shell: an app that has yet to draw itself. Its head is the brand's own.
+	Shell
+	// Gate: what stands before the brand's page and is the brand's own: a log-in, a question for the age.
+	Gate
 )
 
 func (k Kind) String() string {
-	return [...]string{"usable", "blocked", "limited", "failed", "parked", "placeholder", "missing"}[k]
+	return [...]string{"usable", "blocked", "limited", "failed", "parked", "placeholder", "missing", "shell", "gate"}[k]
 }
 
 // Answer is what a home page request gave.
@@ -62,7 +66,6 @@ const (
 	challengeWords   = 60  // a challenge page has fewer words
 	parkedWords      = 250 // so has a parking page, with its "related searches"
 	placeholderWords = 150
-	ownLinks         = 4 // links within the site that a real page has
 )
 
 // Home tells what kind of answer a home page is.
@@ -84,8 +87,10 @@ func Home(a Answer) Verdict {
 		return Verdict{Blocked, challenge}
 	case s >= 300:
 		return Verdict{Missing, status(s)}
-	case challenge != "" && saysNothing(a.Page, challengeWords):
+	case refuses(a, challenge):
 		return Verdict{Blocked, challenge}
+	case a.Page.URL != nil && Foreign(a.Page.URL.Hostname(), a.Site.OwnHost):
+		return Verdict{Blocked, "log-in at another service"}
 	case a.Bytes == 0:
 		return Verdict{Missing, "empty body"}
 	case !isHTML(a):
@@ -97,6 +102,15 @@ func Home(a Answer) Verdict {
 	if sign := placeholderSign(a); sign != "" {
 		return Verdict{Placeholder, sign}
 	}
+	if sign := geoSign(a.Page); sign != "" {
+		return Verdict{Blocked, sign}
+	}
+	if sign := gateSign(a.Page); sign != "" {
+		return Verdict{Gate, sign}
+	}
+	if sign := shellSign(a.Page); sign != "" {
+		return Verdict{Shell, sign}
+	}
 	return Verdict{Usable, ""}
 }
 
@@ -107,19 +121,6 @@ func status(code int) string {
 // refusals are statuses by which a site refuses. 999 is LinkedIn's own.
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons, 999}
 
-// challengeHeader recognises headers that come with challenges only.
-func challengeHeader(h http.Header) string {
-	switch {
-	case strings.EqualFold(h.Get("Cf-Mitigated"), "challenge"):
-		return "cf-mitigated header"
-	case strings.EqualFold(h.Get("X-Vercel-Mitigated"), "challenge"), strings.EqualFold(h.Get("X-Vercel-Mitigated"), "deny"):
-		return "x-vercel-mitigated header"
-	case h.Get("X-Amzn-Waf-Action") != "":
-		return "x-amzn-waf-action header"
-	}
-	return ""
-}
-
 // isHTML says whether an answer can be read as a page: by its type, or without one by its content.
 func isHTML(a Answer) bool {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
@@ -127,37 +128,4 @@ func isHTML(a Answer) bool {
 		return a.Page.Title != "" || len(a.Page.Metas) > 0
 	}
 	return kind == "text/html" || kind == "application/xhtml+xml" || (kind == "application/xml" || kind == "text/xml") && a.Page.Title != ""
-}
-
-// saysNothing says whether a page has few words and no sign of an owner.
-func saysNothing(p *page.Page, words int) bool { return p.Words < words && !hasOwner(p) }
-
-// hasOwner says whether a page speaks for somebody: declares a name, an organization or a share image, or
-// leads further into the site.
-func hasOwner(p *page.Page) bool {
-	if p.Meta("og:site_name", "og:image", "application-name") != "" {
-		return true
-	}
-	if p.Data != nil {
-		for _, o := range p.Data.Objects {
-			if o.IsOrganization() || o.Is("WebSite") {
-				return true
-			}
-		}
-	}
-	return innerLinks(p) >= ownLinks
-}
-
-// innerLinks counts different links to other pages of the same host.
-func innerLinks(p *page.Page) int {
-	if p.URL == nil {
-		return 0
-	}
-	seen := map[string]bool{}
-	for _, a := range p.Anchors {
-		if a.URL != nil && a.URL.Hostname() == p.URL.Hostname() && strings.Trim(a.URL.Path, "/") != "" {
-			seen[a.URL.Path] = true
-		}
-	}
-	return len(seen)
 }

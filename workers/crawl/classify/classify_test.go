@@ -26,14 +26,14 @@ func TestHomePages(t *testing.T) {
 	}{
 		"good":                              {200, "", "<title>Acme</title>" + own + words, "", classify.Usable},
 		"good and short":                    {200, "", "<title>Acme</title><h1>Acme</h1>", "", classify.Usable},
-		"app shell":                         {200, "", `<title>Acme</title><div id="root"></div><script src="/app.js"></script>`, "", classify.Usable},
+		"app shell":                         {200, "", `<title>Acme</title><div id="root"></div><script src="/app.js"></script>`, "", classify.Shell},
 		"good, loads recaptcha":             {200, "", "<title>Acme</title>" + own + words + `<script src="https://www.google.com/recaptcha/api.js"></script><div class="g-recaptcha"></div>`, "", classify.Usable},
-		"good and short, loads recaptcha":   {200, "", `<title>Acme</title><meta property="og:site_name" content="Acme"><script src="https://www.google.com/recaptcha/api.js"></script>`, "", classify.Usable},
+		"good and short, loads recaptcha":   {200, "", `<title>Acme</title><h1>Acme</h1><p>Call us.</p><script src="https://www.google.com/recaptcha/api.js"></script>`, "", classify.Usable},
 		"good, sets a bot cookie":           {200, "Set-Cookie: _abck=1", "<title>Acme</title>" + own, "", classify.Usable},
 		"good, cloudflare beacon":           {200, "Server: cloudflare", "<title>Acme</title>" + own + `<script src="/cdn-cgi/challenge-platform/scripts/jsd/main.js"></script>`, "", classify.Usable},
 		"good, says captcha":                {200, "", "<title>Acme Captcha</title>" + own + words + "<p>Complete the CAPTCHA to prove you are not a robot.</p>", "", classify.Usable},
 		"cookie wall only":                  {200, "", `<title>Acme</title><div id="onetrust-consent">We use cookies</div>`, "", classify.Usable},
-		"login page":                        {200, "", `<title>Sign in - Acme</title><form><input type=password></form>`, "", classify.Usable},
+		"login page":                        {200, "", `<title>Sign in - Acme</title><form><input type=password></form>`, "", classify.Gate},
 		"403":                               {403, "", "<title>Acme</title>" + own, "", classify.Blocked},
 		"401":                               {401, "", "", "", classify.Blocked},
 		"451":                               {451, "", "", "", classify.Blocked},
@@ -79,7 +79,7 @@ func TestHomePages(t *testing.T) {
 		"apache":                            {200, "", "<title>Apache2 Ubuntu Default Page: It works</title>", "", classify.Placeholder},
 		"iis":                               {200, "", "<title>IIS Windows Server</title>", "", classify.Placeholder},
 		"directory":                         {200, "", "<title>Index of /</title><h1>Index of /</h1>", "", classify.Placeholder},
-		"it works":                          {200, "", "<title></title><h1>It works!</h1>", "", classify.Usable}, // a title-less word: nothing is found in it
+		"it works":                          {200, "", "<title></title><h1>It works!</h1>", "", classify.Placeholder},
 		"coming soon":                       {200, "", "<title>Acme - Coming Soon</title><p>We are working on it.</p>", "", classify.Placeholder},
 		"under construction":                {200, "", "<title>Acme</title><h1>This site is under construction</h1>", "", classify.Placeholder},
 		"404 with status 200":               {200, "", "<title>404 Not Found</title><h1>Not Found</h1>", "", classify.Placeholder},
@@ -90,23 +90,32 @@ func TestHomePages(t *testing.T) {
 		"language chooser":                  {200, "", `<title>Acme</title><a href="/en/">English</a><a href="/de/">Deutsch</a>`, "", classify.Usable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
-			if k, v, ok := strings.Cut(c.header, ": "); ok {
-				header.Set(k, v)
-			}
-			if c.at == "" {
-				c.at = "https://acme.com/"
-			}
-			at, _ := url.Parse(c.at)
-			of := site.New("acme.com")
-			p := page.Parse([]byte(c.body), header.Get("Content-Type"), at, of)
-			got := classify.Home(classify.Answer{Status: c.status, Header: header, Page: p, Site: of, Bytes: len(c.body)})
-			if got.Kind != c.want {
-				t.Errorf("got %s (%s), want %s", got.Kind, got.Sign, c.want)
-			}
-			if got.Kind != classify.Usable && got.Sign == "" {
-				t.Error("no sign is named")
-			}
+			check(t, c.status, c.header, c.body, c.at, c.want)
 		})
+	}
+}
+
+// check classifies an answer of acme.com.
+func check(t *testing.T, status int, line, body, address string, want classify.Kind) {
+	t.Helper()
+	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
+	if k, v, ok := strings.Cut(line, ": "); ok {
+		header.Set(k, v)
+	}
+	if address == "" {
+		address = "https://acme.com/"
+	}
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := site.New("acme.com")
+	p := page.Parse([]byte(body), header.Get("Content-Type"), at, of)
+	got := classify.Home(classify.Answer{Status: status, Header: header, Page: p, Site: of, Bytes: len(body)})
+	if got.Kind != want {
+		t.Errorf("got %s (%s), want %s; %d words: %q", got.Kind, got.Sign, want, p.Words, p.Text[:min(len(p.Text), 200)])
+	}
+	if got.Kind != classify.Usable && got.Sign == "" {
+		t.Error("no sign is named")
 	}
 }

@@ -2,13 +2,16 @@ package judge
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/style"
 )
 
 // Input is what was gathered of one site.
@@ -18,8 +21,17 @@ type Input struct {
 	Header   http.Header        // of the home page's answer; nil when there is none
 	Manifest *manifest.Manifest // nil when there is none
 	Config   *manifest.Manifest // the browserconfig; nil when there is none
+	// More are other pages of the site that were read because the home page left something open: about,
+	// imprint, press. Usually none.
+	More []*page.Page
+	// Style is the cascade of the home page's stylesheets; nil when none was read.
+	Style *style.Cascade
+	// BIMI is the address of the mark that the domain's BIMI record names; nil when there is none.
+	BIMI *url.URL
 	// Known is a record from a data set, to compare with and to fall back on; nil when there is none.
 	Known *eventschemas.Record
+	// Now is the time of the crawl, which bounds the years that are believed; zero when it is not known.
+	Now time.Time
 }
 
 // Found is a decision and where it comes from.
@@ -28,6 +40,17 @@ type Found[T any] struct {
 	Source     string  // the URL it was read from
 	Method     string  // the rule, such as og:site_name
 	Confidence float64 // 0 to 1
+}
+
+// Weighed is one candidate for a field, for those who ask why the winner won.
+type Weighed struct {
+	Field  string // name, description, colors …
+	Value  string
+	Source string // the URL it was read from
+	Method string // the rule that found it
+	Score  float64
+	Won    bool
+	Note   string // why it won or lost, in a few words
 }
 
 // source is the address of the page.

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,322 +10,436 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
-
-// network is one place where brands have profiles.
-type network struct {
-	name  string
-	hosts []string // registrable hosts; subdomains count
-	// profile reads the path of a profile and returns its canonical URL, "" when the path is none.
-	profile func(host string, path []string) string
-}
-
-var handle = regexp.MustCompile(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
-
-// at builds the profile function of networks whose profiles stand at https://host/handle.
-func at(host, prefix string, reserved ...string) func(string, []string) string {
-	return func(_ string, path []string) string {
-		if len(path) == 0 || !handle.MatchString(path[0]) || slices.Contains(reserved, strings.ToLower(path[0])) {
-			return ""
-		}
-		return "https://" + host + "/" + prefix + strings.TrimPrefix(path[0], prefix)
-	}
-}
-
-// slashed is at, for networks that end their profiles' addresses with a slash.
-func slashed(host, prefix string, reserved ...string) func(string, []string) string {
-	plain := at(host, prefix, reserved...)
-	return func(host string, path []string) string {
-		if u := plain(host, path); u != "" {
-			return u + "/"
-		}
-		return ""
-	}
-}
-
-// networks in the order of the specification.
-var networks = []network{
-	{"twitter", []string{"twitter.com", "x.com"}, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr")},
-	{"linkedin", []string{"linkedin.com", "lnkd.in"}, linkedin},
-	{"github", []string{"github.com"}, at("github.com", "", "features", "pricing", "about", "login", "join", "site", "security", "enterprise", "topics", "collections", "trending", "sponsors", "orgs", "apps", "marketplace", "explore", "customer-stories", "readme", "contact", "search", "events", "solutions", "resources", "signup", "team", "nonprofit", "new", "settings", "notifications", "account", "mobile", "copilot", "github-copilot", "why-github", "premium-support", "edu", "git-guides")},
-	{"instagram", []string{"instagram.com", "instagr.am"}, slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory")},
-	{"facebook", []string{"facebook.com", "fb.com", "fb.me"}, facebook},
-	{"youtube", []string{"youtube.com", "youtu.be"}, youtube},
-	{"tiktok", []string{"tiktok.com"}, tiktok},
-	{"crunchbase", []string{"crunchbase.com"}, below("www.crunchbase.com", "organization", "company")},
-	{"discord", []string{"discord.gg", "discord.com", "discordapp.com"}, discord},
-	{"pinterest", []string{"pinterest.com", "pin.it"}, at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js")},
-	{"threads", []string{"threads.net", "threads.com"}, threads},
-	{"bluesky", []string{"bsky.app"}, below("bsky.app", "profile")},
-	{"medium", []string{"medium.com"}, medium},
-	{"wikipedia", []string{"wikipedia.org"}, wikipedia},
-}
-
-// pinterestHost recognises the country forms of pinterest, such as pinterest.de and pinterest.co.uk.
-var pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
-
-// below builds the profile function of networks whose profiles stand at https://host/section/handle.
-func below(host string, sections ...string) func(string, []string) string {
-	return func(_ string, path []string) string {
-		if len(path) < 2 || !slices.Contains(sections, strings.ToLower(path[0])) || !handle.MatchString(path[1]) {
-			return ""
-		}
-		return "https://" + host + "/" + sections[0] + "/" + path[1]
-	}
-}
-
-func linkedin(_ string, path []string) string {
-	if len(path) < 2 || !handle.MatchString(path[1]) {
-		return ""
-	}
-	switch section := strings.ToLower(path[0]); section {
-	case "company", "school", "showcase", "in":
-		return "https://www.linkedin.com/" + section + "/" + path[1]
-	case "companies", "organization":
-		return "https://www.linkedin.com/company/" + path[1]
-	}
-	return ""
-}
-
-func facebook(_ string, path []string) string {
-	if len(path) == 0 {
-		return ""
-	}
-	switch first := strings.ToLower(path[0]); first {
-	case "pages", "people":
-		if len(path) >= 3 && handle.MatchString(path[2]) {
-			return "https://www.facebook.com/" + first + "/" + path[1] + "/" + path[2]
-		}
-		return ""
-	case "pg", "p":
-		path = path[1:]
-	case "groups", "gaming":
-		if len(path) >= 2 && handle.MatchString(path[1]) {
-			return "https://www.facebook.com/" + first + "/" + path[1]
-		}
-		return ""
-	}
-	return at("www.facebook.com", "", "sharer", "sharer.php", "share", "share.php", "dialog", "plugins", "tr", "events", "watch", "hashtag", "login", "login.php", "photo", "photo.php", "photos", "story.php", "permalink.php", "help", "policies", "policy.php", "privacy", "legal", "business", "marketplace", "about", "home.php", "profile.php", "v2.0", "2008", "fbml", "r.php", "recover")("", path)
-}
-
-func youtube(host string, path []string) string {
-	if len(path) == 0 || host == "youtu.be" {
-		return ""
-	}
-	switch first := strings.ToLower(path[0]); {
-	case strings.HasPrefix(first, "@"):
-		if handle.MatchString(path[0]) {
-			return "https://www.youtube.com/" + path[0]
-		}
-	case first == "channel" || first == "c" || first == "user":
-		if len(path) >= 2 && handle.MatchString(path[1]) {
-			return "https://www.youtube.com/" + first + "/" + path[1]
-		}
-	default:
-		return at("www.youtube.com", "", "watch", "embed", "playlist", "results", "shorts", "live", "feed", "about", "t", "v", "redirect", "premium", "hashtag", "iframe_api", "gaming", "kids", "create", "clip", "post", "static", "ads", "attribution_link")("", path)
-	}
-	return ""
-}
-
-func tiktok(_ string, path []string) string {
-	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
-		return ""
-	}
-	return "https://www.tiktok.com/" + path[0]
-}
-
-func threads(_ string, path []string) string {
-	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
-		return ""
-	}
-	return "https://www.threads.net/" + path[0]
-}
-
-func discord(host string, path []string) string {
-	if host == "discord.gg" && len(path) >= 1 && handle.MatchString(path[0]) {
-		return "https://discord.com/invite/" + path[0]
-	}
-	if len(path) >= 2 && strings.EqualFold(path[0], "invite") && handle.MatchString(path[1]) {
-		return "https://discord.com/invite/" + path[1]
-	}
-	return ""
-}
-
-func medium(host string, path []string) string {
-	if sub := strings.TrimSuffix(host, ".medium.com"); sub != host && sub != "www" && handle.MatchString(sub) {
-		return "https://" + sub + ".medium.com"
-	}
-	return at("medium.com", "", "m", "p", "me", "tag", "about", "search", "membership", "topic", "new-story", "policy", "jobs-at-medium", "s", "share", "plans")("", path)
-}
-
-func wikipedia(host string, path []string) string {
-	if len(path) != 2 || path[0] != "wiki" || strings.Contains(path[1], ":") || path[1] == "Main_Page" {
-		return ""
-	}
-	host = strings.Replace(host, ".m.wikipedia.org", ".wikipedia.org", 1)
-	if host == "wikipedia.org" || host == "www.wikipedia.org" {
-		host = "en.wikipedia.org"
-	}
-	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
-}
-
-// sharePaths are parts of addresses of share dialogs, on any network; postPaths those of single posts, when
-// more follows: a profile has a tab of that name.
-var (
-	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
-	postPaths  = []string{"status", "statuses", "posts", "videos", "photos", "permalink", "stream-item", "moments"}
-)
-
-// vendors are handles of who made the site, not of whose it is.
-var vendors = set("wordpress", "wordpressdotcom", "automattic", "shopify", "wix", "squarespace", "google", "elementor", "webflow", "weebly", "godaddy", "themeforest", "envato", "wpengine", "jetpack", "facebook", "twitter", "x", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "example", "username", "yourusername", "yourpage", "yourhandle")
-
-// Profile reads the address of a profile: its network and its canonical URL; ok is false for anything
-// else, such as a share button or a single post.
-func Profile(u *url.URL) (name, canonical string, ok bool) {
-	if u == nil || u.Scheme != "http" && u.Scheme != "https" {
-		return "", "", false
-	}
-	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
-	var path []string
-	for part := range strings.SplitSeq(u.Path, "/") {
-		if part != "" && part != "#!" {
-			path = append(path, part)
-		}
-	}
-	for i, part := range path {
-		part = strings.ToLower(part)
-		if i > 0 && (slices.Contains(sharePaths, part) || slices.Contains(postPaths, part) && i+1 < len(path)) {
-			return "", "", false
-		}
-	}
-	for _, n := range networks {
-		if !n.serves(host) {
-			continue
-		}
-		if canonical = n.profile(host, path); canonical == "" {
-			return "", "", false
-		}
-		return n.name, canonical, true
-	}
-	return "", "", false
-}
-
-func (n network) serves(host string) bool {
-	for _, h := range n.hosts {
-		if host == h || strings.HasSuffix(host, "."+h) {
-			return true
-		}
-	}
-	return n.name == "pinterest" && pinterestHost.MatchString(host)
-}
 
 // profile is one candidate for a network's link.
 type profile struct {
-	network, url, method string
-	score                float64
-	repeats              int  // further mentions
-	personal             bool // linkedin.com/in
+	network, url, method, source string
+	score                        float64
+	repeats                      int  // further mentions
+	declared                     bool // by the owner, not merely linked
+	won                          bool
+	note                         string
 }
 
 // What tells the brand's own profile from others it links to.
 const (
-	sameAsScore  = 40.0
-	siteTagScore = 35.0
-	meScore      = 30.0
-	edgeScore    = 20.0 // in header, navigation or footer
-	bodyScore    = 5.0
-	handleWeight = 30.0 // times the handle's fit to the domain
-	repeatScore  = 4.0  // for each further place, up to maxRepeats
-	maxRepeats   = 3
-	minLinkScore = 18.0 // a single link in running text with an unrelated handle stays below
+	sameAsScore    = 40.0
+	publisherScore = 36.0 // article:publisher
+	siteTagScore   = 35.0
+	meScore        = 30.0
+	nameTagScore   = 10.0 // twitter:site where the brand's name stands in place of a handle
+	followScore    = 22.0 // "follow us on …"
+	edgeScore      = 20.0 // in header, navigation or footer
+	groupScore     = 20.0 // in a row of the brand's profiles
+	bodyScore      = 5.0
+	signScore      = 4.0  // more, where the network's sign or name is all that the link shows
+	handleWeight   = 30.0 // times the handle's fit to the domain or the name
+	nameFactor     = 0.9  // of the fit to the name
+	insideFactor   = 0.5  // what a link to something inside of a profile is worth: a repository, a tab
+	personPenalty  = 40.0 // linkedin.com/in on a company's site
+	selfPenalty    = 12.0 // linkedin.com/in of who the domain is named for: a company's page goes first
+	repeatScore    = 4.0  // for each further place, up to maxRepeats
+	maxRepeats     = 3
+	minLinkScore   = 18.0 // a single link in running text with an unrelated handle stays below
+	crowdScore     = 24.0 // asked of a link beside many others of the same network: a list of people
+	// A site's tag that fits nothing is often the maker's or a leftover: it loses to a link at the edge. One
+	// that fits in part is often a section's.
+	looseTagScore = 19.0
+	partTagScore  = 26.0
+	maxCrowd      = 4 // different profiles of one network in one part of the page that make a crowd
+	minGroup      = 3 // networks in a row that make it one of the brand's profiles
 )
 
 // Links decides one profile a network, in the order of the specification.
 func Links(in Input) Found[[]eventschemas.Link] {
-	best := map[string]profile{}
-	byURL := map[string]*profile{}
-	var all []*profile
-	for _, c := range profiles(in) {
-		key := c.network + " " + strings.ToLower(c.url)
-		if have := byURL[key]; have != nil {
-			have.score = max(have.score, c.score)
-			have.repeats = min(have.repeats+1, maxRepeats)
-			continue
-		}
-		byURL[key] = &c
-		all = append(all, &c)
-	}
-	for _, c := range all {
-		c.score += repeatScore * float64(c.repeats)
-		have, ok := best[c.network]
-		if c.score >= minLinkScore && (!ok || c.score > have.score) {
-			best[c.network] = *c
-		}
-	}
 	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.source(), Method: "profile links", Confidence: 0.9}
-	for _, n := range networks {
-		if c, ok := best[n.name]; ok {
+	for _, c := range weighLinks(in) {
+		if c.won {
 			out.Value = append(out.Value, eventschemas.Link{Name: c.network, URL: c.url})
 		}
 	}
 	return out
 }
 
-// profiles lists every mention of a profile.
-func profiles(in Input) []profile {
-	var out []profile
-	add := func(u *url.URL, method string, base float64) {
-		name, canonical, ok := Profile(u)
-		if !ok || in.Site.Own(u) && !ownProfile(in, u) {
-			return
-		}
-		p := profile{network: name, url: canonical, method: method, personal: strings.Contains(canonical, "linkedin.com/in/")}
-		last := lastPart(canonical)
-		if vendors[folded(last)] && in.fits(last) < exactFit {
-			return
-		}
-		p.score = base + handleWeight*in.fits(strings.TrimPrefix(last, "@"))
-		if p.personal {
-			p.score -= sameAsScore
-		}
-		out = append(out, p)
+// LinksWeighed lists the candidates for links: by network in the order of the specification, best first.
+func LinksWeighed(in Input) []Weighed {
+	var out []Weighed
+	for _, c := range weighLinks(in) {
+		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method, Score: round2(c.score), Won: c.won, Note: c.note})
 	}
-	if owner := in.owner(); owner != nil {
-		for _, s := range owner.URLs("sameAs") {
-			add(in.Page.Resolve(s), "sameAs", sameAsScore)
-		}
-	}
-	if site := strings.TrimPrefix(in.Page.Meta("twitter:site"), "@"); handle.MatchString(site) {
-		add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", siteTagScore)
-	}
-	for _, a := range in.Page.Anchors {
-		switch {
-		case a.Me:
-			add(a.URL, "rel=me", meScore)
-		case a.Zone == page.Body:
-			add(a.URL, "link", bodyScore)
-		default:
-			add(a.URL, "link in "+a.Zone.String(), edgeScore)
-		}
-	}
-	// Stable, so that equal scores keep the order of the page.
-	slices.SortStableFunc(out, func(a, b profile) int { return cmp.Compare(networkIndex(a.network), networkIndex(b.network)) })
 	return out
 }
 
-// ownProfile says whether a network's own site links to its own profile there, as github.com does.
-func ownProfile(in Input, u *url.URL) bool {
-	_, canonical, ok := Profile(u)
-	if !ok {
+// weighLinks joins the mentions of each profile, scores them and marks the winner of each network.
+func weighLinks(in Input) []profile {
+	byURL := map[string]*profile{}
+	var all []*profile
+	for _, c := range profiles(in) {
+		key := c.network + " " + strings.ToLower(c.url)
+		if have := byURL[key]; have != nil {
+			if c.score > have.score {
+				have.score, have.method, have.note = c.score, c.method, c.note
+			}
+			have.declared = have.declared || c.declared
+			have.repeats = min(have.repeats+1, maxRepeats)
+			continue
+		}
+		byURL[key] = &c
+		all = append(all, &c)
+	}
+	crowd := map[string]int{}
+	for _, c := range all {
+		crowd[c.network]++
+	}
+	out := make([]profile, 0, len(all))
+	for _, c := range all {
+		if c.repeats > 0 {
+			c.score += repeatScore * float64(c.repeats)
+			c.note += fmt.Sprintf(", %d mentions", c.repeats+1)
+		}
+		out = append(out, *c)
+	}
+	// Stable, so that equal scores keep the order of the page.
+	slices.SortStableFunc(out, func(a, b profile) int {
+		return cmp.Or(cmp.Compare(networkIndex(a.network), networkIndex(b.network)), cmp.Compare(b.score, a.score))
+	})
+	for i := range out {
+		c := &out[i]
+		asked := minLinkScore
+		if crowd[c.network] > maxCrowd && !c.declared {
+			asked = crowdScore
+		}
+		switch {
+		case i > 0 && out[i-1].network == c.network:
+			c.note += "; another scores higher"
+		case c.score < asked:
+			c.note += "; too little to be the brand's own"
+		default:
+			c.won = true
+		}
+	}
+	return out
+}
+
+// linker gathers the mentions of profiles.
+type linker struct {
+	in   Input
+	name string // of the brand
+	// tenants are the names, folded, of publications that live on the site: their profiles are not its own.
+	tenants map[string]bool
+	// neighbors are the labels of other sites that the page links to.
+	neighbors []string
+	text      string // of the link at hand
+	around    around // the link at hand
+	grouped   bool   // the link at hand stands in a row of profiles
+	out       []profile
+}
+
+// minInside is the length of another site's label that is no accident inside of a handle, in bytes.
+const minInside = 8
+
+// maxNeighbors bounds the other sites that handles are compared with.
+const maxNeighbors = 200
+
+// profiles lists every mention of a profile.
+func profiles(in Input) []profile {
+	name, _ := Name(in)
+	l := &linker{in: in, name: name.Value, tenants: map[string]bool{}}
+	if in.Page.Data != nil {
+		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
+			if slices.ContainsFunc(o.URLs("url"), func(text string) bool {
+				u := in.Page.Resolve(text)
+				return in.Site.Own(u) && len(strings.Trim(u.Path, "/")) > maxFrontPath
+			}) {
+				l.tenants[folded(o.Text("name"))] = true
+			}
+		}
+	}
+	l.look()
+	for _, owner := range in.owners() {
+		for _, s := range owner.URLs("sameAs") {
+			l.add(in.Page.Resolve(s), "sameAs", sameAsScore, true)
+		}
+	}
+	if u := in.Page.Resolve(in.Page.Meta("article:publisher")); u != nil {
+		l.add(u, "article:publisher", publisherScore, true)
+	}
+	if tag := in.Page.Meta("twitter:site"); tag != "" {
+		if site, ok := handleOf(tag); ok && (strings.ContainsAny(tag, "@/") || folded(tag) != folded(name.Value)) {
+			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", siteTagScore, true)
+		} else if ok {
+			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", nameTagScore, false)
+		}
+	}
+	l.anchors(in.Page, 1)
+	for _, p := range in.More {
+		l.anchors(p, moreFactor)
+	}
+	return l.out
+}
+
+// look notes the other sites that the page links to and speaks of.
+func (l *linker) look() {
+	add := func(u *url.URL) {
+		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || isNetwork(u) {
+			return
+		}
+		label := folded(site.New(site.Registrable(u.Hostname())).Label)
+		if len(label) >= minCommon && l.fit(label) < commonFit && !slices.Contains(l.neighbors, label) {
+			l.neighbors = append(l.neighbors, label)
+		}
+	}
+	for _, a := range l.in.Page.Anchors {
+		add(a.URL)
+	}
+	if l.in.Page.Data == nil {
+		return
+	}
+	for _, o := range l.in.Page.Data.Objects {
+		if !o.IsOrganization() {
+			continue
+		}
+		for _, text := range o.URLs("url") {
+			add(l.in.Page.Resolve(text))
+		}
+	}
+}
+
+// isNetwork says whether an address is one of a network's.
+func isNetwork(u *url.URL) bool {
+	host := strings.TrimPrefix(u.Hostname(), "www.")
+	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
+}
+
+// others says whether a profile is somebody else's: its handle is that of another site that the page links
+// to, or the link's own words name somebody who is not the brand.
+func (l *linker) others(handle, text string) bool {
+	if l.fit(handle) >= commonFit {
 		return false
 	}
-	return folded(lastPart(canonical)) == folded(in.Site.Label)
+	whole := folded(handle)
+	if slices.ContainsFunc(l.neighbors, func(label string) bool {
+		return plainFit(whole, label) >= partFit || plainFit(label, whole) >= partFit || len(label) >= minInside && strings.Contains(whole, label)
+	}) {
+		return true
+	}
+	if strings.Contains(text, "@") {
+		return false // the handle itself
+	}
+	named := strings.TrimSpace(networkWords.ReplaceAllString(text, " "))
+	f := folded(named)
+	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit && plainFit(named, whole) >= partFit
+}
+
+// networkWords are what a link to a profile says beside whose it is.
+var networkWords = regexp.MustCompile(`(?i)\b(?:twitter|x|facebook|fb|instagram|insta|linkedin|youtube|github|tiktok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|social|icon|logo|page|profile|channel|official|account|follow|like|join|visit|find|watch|us|our|the|on|at|via|to|see|auf|bei|sur|en|su|op|på|na|us on|opens in (?:a )?new (?:tab|window)|link|external|square|circle|alt|brand|brands|in|a|new)\b|[()|/.,:–—-]`)
+
+// follow are words of a link to one's own profile.
+var follow = regexp.MustCompile(`(?i)\b(?:(?:follow|like|join|find|visit|watch|subscribe to|connect with) (?:us|our)|our (?:twitter|x|facebook|instagram|linkedin|youtube|discord|github|tiktok|pinterest|medium|blog|page|channel|profile)|folgen? sie uns|folge uns|suivez[- ]nous|rejoignez[- ]nous|s[ií]guenos|siga-nos|seguici|volg ons|följ oss|følg oss|obserwuj nas|bizi takip)\b|подпис(?:ывайтесь|аться) на нас|フォローする|关注我们|關注我們`)
+
+// Limits of the links of one page.
+const (
+	maxMentions  = 400 // of profiles
+	maxLinkWords = 80  // bytes of a link's text that are read
+)
+
+// anchors takes in the links of a page.
+func (l *linker) anchors(p *page.Page, factor float64) {
+	about := surroundings(p)
+	groups := l.groups(p, about)
+	left := maxMentions
+	for i, a := range p.Anchors {
+		if _, _, ok := Profile(a.URL); !ok || left == 0 {
+			continue
+		}
+		left--
+		if l.text = a.Text; len(l.text) > maxLinkWords {
+			l.text = "" // a sentence names more than whose profile it is
+		}
+		l.around, l.grouped = about[a.URL.String()], groups[i]
+		switch {
+		case a.Me:
+			l.add(a.URL, "rel=me", meScore*factor, false)
+		case follow.MatchString(l.text):
+			l.add(a.URL, "follow us", followScore*factor, false)
+		case a.Zone != page.Body:
+			l.add(a.URL, "link in "+a.Zone.String(), edgeScore*factor, false)
+		case groups[i]:
+			l.add(a.URL, "row of profiles", groupScore*factor, false)
+		default:
+			base := bodyScore
+			if len(a.Text) <= maxLinkWords && folded(networkWords.ReplaceAllString(l.text, " ")) == "" {
+				base += signScore
+			}
+			l.add(a.URL, "link", base*factor, false)
+		}
+	}
+	l.text, l.around, l.grouped = "", around{}, false
+}
+
+// groups finds the links that stand in a row of profiles, one a network: the brand's own row, wherever it
+// stands. One of them is the brand's by its handle, or nothing around them and in their words speaks of
+// somebody else: an author's row has neither.
+func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
+	out := map[int]bool{}
+	var row []int
+	networks := map[string]bool{}
+	own, somebody := false, false
+	owned := map[string]bool{} // networks of which the brand's profile stands on the page by its handle
+	for _, a := range p.Anchors {
+		if name, canonical, ok := Profile(a.URL); ok && l.fit(lastPart(canonical)) >= strongFit {
+			owned[name] = true
+		}
+	}
+	end := func() {
+		if (own || !somebody) && len(networks) >= minGroup {
+			for _, i := range row {
+				out[i] = true
+			}
+		}
+		row, own, somebody = nil, false, false
+		clear(networks)
+	}
+	for i, a := range p.Anchors {
+		name, canonical, ok := Profile(a.URL)
+		if !ok && a.URL != nil && (besides.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" || strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
+			continue
+		}
+		if !ok || networks[name] {
+			end()
+		}
+		if ok {
+			row = append(row, i)
+			networks[name] = true
+			own = own || l.fit(lastPart(canonical)) >= strongFit
+			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < strongFit || about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") || insideProfile(name, a.URL) || ownWords(a.Text) != ""
+		}
+	}
+	end()
+	return out
+}
+
+// ownWords are what a link says beside the network's name and the asking to follow, folded.
+func ownWords(text string) string {
+	if len(text) > maxLinkWords {
+		return ""
+	}
+	return folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
+}
+
+// loose says whether a link at the edge of the page has too little to do with the brand: its handle fits
+// nothing, and its words speak of something else than the network.
+func (l *linker) loose(fit float64) bool {
+	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" && !networkName.MatchString(l.text) && l.fit(l.text) < commonFit
+}
+
+// networkName is the name of a network in a link's text.
+var networkName = regexp.MustCompile(`(?i)twitter|facebook|\bfb\b|insta|linked\s?in|you\s?tube|github|tik\s?tok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|\bx\b|follow|folg|suiv|segu|sígu|volg|följ|subscribe|abonn|フォロー|关注|подпис`)
+
+// makers are words of the handles of those who make sites.
+var makers = regexp.MustCompile(`(?i)software|agency|agentur|webdesign|themes?$|templates?$|plugins?$|hosting`)
+
+// countryEnd is what tells a handle from its sisters in other countries.
+var countryEnd = regexp.MustCompile(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|be|pl|pt|se|dk|no|fi|ie|br|mx|ar|cl|co|in|jp|au|ca|eu|official|news|online|hq|tv)$`)
+
+// fit is how well a handle fits the domain or the brand's name.
+func (l *linker) fit(handle string) float64 {
+	handle = strings.TrimPrefix(handle, "@")
+	fit := l.in.fit(handle)
+	if name := folded(l.name); name != "" && hasOnlyLatin(l.name) {
+		fit = max(fit, nameFactor*plainFit(handle, name), nameFactor*plainFit(l.name, folded(handle)))
+		if short := countryEnd.ReplaceAllString(handle, ""); short != handle {
+			fit = max(fit, commonFit*plainFit(l.name, folded(short)), commonFit*plainFit(l.in.Site.Label, folded(short))) // initials: DWN_de
+		}
+	}
+	return fit
+}
+
+// add takes one mention in.
+func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
+	name, canonical, ok := Profile(u)
+	if !ok || l.in.Site.Own(u) && !l.ownProfile(canonical) {
+		return
+	}
+	last := lastPart(canonical)
+	if vendors[folded(last)] && l.in.fit(last) < exactFit {
+		return
+	}
+	fit := l.fit(last)
+	c := profile{network: name, url: canonical, method: method, source: l.in.source(), declared: declared}
+	if !declared && insideProfile(name, u) {
+		base *= insideFactor
+		method += ", inside"
+	}
+	switch {
+	case method == "twitter:site" && fit == 0 && makers.MatchString(last):
+		base = 0
+	case method == "twitter:site" && fit == 0:
+		base = min(base, looseTagScore)
+	case method == "twitter:site" && fit < wordFit:
+		base = min(base, partTagScore)
+	case !declared && l.loose(fit):
+		base = min(base, bodyScore)
+	}
+	c.score = base + handleWeight*fit
+	c.note = fmt.Sprintf("%s %.3g, handle fits %.2g", method, base, fit)
+	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= minPart && !networkName.MatchString(l.text))) {
+		c.score, c.note = 0, "an article about something else"
+	}
+	if l.tenants[folded(last)] && fit == 0 {
+		c.score, c.note = 0, "a publication's that lives on the site"
+	}
+	if !declared && fit < commonFit && (l.around.credited || credit.MatchString(l.text)) {
+		c.score, c.note = 0, "a credit to who made the site or its pictures"
+	}
+	if !declared && l.others(last, l.text) {
+		c.score, c.note = 0, "somebody else's"
+	}
+	if strings.Contains(canonical, "linkedin.com/in/") {
+		by := personPenalty
+		if l.in.fit(last) >= exactFit {
+			by = selfPenalty
+		}
+		c.score -= by
+		c.note += ", a person's"
+	}
+	l.out = append(l.out, c)
+}
+
+// insideProfile says whether an address leads further than to the profile: a repository, an article.
+func insideProfile(network string, u *url.URL) bool {
+	parts := 0
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if part != "" {
+			parts++
+		}
+	}
+	switch network {
+	case "github", "medium":
+		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") || parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
+	}
+	return false
+}
+
+// ownProfile says whether a profile on the site's own network is its own profile there, as
+// github.com/github is.
+func (l *linker) ownProfile(canonical string) bool {
+	return folded(lastPart(canonical)) == folded(l.in.Site.Label)
 }
 
 // lastPart is the handle of a profile's address.
 func lastPart(canonical string) string {
 	canonical = strings.TrimSuffix(canonical, "/")
-	return canonical[strings.LastIndexByte(canonical, '/')+1:]
+	if sub, ok := strings.CutSuffix(strings.TrimPrefix(canonical, "https://"), ".medium.com"); ok {
+		return sub
+	}
+	last := canonical[strings.LastIndexByte(canonical, '/')+1:]
+	if plain, err := url.PathUnescape(last); err == nil {
+		return plain
+	}
+	return last
 }
 
 func networkIndex(name string) int {

@@ -2,51 +2,71 @@ package judge
 
 import (
 	"cmp"
-	"regexp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"letterhead/workers/crawl/page"
 )
 
 // maxNameRunes bounds a name: what is longer is a sentence.
 const maxNameRunes = 60
 
-// nameCandidate is one name that the page offers.
+// nameCandidate is one name that the site offers.
 type nameCandidate struct {
 	text   string
 	method string
 	source string
 	base   float64 // what the place it stands in is worth
+	fit    float64 // to the domain
 	score  float64
 	agree  int // other places that say the same
+	note   string
 }
 
 // What a place is worth; the order is that of the rules, JSON-LD of the owner first. A name's fit to
 // the domain is worth more than one step of it: on home pages the title names the brand at either end.
 const (
-	ownerBase    = 40.0
-	websiteBase  = 36.0
-	siteNameBase = 34.0
-	appBase      = 28.0
-	manifestBase = 24.0
-	knownBase    = 26.0
-	altBase      = 18.0
-	titleBase    = 14.0
-	headingBase  = 10.0
+	ownerBase     = 40.0
+	websiteBase   = 36.0
+	siteNameBase  = 34.0
+	appBase       = 28.0
+	knownBase     = 26.0
+	publisherBase = 24.0
+	manifestBase  = 24.0
+	altBase       = 18.0
+	homeTextBase  = 13.0
+	feedBase      = 15.0
+	titleBase     = 14.0
+	writtenBase   = 4.0 // the domain's words as the page writes them
+	copyrightBase = 12.0
+	headingBase   = 10.0
+	authorBase    = 10.0
+	handleBase    = 4.0
 	// shortBase is added for a title that is one short part: it is a name, not a sentence.
 	shortBase  = 4.0
 	shortWords = 3
+	// endBase is added for the part of a title where sites put their name: the last on an inner page.
+	endBase = 2.0
 	// labelBase is more than that of a title that does not fit the domain at all.
 	labelBase = 16.0
+	// moreFactor is what a place on a second page is worth beside the same place on the home page.
+	moreFactor = 0.6
 
-	fitWeight     = 30.0
-	agreeWeight   = 5.0
-	maxAgree      = 3
-	longPenalty   = 8.0 // more than four words
-	domainPenalty = 14.0
+	fitWeight       = 30.0
+	unknownFit      = 0.3 // of a script that cannot be compared with a domain
+	agreeWeight     = 5.0
+	maxAgree        = 3
+	longPenalty     = 8.0 // more than four words, and again more than seven
+	domainPenalty   = 21.0
+	endingPenalty   = 6.0  // Acme.com, where another place says Acme
+	articlePenalty  = 12.0 // it is what the page is about
+	strangerPenalty = 10.0 // it has nothing of the domain, while another candidate is the domain
+	personPlace     = 10.0 // an owner that is a person too, where the site has a name of its own
+	lonePublisher   = 10.0 // a publisher that has nothing of the domain and that nobody else names
+	// mostAgree is how many other places must agree on a name that does not fit the domain for it to stand
+	// against the bare domain.
+	mostAgree = 2
 )
 
 // FromDomain is the method of a name that nothing but the domain gives.
@@ -55,118 +75,190 @@ const FromDomain = "domain"
 // Name decides the brand's name. Its confidence is low when only the domain says it; agreed says whether
 // two places give it.
 func Name(in Input) (name Found[string], agreed bool) {
-	candidates := nameCandidates(in)
-	for i := range candidates {
-		c := &candidates[i]
-		c.agree = agreement(candidates, c)
-		c.score = c.base + fitWeight*in.fits(c.text) + agreeWeight*float64(min(c.agree, maxAgree))
-		if len(strings.Fields(c.text)) > 4 {
-			c.score -= longPenalty
-		}
-		if isDomain(c.text, in) {
-			c.score -= domainPenalty
-		}
-	}
-	if len(candidates) == 0 {
+	all := weighNames(in)
+	if len(all) == 0 {
 		return Found[string]{}, false
 	}
-	best := slices.MaxFunc(candidates, func(a, b nameCandidate) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(b.text, a.text))
-	})
+	best := all[0]
 	confidence := min(1, 0.3+best.score/120)
 	if best.method == FromDomain {
 		confidence = 0.2
 	}
-	return Found[string]{Value: spelled(candidates, best), Source: best.source, Method: best.method, Confidence: round2(confidence)}, best.agree > 0
+	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: round2(confidence)}, best.agree > 0
 }
 
-// nameCandidates lists every acceptable name once per place.
-func nameCandidates(in Input) []nameCandidate {
-	p := in.Page
-	var out []nameCandidate
-	seen := func(source string) func(text, method string, base float64) {
-		return func(text, method string, base float64) {
-			if text = tidyName(fitting(text, in), in); text != "" && !generic(text) && !hostedName(text, in) {
-				out = append(out, nameCandidate{text: text, method: method, source: source, base: base})
-			}
-		}
-	}
-	add := seen(in.source())
-	if owner := in.owner(); owner != nil {
-		add(owner.Text("name"), "json-ld organization", ownerBase)
-		add(owner.Text("alternateName"), "json-ld alternate name", titleBase)
-	}
-	if p.Data != nil {
-		if w := p.Data.WebSite(in.Site); w != nil {
-			add(w.Text("name"), "json-ld website", websiteBase)
-			add(w.Text("alternateName"), "json-ld alternate name", titleBase)
-		}
-	}
-	add(p.Meta("og:site_name"), "og:site_name", siteNameBase)
-	add(p.Meta("application-name"), "application-name", appBase)
-	add(p.Meta("apple-mobile-web-app-title"), "apple-mobile-web-app-title", appBase)
-	add(p.Meta("al:ios:app_name", "al:android:app_name"), "app link", manifestBase)
-	if in.Manifest != nil {
-		fromManifest := seen(in.manifestSource())
-		fromManifest(in.Manifest.Name, "manifest name", manifestBase)
-		fromManifest(in.Manifest.ShortName, "manifest short_name", manifestBase-2)
-	}
-	for _, im := range p.Images {
-		if im.Home && !im.Excluded && (im.Zone == page.Header || im.Zone == page.Nav || mentionsLogo(im)) {
-			add(withoutLogoWords(im.Alt), "logo alt", altBase)
-			add(withoutLogoWords(im.LinkLabel), "home link label", altBase)
-		}
-	}
-	segments := titleSegments(p.Title)
-	for _, segment := range segments {
-		base := titleBase
-		if len(segments) == 1 && len(strings.Fields(segment)) <= shortWords {
-			base += shortBase
-		}
-		add(segment, "title", base)
-	}
-	for _, h := range p.Headings[:min(len(p.Headings), 1)] {
-		add(h, "heading", headingBase)
-	}
-	for _, segment := range titleSegments(p.Meta("og:title", "twitter:title")) {
-		add(segment, "og:title", titleBase-2)
-	}
-	if in.Known != nil && in.Known.Name != nil {
-		seen("data set")(*in.Known.Name, "data set", knownBase)
-	}
-	// The domain always says something, however little.
-	if label := in.Site.Label; label != "" {
-		out = append(out, nameCandidate{text: page.Clean(titleCase(label), maxNameRunes), method: FromDomain, source: in.source(), base: labelBase - fitWeight})
+// NamesWeighed lists the candidates for the name, best first.
+func NamesWeighed(in Input) []Weighed {
+	var out []Weighed
+	for i, c := range weighNames(in) {
+		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method, Score: round2(c.score), Won: i == 0, Note: c.note})
 	}
 	return out
 }
 
-// fitting returns the part of a name that fits the domain best, when the name is written as a title: "PR
-// Newswire: news distribution". Otherwise, and when no part fits, it returns it whole.
-func fitting(text string, in Input) string {
-	parts := slices.DeleteFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) })
-	if len(parts) < 2 || in.fits(text) >= pieceFit {
+// weighNames scores every candidate and puts the best first, in the spelling that the brand uses.
+func weighNames(in Input) []nameCandidate {
+	all := nameCandidates(in)
+	shorten(all)
+	isDomainGiven := slices.ContainsFunc(all, func(c nameCandidate) bool {
+		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in small letters it may be a file's or a template's name
+	})
+	for i := range all {
+		c := &all[i]
+		c.agree = agreement(all, c, in.inner())
+		c.score = c.base + fitWeight*c.fit + agreeWeight*float64(min(c.agree, maxAgree))
+		notes := []string{fmt.Sprintf("place %.3g", c.base), fmt.Sprintf("fits the domain %.2g", c.fit)}
+		if c.agree > 0 {
+			notes = append(notes, fmt.Sprintf("%d agree", c.agree))
+		}
+		less := func(by float64, why string) {
+			c.score -= by
+			notes = append(notes, why)
+		}
+		if n := len(strings.Fields(c.text)); n > 7 {
+			less(3*longPenalty, "very long")
+		} else if n > 4 && c.method != "og:site_name" { // a long name there is on purpose
+			less(longPenalty, "long")
+		}
+		if c.fit < wordFit && slogan.MatchString(c.text) {
+			less(2*longPenalty+fitWeight*c.fit, "a slogan") // whose words fit by accident
+		}
+		if isDomain(c.text, in) {
+			less(domainPenalty, "only the domain")
+		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all, func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == folded(in.Site.Label) }) {
+			less(endingPenalty, "with the domain's ending")
+		}
+		switch {
+		case !in.inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
+		case ofHeadline(c.method) && in.isHeadline(c):
+			less(articlePenalty+fitWeight*c.fit, "part of the headline") // whose words fit by accident
+		case c.fit < strongFit && in.pageIsAbout(c.text):
+			less(articlePenalty, "what the page is about")
+		}
+		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
+			less(strangerPenalty, "nothing of the domain")
+		}
+		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords { // often a person
+			less(lonePublisher, "nobody else names it")
+		}
+		c.note = strings.Join(notes, ", ")
+	}
+	yieldToDomain(all, in)
+	slices.SortStableFunc(all, func(a, b nameCandidate) int {
+		return cmp.Compare(b.score, a.score) // equal ones stay in the order of the rules
+	})
+	if len(all) > 0 {
+		all[0].text = spelled(in, all)
+	}
+	return all
+}
+
+// maxFrontPath is the longest path of one part that may be a front page's: /en, /de-de, /home.
+const maxFrontPath = 6
+
+// inner says whether the page is not the site's front page.
+func (in Input) inner() bool {
+	if in.Page.URL == nil {
+		return false
+	}
+	path := strings.ToLower(strings.Trim(in.Page.URL.Path, "/"))
+	return strings.ContainsRune(path, '/') || len(path) > maxFrontPath && !strings.HasPrefix(path, "index.") && !strings.HasPrefix(path, "default.")
+}
+
+// pageIsAbout says whether a text is the page's own headline.
+func (in Input) pageIsAbout(text string) bool {
+	f := folded(text)
+	for _, h := range append(slices.Clone(in.Page.Headings), in.Page.Meta("og:title", "twitter:title")) {
+		if headline := folded(h); headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameKey is what two spellings of one name have in common.
+func sameKey(text string) string {
+	f := folded(text)
+	if words := foldedWords(text); len(words) > 1 && words[0] == "the" {
+		return strings.TrimPrefix(f, "the")
+	}
+	return f
+}
+
+// agreement counts the other places that give the same name. On an inner page title, shared title and
+// heading are one place: the headline.
+func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
+	place := func(method string) string {
+		if inner && (method == "og:title" || method == "heading") {
+			return "title"
+		}
+		return method
+	}
+	same := sameKey(c.text)
+	methods := map[string]bool{}
+	for i := range all {
+		other := &all[i]
+		if place(other.method) != place(c.method) && other.method != FromDomain && sameKey(other.text) == same {
+			methods[place(other.method)] = true
+		}
+	}
+	return len(methods)
+}
+
+// spelled returns the spelling of the best name that the brand itself uses: with the diacritics, for an alt
+// text says Citta where the title says Città; and with the capitals, where other places write them.
+func spelled(in Input, all []nameCandidate) string {
+	text, same := all[0].text, folded(all[0].text)
+	for _, c := range all {
+		if c.method == FromDomain {
+			continue
+		}
+		if part := partOf(c.text, same); beyondASCII(part) > beyondASCII(text) {
+			text = part
+		}
+	}
+	if text != strings.ToLower(text) || text == strings.ToUpper(text) {
 		return text
 	}
-	best := slices.MaxFunc(parts, func(a, b string) int {
-		return cmp.Or(cmp.Compare(in.fits(a), in.fits(b)), cmp.Compare(len(a), len(b)))
-	})
-	if in.fits(best) >= commonFit {
-		return best
+	if all[0].method != FromDomain {
+		capital, plain := "", 0.0
+		asked := map[string]bool{} // each place once, and each way it writes
+		for _, c := range all {
+			key := c.method + " " + c.text
+			switch {
+			case c.method == FromDomain || folded(c.text) != same || asked[key]:
+			case c.text == strings.ToLower(c.text):
+				plain += c.base
+			case capital == "":
+				capital = c.text
+				plain -= c.base
+			default:
+				plain -= c.base
+			}
+			asked[key] = true
+		}
+		if capital != "" && plain < 0 {
+			return capital
+		}
+		if written := in.written(same); strings.EqualFold(written, text) {
+			return written
+		}
 	}
 	return text
 }
 
-// spelled returns the spelling among all candidates of a name that keeps its diacritics: an alt text says
-// Citta where the title says Città.
-func spelled(all []nameCandidate, best nameCandidate) string {
-	text, same := best.text, folded(best.text)
-	for _, c := range all {
-		if c.method != FromDomain && folded(c.text) == same && beyondASCII(c.text) > beyondASCII(text) {
-			text = c.text
+// partOf returns the words of a text that a folded name is made of, "" when it does not hold them.
+func partOf(text, name string) string {
+	words := strings.Fields(text)
+	for i := range words {
+		whole := ""
+		for n := i; n < len(words) && len(whole) < len(name); n++ {
+			if whole += folded(words[n]); whole == name {
+				return strings.Trim(strings.Join(words[i:n+1], " "), wrapping)
+			}
 		}
 	}
-	return text
+	return ""
 }
 
 func beyondASCII(text string) int {
@@ -179,111 +271,25 @@ func beyondASCII(text string) int {
 	return n
 }
 
-// agreement counts the other places that give the same name.
-func agreement(all []nameCandidate, c *nameCandidate) int {
-	same := folded(c.text)
-	methods := map[string]bool{}
-	for i := range all {
-		other := &all[i]
-		if other.method != c.method && other.method != FromDomain && folded(other.text) == same {
-			methods[other.method] = true
-		}
+// nameFit is how well a candidate fits the site, with the benefit of the doubt for scripts that cannot be
+// compared with a domain.
+func (in Input) nameFit(text string) float64 {
+	if isDomain(text, in) {
+		return insideFit
 	}
-	return len(methods)
+	if fit := in.fit(text); fit > 0 {
+		return fit
+	}
+	if _, comparable := latinized(text); !comparable && beyondASCII(text) > 0 && !hasLatin(text) && hasOnlyLatin(in.Site.Label) {
+		return unknownFit
+	}
+	return 0
 }
 
-var (
-	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
-	// legalForm is a company's legal form at the end of its name.
-	legalForm = regexp.MustCompile(`(?i)[,\s]+(inc|incorporated|llc|l\.l\.c|ltd|limited|corp|corporation|co|gmbh|ag|s\.?a|s\.?r\.?l|s\.?p\.?a|b\.?v|n\.?v|plc|oy|ab|a/s|aps|kg|lda|pty|pte|kk|k\.k)\.?$`)
-	// inBrackets is an abbreviation behind the name it stands for: Amazon Web Services (AWS).
-	inBrackets = regexp.MustCompile(`^(.{3,}?)\s*\(([A-Za-z0-9]{2,8})\)$`)
-	// frontPage are words for the front page around a name: "ARD Startseite", "Acme Home Page".
-	frontPage = regexp.MustCompile(`(?i)^(?:welcome to|willkommen bei|bienvenue sur|by)\s+|\s+(?:home\s?page|home|official (?:web)?site|official|startseite|accueil|website)$`)
-)
-
-// tidyName makes a candidate fit to be a name, or "" when it cannot be one.
-func tidyName(text string, in Input) string {
-	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
-	text = strings.Trim(text, " \"'“”«»|-–—·:•,!")
-	if m := inBrackets.FindStringSubmatch(text); m != nil && initials(m[1], m[2]) {
-		text = m[1]
-	}
-	if short := strings.TrimSpace(frontPage.ReplaceAllString(text, "")); short != "" && in.fits(short) >= in.fits(text) {
-		text = short
-	}
-	if short := legalForm.ReplaceAllString(text, ""); short != text && in.fits(short) >= in.fits(text) && said(short, in) {
-		text = short
-	}
-	if utf8.RuneCountInString(text) > maxNameRunes || strings.ContainsAny(text, "<>{}") || folded(text) == "" {
-		return ""
-	}
-	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") {
-		return ""
-	}
-	return text
+func hasLatin(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
 }
 
-// said says whether another place of the page agrees with a name without its legal form.
-func said(short string, in Input) bool {
-	if in.fits(short) >= strongFit {
-		return true
-	}
-	f := folded(short)
-	return f != "" && (strings.Contains(folded(in.Page.Title), f) || strings.Contains(folded(in.Page.Meta("og:title")), f))
-}
-
-// initials says whether an abbreviation is made of a name's initials.
-func initials(name, short string) bool {
-	var b strings.Builder
-	for w := range strings.FieldsSeq(name) {
-		r, _ := utf8.DecodeRuneInString(w)
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String() == strings.ToLower(short)
-}
-
-// isDomain says whether a name merely repeats the domain in lower case, as ard.de does. RANDOM.ORG and
-// Booking.com are names.
-func isDomain(name string, in Input) bool {
-	lower := strings.ToLower(name)
-	return name == lower && (lower == in.Site.Domain || lower == "www."+in.Site.Domain || slices.Contains(in.Site.Others, lower))
-}
-
-// titleSeparators part a title: a bar, a dash or a colon with space around it, …
-var titleSeparators = regexp.MustCompile(`\s+[-–—|·•:»«~/]+\s+|\s*[|»«]\s*|:\s+|\s+[–—]|[–—-]\s+`)
-
-// maxSegments bounds the parts of a title.
-const maxSegments = 8
-
-// titleSegments splits a title.
-func titleSegments(title string) []string {
-	parts := titleSeparators.Split(title, maxSegments)
-	// Where nothing fits the domain the first part is the best guess, so order is kept.
-	return slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
-}
-
-// logoWords are what an alt text says beside the name.
-var logoWords = regexp.MustCompile(`(?i)\b(logo(type)?|icon|homepage|home page|home|go to|back to|link to|return to|visit|the official|official site|brand|image|light|dark|white|black|svg|png)\b`)
-
-func withoutLogoWords(alt string) string {
-	return page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1)
-}
-
-func mentionsLogo(im page.Image) bool {
-	return slices.ContainsFunc(im.Tokens, isLogoWord) || strings.Contains(strings.ToLower(im.Alt), "logo")
-}
-
-func isLogoWord(w string) bool {
-	return strings.HasPrefix(w, "logo") || w == "brand" || w == "wordmark"
-}
-
-// titleCase writes a domain label as a name.
-func titleCase(label string) string {
-	words := strings.FieldsFunc(label, func(r rune) bool { return r == '-' || r == '_' })
-	for i, w := range words {
-		r, n := utf8.DecodeRuneInString(w)
-		words[i] = string(unicode.ToTitle(r)) + w[n:]
-	}
-	return strings.Join(words, " ")
+func hasOnlyLatin(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
 }

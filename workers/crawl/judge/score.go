@@ -1,9 +1,14 @@
 package judge
 
-import "letterhead/eventschemas"
+import (
+	"regexp"
 
-// Weights of the quality score, to be divided by their sum. They are meant to read in thirds: poor, fair,
-// good.
+	"letterhead/eventschemas"
+)
+
+// Weights of the quality score, to be divided by their sum, 1.10. The score reads in thirds: below 1/3 a record
+// is poor (no logo, or hardly more than one), up to 2/3 it is fair (a name, a description and a picture), above
+// it is good (a proper logo and most of the rest).
 const (
 	logoScore        = 0.30
 	secondTypeScore  = 0.10
@@ -22,6 +27,7 @@ const (
 	fullLinks        = 3 // links that give the whole share
 	companyFields    = 5
 	noLogoCap        = 0.33
+	waitingFactor    = 0.6 // factor of a record that was made from a page that waits for its site
 	largeRaster      = 256 // pixels
 	smallRaster      = 64
 	vectorLogo       = 1.0
@@ -52,11 +58,17 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	score += bannerScore * flag(len(r.Images) > 0)
 	score += companyScore * float64(companyFilled(r.Company)) / companyFields
 	score /= sumOfScores
+	if r.Description != nil && waiting.MatchString(*r.Description) {
+		score *= waitingFactor
+	}
 	if !r.HasLogo() {
 		score = min(score, noLogoCap)
 	}
 	return round2(score)
 }
+
+// waiting are the descriptions of pages that stand where a site will be, or was.
+var waiting = regexp.MustCompile(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
 
 // Complete says whether a record is ready: name, logo file, a color and a description.
 func Complete(r *eventschemas.Record) bool {

@@ -3,7 +3,9 @@ package linkeddata
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"html"
+	"io"
 	"slices"
 	"strings"
 
@@ -45,8 +47,9 @@ type Object struct {
 	// Parent is the object that holds it, nil at the top.
 	Parent *Object
 
-	graph  *Graph
-	values map[string]any
+	graph    *Graph
+	values   map[string]any
+	pointers []*Object // the references that lead to it
 }
 
 // Parse reads the contents of a page's JSON-LD elements.
@@ -58,32 +61,59 @@ func Parse(blobs [][]byte) *Graph {
 			continue
 		}
 		left -= len(b)
-		if v, ok := decode(b); ok {
+		for _, v := range decode(b) {
 			g.collect(v, "", nil, 0)
+		}
+	}
+	for _, o := range g.Objects {
+		if target := g.byID[o.ID]; o.isReference() && target != nil && target != o && len(target.pointers) < maxValues {
+			target.pointers = append(target.pointers, o)
 		}
 	}
 	return g
 }
 
-// decode tries the text as it is, then with the usual faults mended.
-func decode(b []byte) (any, bool) {
+// decode tries the text as it is, then with the usual faults mended. Some pages write several values one
+// after the other, and some a text that holds the value.
+func decode(b []byte) []any {
 	b = trim(b)
 	if tooDeep(b) {
-		return nil, false
+		return nil
 	}
-	var v any
-	if json.Unmarshal(b, &v) == nil {
-		return v, true
+	if out := values(b); out != nil {
+		return out
 	}
 	mended := mend(b)
-	if json.Unmarshal(mended, &v) == nil {
-		return v, true
+	if out := values(mended); out != nil {
+		return out
 	}
-	unescaped := []byte(html.UnescapeString(string(mended)))
-	if !tooDeep(unescaped) && json.Unmarshal(unescaped, &v) == nil {
-		return v, true
+	if unescaped := []byte(html.UnescapeString(string(mended))); !tooDeep(unescaped) {
+		return values(unescaped)
 	}
-	return nil, false
+	return nil
+}
+
+// values reads values up to the end, nil when the text is not wholly such.
+func values(b []byte) []any {
+	var out []any
+	d := json.NewDecoder(bytes.NewReader(b))
+	for len(out) < maxValues {
+		var v any
+		err := d.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			return nil
+		}
+		if s, ok := v.(string); ok && len(out) == 0 && !tooDeep([]byte(s)) {
+			if inner := []byte(s); json.Unmarshal(inner, &v) != nil {
+				v = s
+			}
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // trim removes what pages put around the JSON: byte order marks, comments, CDATA, a semicolon.
@@ -111,7 +141,8 @@ func trim(b []byte) []byte {
 
 func tooDeep(b []byte) bool { return jsontext.Depth(b, maxDepth) > maxDepth }
 
-// mend turns raw control characters in strings into spaces and removes commas before a closing bracket.
+// mend turns raw control characters in strings into spaces, drops the backslash of escapes that JSON does
+// not know, and removes comments and commas before a closing bracket.
 func mend(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	quoted := false
@@ -119,13 +150,26 @@ func mend(b []byte) []byte {
 		c := b[i]
 		switch {
 		case quoted && c == '\\' && i+1 < len(b):
-			out = append(out, c, b[i+1])
-			i++
+			if i++; bytes.IndexByte([]byte(`"\/bfnrtu`), b[i]) >= 0 {
+				out = append(out, c)
+			}
+			out = append(out, b[i])
 			continue
 		case c == '"':
 			quoted = !quoted
 		case quoted && c < 0x20:
 			c = ' '
+		case !quoted && c == '/' && i+1 < len(b) && (b[i+1] == '*' || b[i+1] == '/'):
+			end, skip := []byte("\n"), 0
+			if b[i+1] == '*' {
+				end, skip = []byte("*/"), 1
+			}
+			n := bytes.Index(b[i+2:], end)
+			if n < 0 {
+				return out
+			}
+			i += 2 + n + skip
+			continue
 		case !quoted && c == ',':
 			rest := bytes.TrimLeft(b[i+1:], " \t\r\n")
 			if len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') {
@@ -156,7 +200,7 @@ func (g *Graph) collect(v any, role string, parent *Object, depth int) {
 		o.ID, _ = v["@id"].(string)
 		o.Types = types(v["@type"])
 		g.Objects = append(g.Objects, o)
-		if o.ID != "" && len(v) > 1 && g.byID[o.ID] == nil {
+		if have := g.byID[o.ID]; o.ID != "" && len(v) > 1 && (have == nil || have.isReference() && !o.isReference()) {
 			g.byID[o.ID] = o
 		}
 		names := make([]string, 0, len(v))

@@ -31,6 +31,59 @@ func (g *gatherer) declare(kind, key, content string) {
 	g.page.Metas = append(g.page.Metas, Meta{Kind: kind, Key: strings.ToLower(key), Content: clean(content, MaxValueRunes)})
 }
 
+const (
+	// maxItemDepth is how far above a value its item is looked for.
+	maxItemDepth = 20
+	// maxItemNodes bounds the elements of an item that are asked for its name.
+	maxItemNodes = 200
+)
+
+// owned notes whose the logos among the values declared from an index on are.
+func (g *gatherer) owned(n *html.Node, from int, at place) {
+	for i := from; i < len(g.page.Metas); i++ {
+		if m := &g.page.Metas[i]; m.Kind == "itemprop" && m.Key == "logo" {
+			m.Of, m.Other = itemName(n), at.excluded || at.crowd
+		}
+	}
+}
+
+// itemName is the name of the microdata item that an element is a value of.
+func itemName(n *html.Node) string {
+	var scope *html.Node
+	for i, p := 0, n.Parent; scope == nil; i, p = i+1, p.Parent {
+		if p == nil || i == maxItemDepth {
+			return ""
+		}
+		if _, is := lookup(p, "itemscope"); is {
+			scope = p
+		}
+	}
+	left := maxItemNodes
+	var find func(*html.Node) string
+	find = func(n *html.Node) string {
+		for c := n.FirstChild; c != nil && left > 0; c = c.NextSibling {
+			if c.Type != html.ElementNode {
+				continue
+			}
+			left--
+			if slices.Contains(strings.Fields(attr(c, "itemprop")), "name") {
+				if content := attr(c, "content"); content != "" {
+					return clean(content, MaxValueRunes)
+				}
+				return clean(inner(c), MaxValueRunes)
+			}
+			if _, other := lookup(c, "itemscope"); other {
+				continue
+			}
+			if name := find(c); name != "" {
+				return name
+			}
+		}
+		return ""
+	}
+	return find(scope)
+}
+
 // microdata takes an itemprop of another element than meta in.
 func (g *gatherer) microdata(n *html.Node) {
 	props := attr(n, "itemprop")

@@ -3,6 +3,8 @@ package page
 import (
 	"net/url"
 
+	"golang.org/x/net/html"
+
 	"letterhead/workers/crawl/linkeddata"
 )
 
@@ -18,6 +20,10 @@ const (
 	MaxAnchors = 3000
 	// MaxImages bounds the img elements.
 	MaxImages = 400
+	// MaxDrawings bounds the svg elements.
+	MaxDrawings = 300
+	// MaxGrounds bounds the elements that may show a logo as their background.
+	MaxGrounds = 60
 	// MaxStyles bounds the stylesheets that are linked.
 	MaxStyles = 64
 	// MaxTextBytes bounds the visible text that is kept; words are counted past it.
@@ -40,6 +46,8 @@ type Page struct {
 	URL     *url.URL // where it was found, after redirects
 	Base    *url.URL // what relative addresses stand on
 	Charset string   // WHATWG name of the encoding it was decoded from
+	// Root is the document, for what matches selectors against it or reads items out of it. Nobody changes it.
+	Root *html.Node
 	// Nested says that the parser refused the page and the plain tree builder was used.
 	Nested bool
 
@@ -54,7 +62,9 @@ type Page struct {
 	Data     *linkeddata.Graph
 
 	Anchors  []Anchor
-	Images   []Image
+	Images   []Image  // elements that show a file
+	Drawings []Image  // svg elements
+	Grounds  []Image  // elements that may show a logo as their background
 	Headings []string // h1
 
 	Text      string // visible, the first MaxTextBytes
@@ -72,6 +82,10 @@ type Meta struct {
 	Kind    string // name, property, itemprop, http-equiv
 	Key     string // lower case
 	Content string
+	// Of is the name of the item that a logo belongs to, "" when it does not say; Other that it stands among
+	// other people's pictures.
+	Of    string
+	Other bool
 }
 
 // Icon is a declared icon.
@@ -109,21 +123,37 @@ type Anchor struct {
 	Zone Zone
 }
 
-// Image is an img element.
+// Image is something drawn on the page: a file that an element shows, a drawing in the page's own text, or
+// an element whose background the stylesheets know.
 type Image struct {
-	URL           *url.URL
+	URL  *url.URL   // of an img, object, embed or input; nil for the others
+	Part string     // the id of a part of that file, when only it is shown
+	Node *html.Node // the element
+	Box  *html.Node // what the variants of one logo share: the link around it, what says logo, or its parent
+	// Alt is its text for those who do not see it: alt, aria-label, title.
 	Alt           string
-	Tokens        []string // lower-case words of its class and id
+	Tokens        []string // lower-case words of its class and id, and of those of its nearest ancestors
+	Own           []string // its own of them
 	Width, Height int      // declared, 0 unknown
+	Large         Source   // the largest file of its srcset
 	Zone          Zone
+	Top           bool   // stands at the top of a page, in no header
 	Home          bool   // stands in a link to the home page
+	Sister        bool   // that of another part of the site: shop.acme.com, seen from www.acme.com
 	Linked        bool   // stands in a link
 	Foreign       bool   // that leads to another site
 	LinkLabel     string // aria-label or title of that link
 	Excluded      bool   // stands among customers, partners, payments, languages …
-	Hidden        bool
+	Hidden        bool   // not shown
+	Narrow        bool   // shown on small screens only
 	Scheme        string // prefers-color-scheme it is meant for: light, dark, or ""
-	Order         int    // among the page's images
+	Order         int    // among all that the page draws
+}
+
+// Source is one file of a srcset.
+type Source struct {
+	URL   *url.URL
+	Width int // pixels, or a density when it is below 10
 }
 
 // Refresh is a meta refresh.
@@ -157,3 +187,21 @@ func (p *Page) Itemprop(key string) string {
 // Resolve makes an address of the page absolute. It returns nil when it is none, not http or https, too
 // long, or holds credentials.
 func (p *Page) Resolve(ref string) *url.URL { return resolve(p.Base, ref) }
+
+// ResolvePicture is Resolve for pictures: a data: address of one is allowed, and a fragment kept, which names
+// a part of it.
+func (p *Page) ResolvePicture(ref string) *url.URL {
+	u := resolvePicture(p.Base, ref)
+	if u == nil || u.Scheme == "data" {
+		return u
+	}
+	u.Fragment = part(ref)
+	return u
+}
+
+// shellText is the visible text, in bytes, below which a page with scripts is an app that has yet to draw
+// itself.
+const shellText = 200
+
+// Shell says whether the page is an empty app shell: scripts, and next to no text.
+func (p *Page) Shell() bool { return p.Scripts > 0 && len(p.Text) < shellText }

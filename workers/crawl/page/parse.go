@@ -19,8 +19,8 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	text, charset := decode(body[:min(len(body), MaxBytes)], contentType)
 	root, nested := tree(text)
 	g := &gatherer{
-		page: &Page{URL: at, Base: at, Charset: charset, Nested: nested, ElementID: map[string]bool{}},
-		site: of,
+		page: &Page{URL: at, Base: at, Charset: charset, Root: root, Nested: nested, ElementID: map[string]bool{}},
+		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 	}
 	g.base(root, 0)
 	g.walk(root, place{}, 0)
@@ -36,7 +36,10 @@ type gatherer struct {
 	text    strings.Builder
 	blobs   [][]byte
 	images  int
-	baseSet bool
+	banners bool // a header was seen
+	// strangers and tools are the words of containers that hold no logo of the site.
+	strangers, tools []string
+	baseSet          bool
 }
 
 // place is where in the page the walk stands.
@@ -45,10 +48,19 @@ type place struct {
 	link     *Anchor // the enclosing link, to which text is added
 	home     bool    // which leads to the home page
 	foreign  bool    // or to another site
+	window   bool    // in another window
 	label    string  // its aria-label or title
 	excluded bool
 	hidden   bool
+	soft     bool       // stands in a search, a menu of languages, a cart
+	crowd    bool       // among the logos of several
+	narrow   bool       // shown on small screens only
+	inner    bool       // stands in an article, a list, an aside: a header there is that of a part
+	scheme   string     // color scheme it is shown in
 	picture  *html.Node // the enclosing picture element
+	linkNode *html.Node // the enclosing link
+	logoNode *html.Node // the nearest ancestor that says logo
+	named    bool       // it is not farther than what excluded the place
 	silent   bool       // text is not visible: noscript
 }
 
@@ -140,15 +152,21 @@ const maxLinkText = 300
 
 // element looks at an element and says where its children stand, and whether to go to them.
 func (g *gatherer) element(n *html.Node, at place) (place, bool) {
+	words := tokens(n)
 	if n.Namespace != "" { // svg and math: their titles and links are not the page's
+		if n.DataAtom == atom.Svg {
+			g.drawing(n, words, g.within(at, n, words))
+		}
 		return at, false
 	}
-	words := tokens(n)
-	if has(words, overlayWords) && !framesPage(n) {
+	if isOverlay(words) && !framesPage(n) {
 		return at, false // cookie walls are not the page
 	}
 	g.identify(n)
-	at = at.within(n, words)
+	at = g.within(at, n, words)
+	if at.zone == Header {
+		g.banners = true
+	}
 	switch n.DataAtom {
 	case atom.Html:
 		g.page.Lang = clean(attr(n, "lang"), 35)
@@ -158,13 +176,22 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		}
 		return at, false
 	case atom.Meta:
+		from := len(g.page.Metas)
 		g.meta(n)
+		g.owned(n, from, at)
 	case atom.Link:
 		g.link(n)
 	case atom.Script:
 		g.scriptElement(n)
 		return at, false
-	case atom.Style, atom.Template, atom.Object, atom.Svg, atom.Math, atom.Textarea, atom.Select:
+	case atom.Object, atom.Embed:
+		g.image(n, words, at)
+		return at, false
+	case atom.Template:
+		// Drawn where it stands only when it is the root of a shadow tree.
+		_, shadow := lookup(n, "shadowrootmode")
+		return at, shadow
+	case atom.Style, atom.Svg, atom.Math, atom.Textarea, atom.Select:
 		return at, false
 	case atom.Iframe, atom.Frame:
 		g.source(attr(n, "src"))
@@ -177,6 +204,9 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		if strings.EqualFold(attr(n, "type"), "password") {
 			g.page.Password = true
 		}
+		if strings.EqualFold(attr(n, "type"), "image") {
+			g.image(n, words, at)
+		}
 	case atom.H1:
 		if t := clean(inner(n), MaxValueRunes); t != "" && len(g.page.Headings) < maxHeadings {
 			g.page.Headings = append(g.page.Headings, t)
@@ -188,7 +218,10 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	case atom.Img:
 		g.image(n, words, at)
 	}
+	g.ground(n, words, at)
+	from := len(g.page.Metas)
 	g.microdata(n)
+	g.owned(n, from, at)
 	return at, true
 }
 
@@ -197,33 +230,4 @@ func (g *gatherer) identify(n *html.Node) {
 	if id := attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
 		g.page.ElementID[id] = true
 	}
-}
-
-// within narrows a place by an element's name, role and words.
-func (at place) within(n *html.Node, words []string) place {
-	role := strings.ToLower(attr(n, "role"))
-	switch {
-	case n.DataAtom == atom.Header || role == "banner" || has(words, headerWords) && !has(words, partWords):
-		if at.zone == Body {
-			at.zone = Header
-			at.excluded = false // what wraps the whole page says nothing about its header
-		}
-	case n.DataAtom == atom.Nav || role == "navigation":
-		if at.zone != Footer {
-			at.zone = Nav
-		}
-	case n.DataAtom == atom.Footer || role == "contentinfo" || has(words, footerWords):
-		at.zone = Footer
-	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main":
-		if at.zone == Header || at.zone == Nav {
-			at.zone = Body
-		}
-	}
-	if has(words, strangerWords) && n.DataAtom != atom.Img {
-		at.excluded = true
-	}
-	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(attr(n, "style"), " ", ""), "display:none") {
-		at.hidden = true
-	}
-	return at
 }

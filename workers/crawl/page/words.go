@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,23 +10,6 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-)
-
-// Words of class and id that tell what a container is.
-var (
-	headerWords = []string{"header", "masthead", "topbar", "navbar", "sitehead", "topnav"}
-	footerWords = []string{"footer"}
-	// strangerWords are containers of other people's pictures.
-	strangerWords = []string{
-		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
-		"casestudy", "casestudies", "award", "awards", "payment", "payments", "language", "languages",
-		"flag", "flags", "search", "cart", "social", "socials", "modal", "popup", "badge", "badges", "appstore", "trusted", "avatar",
-		"advert", "advertisement",
-	}
-	// partWords say that a header is that of a part of the page.
-	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
-	// overlayWords are layers over the page that belong to somebody else.
-	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmp"}
 )
 
 // has says whether any word is in the list.
@@ -38,17 +22,37 @@ func has(words, list []string) bool {
 	return false
 }
 
-// tokens splits class and id of an element into lower-case words: at white space, punctuation and
+// namedBy are the attributes besides class and id that builders and frameworks name parts in.
+var namedBy = []string{"data-testid", "data-framer-name", "data-component", "data-name", "data-qa"}
+
+// maxNameBytes bounds what is read of class and id.
+const maxNameBytes = 1000
+
+// stateName is the state of a block, not what it is: has-badge, with-press-bar, popup-enabled, modal-host.
+var stateName = regexp.MustCompile(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
+
+// tokens splits class, id and what else names an element into lower-case words: at white space, punctuation and
 // where a lower-case letter meets an upper-case one. The document's own elements say nothing.
 func tokens(n *html.Node) []string {
 	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
 		return nil
 	}
-	text := attr(n, "class") + " " + attr(n, "id")
-	if len(text) <= 1 {
+	text := ""
+	for _, a := range n.Attr {
+		if a.Namespace == "" && (a.Key == "class" || a.Key == "id" || slices.Contains(namedBy, a.Key)) {
+			text += a.Val[:min(len(a.Val), maxNameBytes)] + " "
+		}
+	}
+	if text == "" {
 		return nil
 	}
-	return SplitWords(text[:min(len(text), 1000)])
+	var names []string
+	for name := range strings.FieldsSeq(text[:min(len(text), maxNameBytes)]) {
+		if !stateName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return SplitWords(strings.Join(names, " "))
 }
 
 // SplitWords splits a class, a file name or another identifier into lower-case words.
@@ -97,6 +101,16 @@ func lookup(n *html.Node, name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// namespaced is an attribute of a foreign element.
+func namespaced(n *html.Node, namespace, name string) string {
+	for _, a := range n.Attr {
+		if a.Namespace == namespace && a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 func attr(n *html.Node, name string) string {
@@ -171,6 +185,9 @@ func resolve(base *url.URL, ref string) *url.URL {
 	}, strings.TrimSpace(ref))
 	if ref == "" || len(ref) > MaxURLBytes || strings.HasPrefix(ref, "#") {
 		return nil
+	}
+	if strings.Contains(ref, "{{") || strings.Contains(ref, "${") || strings.Contains(ref, "<%") {
+		return nil // a template that a script has yet to fill
 	}
 	u, err := url.Parse(ref)
 	if err != nil {

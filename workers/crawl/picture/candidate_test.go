@@ -55,6 +55,44 @@ func TestTheLogoIsToldFromOtherPictures(t *testing.T) {
 		"app store badge":                 {`<div class="app-store-badges"><a href="/"><img src="/appstore.svg" alt="App Store"></a></div>`, ""},
 		"header of a card is no header":   {`<div class="card-header"><img src="/person.png" alt="Jane"></div>`, ""},
 		"nothing":                         {`<p>Acme</p>`, ""},
+		"a link to the bare domain":       {`<header><a href="https://www.acme.com"><img src="/own.svg"></a></header>`, "/own.svg"},
+		"the home page by its own path":   {`<header><a href="/DE/Home/home_node.html"><img src="/own.svg"></a></header>`, "/own.svg"},
+		"another part of the site":        {`<header><a href="https://classifieds.acme.com/"><img src="/classifieds.svg" alt="Classifieds"></a></header>`, ""},
+		"called after a file":             {`<header><a href="/"><img src="/own.svg" alt="logo-full-2.svg"></a></header>`, "/own.svg"},
+		"called after its size":           {`<header><a href="/x"><img class="logo" src="/own.svg" alt="Logo 548x334"></a></header>`, "/own.svg"},
+		"called by the brand's long name": {`<header><a href="/"><img src="/own.svg" alt="Logo Union Widgets"></a></header>`, "/own.svg"},
+		"a network's logo linked home":    {`<header><a href="/"><img src="/f.svg" alt="Facebook logo"></a></header>`, ""},
+		"beside the advertisements":       {`<header><div class="logo-ads-wrapper"><a href="/" rel="home"><img src="/own.svg" alt="Acme"></a></div></header>`, "/own.svg"},
+		"built for a browser":             {`<header><a href="/"><img src="/client/build/own.svg" alt="Acme"></a></header>`, "/client/build/own.svg"},
+		"a client":                        {`<header><a href="/"><img src="/img/client/globex.svg"></a></header>`, ""},
+		"an extension's badge":            {`<header><a href="/"><img src="/wp-content/plugins/give/give.png"></a></header>`, ""},
+		"an extension's own logo":         {`<header><a href="/"><img src="/wp-content/plugins/give/logo.png"></a></header>`, "/wp-content/plugins/give/logo.png"},
+		"nothing but a placeholder":       {`<header><a href="/"><img src="/lazy.svg" alt="Acme"></a></header>`, ""},
+		"kept for a script of the page's": {`<header><a href="/"><img src="/lazy.svg" data-td-src-property="/own.svg" alt="Acme"></a></header>`, "/own.svg"},
+		"a theme's own photograph":        {`<header><a href="/"><img src="/wp-content/themes/ten/images/headers/fern.png" alt="Acme"></a></header>`, ""},
+		"a photograph across the page":    {`<header><a href="/"><img src="/fern.jpg" width="940" height="198" alt="Acme"></a></header>`, ""},
+		"a photograph cut for the head":   {`<header><a href="/"><img src="/cropped-fern.jpg" alt="Acme"></a></header>`, ""},
+		"a logo cut for the head":         {`<header><a href="/"><img src="/cropped-logo.jpg" alt="Acme"></a></header>`, "/cropped-logo.jpg"},
+		"a logo in a photograph's form":   {`<header><a href="/"><img src="/acme.jpg" width="300" height="80"></a></header>`, "/acme.jpg"},
+		"the house of a path":             {`<nav class="breadcrumb"><a href="/"><img src="/house_small.svg" alt="Startseite"></a></nav>`, ""},
+		"a teaser in the menu":            {`<nav><div class="m-teaser"><a href="/"><img src="/offer.png" alt="Offer"></a></div></nav>`, ""},
+		"a file in a drawing":             {`<header><a href="/"><svg width="102" height="30"><image xlink:href="/own.svg" src="/own.png" width="100%"/></svg></a></header>`, "/own.svg"},
+		"a header in a language":          {`<header class="site-header lang-en"><a href="/"><img src="/own.svg"></a></header>`, "/own.svg"},
+		"a header that holds a badge":     {`<header class="has-badge with-press-bar"><a href="/"><img src="/own.svg"></a></header>`, "/own.svg"},
+		"a bar that drops down":           {`<nav class="navbar navbar-dropdown"><a href="/"><img src="/own.svg"></a></nav>`, "/own.svg"},
+		"among the account":               {`<header><div class="account-area"><a href="/"><img src="/own.svg" alt="Acme"></a></div></header>`, "/own.svg"},
+		"a client of an agency":           {`<header><a href="/"><img src="/clients/acme/own.svg" alt="Acme"></a></header>`, "/clients/acme/own.svg"},
+		"a shop's brands":                 {`<header><b>Acme</b></header><section class="brands"><img class="brand-logo" src="/g.svg" alt="Globex"></section>`, ""},
+		"a card":                          {`<header><b>Acme</b></header><main><article><a href="/brands/g"><img class="brand-logo" src="/g.svg" alt="Globex"></a></article></main>`, ""},
+		"a wall of logos":                 {`<div><a href="/">Acme</a></div><div class="logos"><a href="/c/g"><img src="/globex_logo.svg"></a><a href="/c/i"><img src="/initech_logo.svg"></a></div>`, ""},
+		"a strip of logos":                {`<header><a href="/">Acme</a><div class="logo-strip"><a href="/c/g"><img class="logo" src="/g.svg" alt="Globex"></a></div></header>`, ""},
+		"somebody's name below the head":  {`<div class="top">Acme</div><div><img class="logo" src="/g.svg" alt="Globex"></div>`, ""},
+		"an article's publisher":          {`<article itemscope><div itemprop="publisher" itemscope><meta itemprop="name" content="Globex"><img itemprop="logo" src="/g.svg"></div></article>`, ""},
+		"a list of clients":               {`<ul class="clients"><li itemscope><img itemprop="logo" src="/g.svg"></li></ul>`, ""},
+		"the brand's own item":            {`<div itemscope><span itemprop="name">Acme</span><link itemprop="logo" href="/own.png"></div>`, "/own.png"},
+		"the brand's item behind others":  {`<div itemscope><b itemprop="name">Globex</b><link itemprop="logo" href="/g.png"></div><div itemscope><b itemprop="name">Acme</b><link itemprop="logo" href="/own.png"></div>`, "/own.png"},
+		"named by its file, in no link":   {`<div><div><img src="/acme.svg" height="36"></div></div>`, "/acme.svg"},
+		"in another window":               {`<nav><a href="/" target="_blank">Acme <svg viewBox="0 0 20 20" width="20" height="20"><path d="M0 0h20v20z"/></svg></a></nav>`, ""},
 		"private addresses stay out here": {`<header><a href="/"><img src="file:///etc/passwd" alt="Acme"></a></header>`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +159,7 @@ func TestCandidatesAreBounded(t *testing.T) {
 }
 
 func TestBuildersIconsAreNobodys(t *testing.T) {
-	in := read(`<link rel="icon" href="https://www.wix.com/favicon.ico"><link rel="icon" href="/vite.svg"><link rel="icon" href="https://s.w.org/favicon.ico"><link rel="icon" href="/own.png">`)
+	in := read(`<link rel="icon" href="https://www.wix.com/favicon.ico"><link rel="icon" href="/vite.svg"><link rel="icon" href="https://s.w.org/favicon.ico"><link rel="apple-touch-icon" href="https://s2.wp.com/i/webclip.png"><link rel="icon" href="/own.png">`)
 	for _, c := range picture.Candidates(in) {
 		if c.Probed {
 			continue

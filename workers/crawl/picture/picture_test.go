@@ -14,9 +14,12 @@ import (
 	"image/png"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
 	"letterhead/workers/crawl/picture"
 )
 
@@ -54,6 +57,18 @@ func encode(t testing.TB, img image.Image) []byte {
 	return b.Bytes()
 }
 
+var drawn = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+
+// renderer is one for all tests.
+func renderer(t testing.TB) *resvg.Renderer {
+	t.Helper()
+	r, err := drawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func candidate(kind picture.Kind, score float64) picture.Candidate {
 	u, _ := url.Parse(fmt.Sprintf("https://acme.com/%v-%v.png", kind, score))
 	return picture.Candidate{URL: u, Method: "test", Kind: kind, Score: score}
@@ -76,7 +91,7 @@ func TestReadingTellsWhatAPictureIs(t *testing.T) {
 		"square on a ground":      {picture.Mark, drawing(200, 200, blue, white, disc), "icon  false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := picture.Read(candidate(c.kind, 80), encode(t, c.img))
+			p, err := picture.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,15 +103,26 @@ func TestReadingTellsWhatAPictureIs(t *testing.T) {
 	svg := func(body string) []byte {
 		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 240 60">` + body + `</svg>`)
 	}
-	p, err := picture.Read(candidate(picture.Mark, 80), svg(`<script>alert(1)</script><rect width="100" height="40" fill="#0b5fff" onclick="x()"/>`))
+	p, err := picture.Read(t.Context(), renderer(t), candidate(picture.Mark, 80), svg(`<script>alert(1)</script><path d="M0 0h200v60L100 9z" fill="#0b5fff" onclick="x()"/>`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.SVG == nil || bytes.Contains(p.SVG, []byte("script")) || bytes.Contains(p.SVG, []byte("onclick")) || p.Type() != "logo" || p.Width != 240 {
 		t.Errorf("vector: %s, type %s, width %d", p.SVG, p.Type(), p.Width)
 	}
-	if p, err = picture.Read(candidate(picture.Stencil, 20), svg(`<circle r="20" cx="30" cy="30"/>`)); err != nil || p.Type() != "symbol" {
+	if p, err = picture.Read(t.Context(), renderer(t), candidate(picture.Stencil, 20), svg(`<circle r="20" cx="30" cy="30"/>`)); err != nil || p.Type() != "symbol" {
 		t.Errorf("stencil: %v", err)
+	}
+}
+
+func TestAMastheadMayBeLong(t *testing.T) {
+	line := drawing(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
+	for method, want := range map[string]error{"home link picture": nil, "header picture": picture.ErrNotLogo} {
+		c := candidate(picture.Mark, 80)
+		c.Method = method
+		if _, err := picture.Read(t.Context(), renderer(t), c, encode(t, line)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", method, err, want)
+		}
 	}
 }
 
@@ -130,7 +156,7 @@ func TestWhatIsNoLogoIsRefused(t *testing.T) {
 		"animated GIF of bounds": {picture.Icon, []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), imaging.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := picture.Read(candidate(c.kind, 80), c.data)
+			_, err := picture.Read(t.Context(), renderer(t), candidate(c.kind, 80), c.data)
 			if err == nil || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -170,7 +196,7 @@ func icoBomb() []byte {
 
 func mustRead(t *testing.T, c picture.Candidate, img image.Image) *picture.Picture {
 	t.Helper()
-	p, err := picture.Read(c, encode(t, img))
+	p, err := picture.Read(t.Context(), renderer(t), c, encode(t, img))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,36 +210,36 @@ func TestEachDrawingIsKeptOnce(t *testing.T) {
 	other := mustRead(t, candidate(picture.Icon, 20), drawing(96, 96, none, blue, cross))
 	onWhite := mustRead(t, candidate(picture.Icon, 19), drawing(96, 96, white, blue, disc))
 	inWhite := mustRead(t, candidate(picture.Icon, 18), drawing(96, 96, none, white, disc))
-	got := picture.Select([]*picture.Picture{small, other, large})
+	got := picture.Select([]*picture.Picture{small, other, large}).Chosen
 	if len(got) != 2 || got[0] != large || got[1] != other {
 		t.Errorf("kept %d, want the large disc and the cross", len(got))
 	}
-	if got := picture.Select([]*picture.Picture{large, onWhite, inWhite}); len(got) != 3 {
+	if got := picture.Select([]*picture.Picture{large, onWhite, inWhite}).Chosen; len(got) != 3 {
 		t.Errorf("kept %d of one drawing in three treatments, want all", len(got))
 	}
 	again := mustRead(t, candidate(picture.Mark, 60), drawing(180, 180, none, blue, disc))
-	if got := picture.Select([]*picture.Picture{large, again}); len(got) != 1 || got[0] != again {
+	if got := picture.Select([]*picture.Picture{large, again}).Chosen; len(got) != 1 || got[0] != again {
 		t.Errorf("kept %d, want one file once, as the mark", len(got))
 	}
 	tiny := mustRead(t, candidate(picture.Icon, 40), drawing(16, 16, none, red, cross))
-	if got := picture.Select([]*picture.Picture{tiny, other}); len(got) != 1 || got[0] != other {
+	if got := picture.Select([]*picture.Picture{tiny, other}).Chosen; len(got) != 1 || got[0] != other {
 		t.Errorf("kept %d, want the tiny icon dropped for a better one", len(got))
 	}
-	if got := picture.Select([]*picture.Picture{mustRead(t, candidate(picture.Icon, 60), drawing(48, 48, none, blue, disc)), large}); len(got) != 1 || got[0] != large {
+	if got := picture.Select([]*picture.Picture{mustRead(t, candidate(picture.Icon, 60), drawing(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
 		t.Errorf("kept %d, want the larger of two sizes although the small one scores higher", len(got))
 	}
-	if got := picture.Select([]*picture.Picture{tiny}); len(got) != 1 {
+	if got := picture.Select([]*picture.Picture{tiny}).Chosen; len(got) != 1 {
 		t.Error("a tiny icon is better than none")
 	}
-	if got := picture.Select(nil); len(got) != 0 {
+	if got := picture.Select(nil).Chosen; len(got) != 0 {
 		t.Errorf("kept %d of none", len(got))
 	}
 	var many []*picture.Picture
 	for i := range 40 {
 		kind := picture.Kind(i % 3)
-		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 })))
+		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 && x+y > 0.3 })))
 	}
-	if got := picture.Select(many); len(got) > picture.MaxLogos {
+	if got := picture.Select(many).Chosen; len(got) > picture.MaxLogos {
 		t.Errorf("kept %d", len(got))
 	}
 }
@@ -240,13 +266,13 @@ func TestLogosAreStoredInEveryFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(logo.Formats) != 2 || logo.Formats[0].Format != "png" || logo.Formats[1].Format != "webp" || logo.Tags == nil {
-		t.Fatalf("formats are %+v", logo.Formats)
+	if got := formats(logo); got != "png 1024×205, webp 1024×205, png 256×51, webp 256×51" || logo.Tags == nil {
+		t.Fatalf("formats are %s", got)
 	}
 	for _, f := range logo.Formats {
 		data := assets[f.ID+"."+f.Format]
 		info, err := imaging.Probe(data)
-		if err != nil || string(info.Format) != f.Format || info.Width != 1024 || *f.Width != 1024 || *f.Height != info.Height || f.Size != int64(len(data)) || f.Background == nil {
+		if err != nil || string(info.Format) != f.Format || info.Width != *f.Width || *f.Height != info.Height || f.Size != int64(len(data)) || f.Background == nil {
 			t.Errorf("%s: %+v, stored %+v, %v", f.Format, f, info, err)
 		}
 	}
@@ -256,6 +282,69 @@ func TestLogosAreStoredInEveryFormat(t *testing.T) {
 	}
 	if _, err := p.Store(t.Context(), full{}); err == nil || picture.IsFileFault(err) {
 		t.Errorf("a full disk: %v", err)
+	}
+}
+
+// formats lists the forms of a logo in their order.
+func formats(logo eventschemas.Logo) string {
+	var out []string
+	for _, f := range logo.Formats {
+		out = append(out, fmt.Sprintf("%s %d×%d", f.Format, *f.Width, *f.Height))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestVectorsAreStoredWithALadderOfRasters(t *testing.T) {
+	assets := shelf{}
+	p, err := picture.Read(t.Context(), renderer(t), candidate(picture.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logo, err := p.Store(t.Context(), assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := formats(logo); got != "svg 200×50, png 512×128, webp 512×128, png 256×64, webp 256×64" {
+		t.Errorf("formats are %s", got)
+	}
+	if logo.Type != "logo" || logo.Theme == nil || *logo.Theme != "light" {
+		t.Errorf("%s, theme %v: want a light logo", logo.Type, logo.Theme)
+	}
+	img, _, err := imaging.Decode(assets[logo.Formats[1].ID+".png"], imaging.Limits{})
+	if err != nil || img.NRGBAAt(64, 64) != white || img.NRGBAAt(2, 2).A != 0 {
+		t.Errorf("the larger PNG does not show the drawing: %v, %v", img.NRGBAAt(64, 64), err)
+	}
+}
+
+// frail refuses to draw larger than it can.
+type frail struct {
+	picture.Renderer
+	most int
+}
+
+func (f frail) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	if side > f.most {
+		return nil, fmt.Errorf("%d pixels: %w", side, imaging.ErrTooLarge)
+	}
+	return f.Renderer.Render(ctx, svg, side)
+}
+
+func TestAVectorThatTakesTooMuchInOneSizeIsKeptInTheOthers(t *testing.T) {
+	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20"/><path d="M60 5h130L125 45z"/></svg>`)
+	p, err := picture.Read(t.Context(), frail{renderer(t), 256}, candidate(picture.Mark, 80), svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logo, err := p.Store(t.Context(), shelf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := formats(logo); got != "svg 200×50, png 256×64, webp 256×64" {
+		t.Errorf("formats are %s", got)
+	}
+	// What was never seen is not kept.
+	if _, err := picture.Read(t.Context(), frail{renderer(t), 255}, candidate(picture.Mark, 80), svg); !errors.Is(err, imaging.ErrTooLarge) {
+		t.Errorf("unseen: %v", err)
 	}
 }
 
@@ -283,7 +372,7 @@ func TestBannersAreJPEG(t *testing.T) {
 
 func TestPalettesLeaveStencilsOut(t *testing.T) {
 	icon := mustRead(t, candidate(picture.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
-	stencil, err := picture.Read(candidate(picture.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
+	stencil, err := picture.Read(t.Context(), renderer(t), candidate(picture.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
 	if err != nil {
 		t.Fatal(err)
 	}

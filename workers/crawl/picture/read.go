@@ -1,15 +1,21 @@
 package picture
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"image"
+	xdraw "image/draw"
+	"math"
 	"net/url"
+	"slices"
 	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/drawing"
 	"letterhead/workers/crawl/judge"
 )
 
@@ -25,6 +31,9 @@ const (
 	minIconSide = 16
 	// maxAspect is how much longer than high a logo may be; separators and banners are longer.
 	maxAspect = 12.0
+	// maxMasthead is that of a picture that the page links home: the name of a newspaper or of an authority may
+	// be written in one long line.
+	maxMasthead = 24.0
 	// photoPalette and photoShare tell a photograph: so many colors, and none with a larger share.
 	photoPalette = 12
 	photoShare   = 0.35
@@ -34,6 +43,8 @@ const (
 var (
 	// ErrNotLogo: the file is a picture, and no logo: blank, tiny, a stripe, a photograph.
 	ErrNotLogo = errors.New("not a logo")
+	// ErrDefault: the file is what a framework or a site builder puts where nobody chose one.
+	ErrDefault = errors.New("a framework's own icon")
 )
 
 // Picture is a candidate whose file was read.
@@ -43,14 +54,15 @@ type Picture struct {
 	Width, Height int // pixels; 0 for a vector without a size
 
 	SVG    []byte        // rebuilt; nil for a raster
-	Raster *image.NRGBA  // nil for a vector
+	Raster *image.NRGBA  // of a vector: drawn analysisSide pixels long
 	Colors judge.Palette // of its ink
 	Theme  string        // of its ink: light, dark, "" when its background decides
 	Clear  bool          // its background is transparent
-	Hash   uint64        // perceptual, of a raster
+	Hash   uint64        // perceptual
+	Sum    [32]byte      // of the file as it came, or of the part of it
 	thumb  *thumb
-	Sum    [32]byte // of the file as it came
-	aspect float64  // of its ink, width to height
+	aspect float64 // of its ink, width to height
+	draw   Renderer
 }
 
 // DataURL decodes an address that holds the picture itself.
@@ -79,17 +91,38 @@ func DataURL(u *url.URL) ([]byte, error) {
 	return data, nil
 }
 
+// Renderer draws vectors. internal/resvg is the real one. It is safe for concurrent use.
+type Renderer interface {
+	// Render draws a rebuilt SVG so that its longer side has that many pixels, on a transparent ground.
+	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too much
+	// time or memory, ctx.Err().
+	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
+}
+
 // Read reads a candidate's file. What it is, its bytes say: a web page that answers for a missing icon is
-// refused here. Errors: those of imaging, ErrNotLogo.
-func Read(c Candidate, data []byte) (*Picture, error) {
-	p := &Picture{Candidate: c, Sum: sha256.Sum256(data)}
+// refused here. Errors: those of imaging and of package drawing, ErrNotLogo, ErrDefault, ctx.Err().
+func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
+	if c.Part != nil {
+		cut, err := drawing.Cut(data, *c.Part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotLogo, err)
+		}
+		data = cut
+	}
+	p := &Picture{Candidate: c, Sum: sha256.Sum256(data), draw: draw}
+	if c.Crop != nil {
+		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
+	}
+	if name, ok := p.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
+		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
+	}
 	info, err := imaging.ProbeWithin(data, imaging.Limits{Bytes: MaxBytes, Pixels: maxLogoPixels})
 	if err != nil {
 		return nil, err
 	}
 	p.Format, p.Width, p.Height = info.Format, info.Width, info.Height
 	if info.Format.IsVector() {
-		err = p.readVector(data)
+		err = p.readVector(ctx, data)
 	} else {
 		err = p.readRaster(data)
 	}
@@ -99,22 +132,27 @@ func Read(c Candidate, data []byte) (*Picture, error) {
 	return p, nil
 }
 
-func (p *Picture) readVector(data []byte) error {
+// analysisSide is the longer side, in pixels, that a vector is drawn at to be looked at. It takes about 15 ms.
+const analysisSide = 256
+
+func (p *Picture) readVector(ctx context.Context, data []byte) error {
 	clean, info, err := imaging.SanitizeSVG(data)
 	if err != nil {
 		return err
 	}
-	p.SVG, p.Theme, p.Clear = clean, info.Theme(), !info.Opaque
-	p.Colors = judge.Palette{Source: p.source(), Inks: info.Colors}
+	if info.Text {
+		return fmt.Errorf("%w: it consists of text", ErrNotLogo)
+	}
+	img, err := p.draw.Render(ctx, clean, analysisSide)
+	if err != nil {
+		return err
+	}
+	p.SVG, p.Raster = clean, img
 	p.Width, p.Height = 0, 0
 	if info.Width != nil && info.Height != nil {
 		p.Width, p.Height = *info.Width, *info.Height
-		p.aspect = float64(*info.Width) / float64(*info.Height)
-		if p.aspect > maxAspect || p.aspect < 1/maxAspect {
-			return fmt.Errorf("%w: %d×%d", ErrNotLogo, p.Width, p.Height)
-		}
 	}
-	return nil
+	return p.look(img)
 }
 
 func (p *Picture) readRaster(data []byte) error {
@@ -129,23 +167,153 @@ func (p *Picture) readRaster(data []byte) error {
 	if err != nil {
 		return err
 	}
+	if p.Crop != nil {
+		if img, err = p.Crop.of(img); err != nil {
+			return err
+		}
+	}
 	img = imaging.Scale(img, storedSide)
+	p.Raster = img
+	p.Width, p.Height = img.Rect.Dx(), img.Rect.Dy()
+	return p.look(img)
+}
+
+// look tells what the pixels show.
+func (p *Picture) look(img *image.NRGBA) error {
 	seen := imaging.Analyze(img)
 	if seen.Blank {
 		return fmt.Errorf("%w: blank", ErrNotLogo)
 	}
-	p.Raster, p.Theme, p.Clear, p.Hash = img, seen.Theme(), seen.Transparent, seen.Hash
-	p.thumb = newThumb(img)
-	p.Width, p.Height = img.Rect.Dx(), img.Rect.Dy()
+	// The ink of a wordmark that is cut close reaches its corners; what lies between the letters is clear.
+	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
+	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
+	p.Theme = p.theme(seen)
 	p.Colors = judge.Palette{Source: p.source(), Inks: seen.Palette}
 	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
-	if p.aspect > maxAspect || p.aspect < 1/maxAspect {
+	longest := maxAspect
+	if p.Kind == Mark && strings.HasPrefix(p.Method, methodHome) {
+		longest = maxMasthead
+	}
+	if p.aspect > longest || p.aspect < 1/maxAspect {
 		return fmt.Errorf("%w: its ink is %d×%d", ErrNotLogo, seen.Ink.Dx(), seen.Ink.Dy())
 	}
-	if p.Kind == Mark && isPhoto(seen) {
+	if isPlain(img, seen) {
+		return fmt.Errorf("%w: a plain rectangle", ErrNotLogo)
+	}
+	if p.Kind == Mark && p.SVG == nil && isPhoto(seen) {
 		return fmt.Errorf("%w: a photograph", ErrNotLogo)
 	}
 	return nil
+}
+
+// of cuts its part out of a sprite. Errors: ErrNotLogo when it lies outside.
+func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
+	scale := 1.0
+	if c.Across > 0 {
+		scale = float64(img.Rect.Dx()) / c.Across
+	}
+	at := func(v float64) int { return int(math.Round(min(max(v*scale, -maxCrop), maxCrop))) }
+	part := image.Rect(at(c.X), at(c.Y), at(c.X+c.Width), at(c.Y+c.Height)).Intersect(img.Rect)
+	if part.Empty() {
+		return nil, fmt.Errorf("%w: no such part in a sprite of %d×%d pixels", ErrNotLogo, img.Rect.Dx(), img.Rect.Dy())
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
+	xdraw.Draw(out, out.Rect, img, part.Min, xdraw.Src)
+	return out, nil
+}
+
+const maxCrop = 1 << 15 // pixels
+
+const (
+	// plainShare of its box that ink of one color fills is a rectangle. A disc fills 79 %.
+	plainShare = 0.985
+	// plainColor is the share of that color in all ink.
+	plainColor = 0.99
+)
+
+// isPlain says whether all that is seen is one rectangle of one color: what stands where a logo is missing.
+func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
+	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
+		return false
+	}
+	ink := 0
+	for y := seen.Ink.Min.Y; y < seen.Ink.Max.Y; y++ {
+		for x := seen.Ink.Min.X; x < seen.Ink.Max.X; x++ {
+			if img.Pix[y*img.Stride+4*x+3] >= 128 {
+				ink++
+			}
+		}
+	}
+	// A picture without clear parts has its ground's color beside the ink's, or is blank.
+	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
+}
+
+const (
+	// surelyLight and surelyDark are lumas beyond which the ink speaks for itself, whatever its file is called.
+	surelyLight = 190
+	surelyDark  = 70
+)
+
+// Words of a file or a class that tell the ink.
+var (
+	lightInk = []string{"white", "light", "inverse", "inverted", "reverse", "reversed", "negative", "neg", "blanc", "blanco", "bianco", "weiss", "weis", "branco", "ondark"}
+	darkInk  = []string{"black", "dark", "noir", "negro", "nero", "schwarz", "preto", "onlight"}
+)
+
+// theme names the ink. What pages and files say counts between light and dark, where the eye may differ from
+// the mean.
+func (p *Picture) theme(seen imaging.Analysis) string {
+	byEye := seen.Theme()
+	if byEye == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
+		// A logo with its own ground is no icon: its ink is what the ground is not.
+		if groundLuma(p.Raster) > lightGround {
+			return "dark"
+		}
+		return "light"
+	}
+	if byEye == "" || seen.Luma > surelyLight || seen.Luma < surelyDark {
+		return byEye
+	}
+	light := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(lightInk, w) })
+	dark := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(darkInk, w) })
+	switch {
+	case p.Scheme == "dark":
+		return "light"
+	case p.Scheme == "light":
+		return "dark"
+	case light != dark && light:
+		return "light"
+	case light != dark:
+		return "dark"
+	}
+	return byEye
+}
+
+// cutClose is the share of clear pixels from which a logo has no ground. The corners of a rounded icon are
+// less than a tenth of it.
+const cutClose = 0.15
+
+// clearShare is the share of pixels that are clear.
+func clearShare(img *image.NRGBA) float64 {
+	clear := 0
+	for i := 3; i < len(img.Pix); i += 4 {
+		if img.Pix[i] < 8 {
+			clear++
+		}
+	}
+	return float64(clear) / float64(max(1, len(img.Pix)/4))
+}
+
+const lightGround = 128 // luma
+
+// groundLuma is the mean luma of a picture's corners.
+func groundLuma(img *image.NRGBA) float64 {
+	sum, w, h := 0.0, img.Rect.Dx(), img.Rect.Dy()
+	for _, at := range []image.Point{{}, {X: w - 1}, {Y: h - 1}, {X: w - 1, Y: h - 1}} {
+		c := img.NRGBAAt(at.X, at.Y)
+		sum += imaging.RGB{R: c.R, G: c.G, B: c.B}.Luma()
+	}
+	return sum / 4
 }
 
 // isPhoto says whether an opaque picture has many colors and none that stands out, as no logo does.
@@ -163,7 +331,7 @@ func (p *Picture) source() string {
 
 // IsFileFault says whether an error lies in the file, not in what it was to be stored in.
 func IsFileFault(err error) bool {
-	for _, fault := range []error{ErrNotLogo, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
+	for _, fault := range []error{ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
 		if errors.Is(err, fault) {
 			return true
 		}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"log/slog"
+	"time"
+
+	"letterhead/internal/resvg"
+)
+
+// vectors draws SVG files as soon as the renderer's module is compiled: that takes a second on a first
+// start, and nobody who only reads should wait for it.
+type vectors struct {
+	ready    chan struct{}
+	renderer *resvg.Renderer
+	err      error
+}
+
+// openVectors compiles in the background, with what it learns kept in a folder. failed is called when that
+// cannot be done: a node that draws no vector would find worse logos without anybody knowing.
+func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors {
+	v := &vectors{ready: make(chan struct{})}
+	go func() {
+		defer close(v.ready)
+		// Not bound to anybody's context: it ends by itself.
+		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {
+			logger.Error("vectors cannot be drawn", "error", v.err)
+			failed(fmt.Errorf("vectors cannot be drawn: %w", v.err))
+		}
+	}()
+	return v
+}
+
+// Render implements picture.Renderer.
+func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	select {
+	case <-v.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if v.err != nil {
+		return nil, fmt.Errorf("vectors cannot be drawn: %w", v.err)
+	}
+	return v.renderer.Render(ctx, svg, side)
+}
+
+// closeTime bounds the wait for pictures that are being drawn; none takes longer than resvg.DefaultTimeout.
+const closeTime = 10 * time.Second
+
+func (v *vectors) close() error {
+	<-v.ready
+	if v.renderer == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime) // whatever it serves is over
+	defer cancel()
+	return v.renderer.Close(ctx)
+}

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"html"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</title>
+<meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes anvils, tunnels and rocket skates for demanding coyotes.">
+<link rel="icon" href="/favicon.ico"></head><body><header><a href="/" aria-label="Acme home">
+<svg class="logo" width="120" height="40" viewBox="0 0 120 40"><path fill="#d03801" d="M0 0h36L18 40z"/><path d="M50 5h60v30H50z" fill="#1f2937"/></svg></a>
+<nav><a href="/shop">Shop</a><a href="/about">About</a></nav></header>
+<main><h1>Anvils that last</h1><p onclick="alert(1)">Forged <b>by hand</b> &lt;script&gt;alert(2)&lt;/script&gt;</p></main>
+<footer><a href="https://github.com/acme">GitHub</a></footer></body></html>`
+
+// What an operator sees who asks why a crawl decided as it did, without a server and without a network.
+func TestASavedPageIsExplained(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "none") // no folder is opened
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(page, []byte(savedPage), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	saved := []string{"crawl", "--file", page, "--url", "https://acme.com/"}
+	text := ok(t, data, append(saved, "--explain")...)
+	for _, want := range []string{"LOGOS", "logos[0], logo", "home link", "NAME", "* ", "Acme", "DESCRIPTION", "EVIDENCE", "og:site_name"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the explanation lacks %q:\n%s", want, text)
+		}
+	}
+	report := filepath.Join(t.TempDir(), "out.html")
+	var shown struct {
+		Brand struct {
+			Name  string
+			Logos []struct{ Type string }
+		}
+	}
+	decode(t, ok(t, data, append(saved, "--report", report, "--json")...), &shown)
+	if shown.Brand.Name != "Acme" || len(shown.Brand.Logos) == 0 || shown.Brand.Logos[0].Type != "logo" {
+		t.Errorf("the record is %+v", shown)
+	}
+	raw, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shownPage := html.UnescapeString(string(raw))
+	for _, want := range []string{"default-src 'none'", "data:image/svg+xml;base64,", "logos[0]", "Acme"} {
+		if !strings.Contains(shownPage, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	if strings.Contains(string(raw), "<script") || strings.Contains(string(raw), "onclick") {
+		t.Error("the report carries what the page ran")
+	}
+	if _, err := os.Stat(data); err == nil {
+		t.Error("a data folder was made")
+	}
+}
+
+func TestAnUnclearCrawlIsRefusedWithASentence(t *testing.T) {
+	for _, args := range [][]string{
+		{"crawl"}, {"crawl", "--file", "page.html"}, {"crawl", "acme.com", "--url", "https://acme.com/"},
+		{"crawl", "acme.com", "--json", "--explain"}, {"crawl", "--file", "page.html", "--url", "https://acme.com/", "--renderer", "chromium"},
+		{"crawl", "not a domain"}, {"crawl", "acme.com", "--renderer", "lynx"},
+	} {
+		if _, said, code := letterhead(t, t.TempDir(), args...); code != 2 || said == "" {
+			t.Errorf("%v: exit %d, %q", args, code, said)
+		}
+	}
+}

@@ -1,0 +1,381 @@
+//go:build lab
+
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	readyTimeout  = 60 * time.Second
+	clientTimeout = 30 * time.Second
+	pollInterval  = 50 * time.Millisecond
+	// shownLog is how much of a server's log a failure prints.
+	shownLog = 8000
+	// credits are granted to the account of each server: more than all tests spend.
+	credits = "5000"
+)
+
+var client = &http.Client{Timeout: clientTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+// server is the built binary, serving.
+type server struct {
+	base, data, logs string
+	listen           string
+	environment      []string
+	account, secret  string
+	process          *os.Process
+	end              func() // ends the process
+}
+
+// start serves on a port with a data folder of its own and makes an account that can pay.
+func start(port int, environment ...string) (*server, error) {
+	data, err := os.MkdirTemp("", "lab-data-")
+	if err != nil {
+		return nil, err
+	}
+	listen := fmt.Sprintf("127.0.0.1:%d", port)
+	s := &server{base: "http://" + listen, listen: listen, data: data, logs: data + ".log", environment: environment, end: func() {}}
+	if err := errors.Join(s.run(), s.open()); err != nil {
+		err = fmt.Errorf("%w\nthe server's log ends:\n%s", err, s.said())
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// run starts the process on the data folder as it is.
+func (s *server) run() error {
+	logs, err := os.Create(s.logs)
+	if err != nil {
+		return err
+	}
+	defer logs.Close() // the process has its own
+	cmd := exec.Command(os.Getenv("LETTERHEAD_BINARY"), "serve", "--data", s.data, "--listen", s.listen)
+	// Small limits would make this a test of limits.
+	cmd.Env = append(os.Environ(), "LETTERHEAD_CRAWLS_PER_MINUTE=10000", "LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000")
+	cmd.Env = append(cmd.Env, s.environment...)
+	cmd.Stdout, cmd.Stderr = logs, logs
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.process = cmd.Process
+	s.end = func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	return s.ready()
+}
+
+func (s *server) stop() {
+	s.end()
+	os.RemoveAll(s.data)
+	os.Remove(s.logs)
+}
+
+// warm starts a server for a test that measures it. The renderer is compiled by a process before it, whose
+// garbage would hide what a crawl takes.
+func warm(t testing.TB, port int, environment ...string) *server {
+	t.Helper()
+	s := own(t, port, environment...)
+	s.crawlOnce(t)
+	s.anew(t)
+	return s
+}
+
+// anew starts another process on the same data folder, which crawls once to have everything at hand.
+func (s *server) anew(t testing.TB) {
+	t.Helper()
+	s.end()
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+	s.crawlOnce(t)
+}
+
+func (s *server) crawlOnce(t testing.TB) {
+	t.Helper()
+	if a := s.lookup(t, "good-lab.com", "?refresh=true"); a.status != http.StatusOK {
+		t.Fatalf("answered %s", a)
+	}
+}
+
+// own starts a server for one test.
+func own(t testing.TB, port int, environment ...string) *server {
+	t.Helper()
+	s, err := start(port, environment...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// poll asks until something is so, or the time is over.
+func poll(patience time.Duration, so func() bool) bool {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for over := time.After(patience); ; {
+		if so() {
+			return true
+		}
+		select {
+		case <-ticker.C:
+		case <-over:
+			return so()
+		}
+	}
+}
+
+func (s *server) ready() error {
+	ok := poll(readyTimeout, func() bool {
+		resp, err := client.Get(s.base + "/readyz")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	if !ok {
+		return errors.New("the server did not get ready")
+	}
+	return nil
+}
+
+// open makes the account.
+func (s *server) open() error {
+	out, err := s.letterhead("account", "create", "--name", "Lab", "--plan", "custom", "--json")
+	if err != nil {
+		return err
+	}
+	var created struct {
+		Account struct{ ID string }
+		Keys    []struct{ Kind, Key string }
+	}
+	if err := json.Unmarshal(out, &created); err != nil {
+		return err
+	}
+	s.account = created.Account.ID
+	for _, k := range created.Keys {
+		if k.Kind == "secret" {
+			s.secret = k.Key
+		}
+	}
+	_, err = s.letterhead("credits", "grant", "--account", s.account, "--amount", credits, "--kind", "adjustment")
+	return err
+}
+
+// said is the end of the server's log.
+func (s *server) said() string {
+	text, _ := os.ReadFile(s.logs)
+	return string(text[max(0, len(text)-shownLog):])
+}
+
+// letterhead runs one of the other commands on the server's data folder.
+func (s *server) letterhead(args ...string) ([]byte, error) {
+	cmd := exec.Command(os.Getenv("LETTERHEAD_BINARY"), append([]string{"--data", s.data}, args...)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("letterhead %s: %w: %s", strings.Join(args, " "), err, errs.String())
+	}
+	return out, nil
+}
+
+type brand struct {
+	Name        *string
+	Domain      string
+	Description *string
+	Status      string
+	IsNSFW      bool
+	OGImage     *string
+	Links       []struct{ Name, URL string }
+	Colors      []struct{ Hex, Type string }
+	Logos       []struct {
+		Type    string
+		Theme   *string
+		Formats []struct {
+			Src, Format   string
+			Width, Height *int
+		}
+	}
+	Error struct{ Code, Message string }
+}
+
+// files counts the files of all logos.
+func (b *brand) files() int {
+	n := 0
+	for _, l := range b.Logos {
+		n += len(l.Formats)
+	}
+	return n
+}
+
+type answer struct {
+	status  int
+	header  http.Header
+	brand   brand
+	body    []byte
+	elapsed time.Duration
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %s, name %q, %d logos, after %s", a.status, a.brand.Error.Code, deref(a.brand.Name), len(a.brand.Logos), a.elapsed.Round(time.Millisecond))
+}
+
+// lookup asks for a brand as a client does.
+func (s *server) lookup(t testing.TB, identifier, query string) answer {
+	t.Helper()
+	a, err := s.ask(identifier, query)
+	if err != nil {
+		t.Fatalf("%s: %v", identifier, err)
+	}
+	return a
+}
+
+// ask is lookup for goroutines beside the test's own.
+func (s *server) ask(identifier, query string) (answer, error) {
+	req, err := http.NewRequest(http.MethodGet, s.base+"/v1/brands/"+identifier+query, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.secret)
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header, body: body, elapsed: time.Since(began)}
+	if err := json.Unmarshal(body, &a.brand); err != nil {
+		return a, fmt.Errorf("answered %d without JSON: %s", resp.StatusCode, body)
+	}
+	return a, nil
+}
+
+// charges returns what the ledger says a request cost, and fails when a hold of it did not end.
+func (s *server) charges(t testing.TB, requestID string) int {
+	t.Helper()
+	out, err := s.letterhead("ledger", "show", "--account", s.account, "--request-id", requestID, "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charged, open := 0, 0
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		var l struct {
+			Type   string
+			Amount int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		switch l.Type {
+		case "CreditsHeld":
+			open++
+		case "CreditsCharged":
+			charged -= l.Amount
+			open--
+		case "HoldReleased":
+			open--
+		}
+	}
+	if open > 0 {
+		t.Errorf("request %s left a hold open", requestID)
+	}
+	return charged
+}
+
+// loads fetches a file of the record and returns its bytes.
+func loads(t testing.TB, src, format string) []byte {
+	t.Helper()
+	resp, err := client.Get(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || len(body) == 0 {
+		t.Fatalf("%s: %d, %d bytes, %v", src, resp.StatusCode, len(body), err)
+	}
+	want := map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}[format]
+	if got := resp.Header.Get("Content-Type"); got != want {
+		t.Errorf("%s is %s, not %s", src, got, want)
+	}
+	return body
+}
+
+// clockTicks is the unit of /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go builds for.
+const clockTicks = 100
+
+// cpu is the processor time that the server has used so far.
+func (s *server) cpu(t testing.TB) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The second field is the name in brackets, and may hold blanks; utime and stime are fields 14 and 15.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	ticks := 0
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / clockTicks
+}
+
+// memory is a line of /proc/PID/status in bytes: VmRSS is what is resident, VmHWM the most that was.
+func (s *server) memory(t testing.TB, line string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(l, line+":"); ok {
+			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n << 10
+		}
+	}
+	t.Fatalf("no %s in /proc", line)
+	return 0
+}
+
+// forgetPeak makes VmHWM start from what is resident now (proc(5), clear_refs).
+func (s *server) forgetPeak(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.process.Pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

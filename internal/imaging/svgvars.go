@@ -1,0 +1,231 @@
+package imaging
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Browsers know variables and color spaces that other renderers do not, ours included, and a variable that a
+// page defines is not there when the file stands alone. So the values are worked out here, once.
+
+const (
+	// maxVariables is how many custom properties are in force for one element.
+	maxVariables = 256
+	// maxVarDepth and maxVarSteps bound how deep variables refer to each other, and how many references are
+	// followed for one document.
+	maxVarDepth = 8
+	maxVarSteps = 100_000
+	// maxVarBytes bounds a value with its variables filled in.
+	maxVarBytes = 4 << 10
+)
+
+// hasVariables says whether any value is, or refers to, a variable.
+func (d *document) hasVariables() bool {
+	return slices.ContainsFunc(d.order, func(n *node) bool {
+		return slices.ContainsFunc(n.attrs, func(a attribute) bool { return isVariable(a.name, a.value) }) ||
+			slices.ContainsFunc(n.inline, declaration.isVariable) ||
+			slices.ContainsFunc(n.rules, func(r rule) bool { return slices.ContainsFunc(r.declarations, declaration.isVariable) })
+	})
+}
+
+func isVariable(name, value string) bool {
+	return strings.HasPrefix(name, "--") || strings.Contains(value, "var(")
+}
+
+func (d declaration) isVariable() bool { return isVariable(d.name, d.value) }
+
+// resolveVariables writes what each element's variables come to into its own style, and leaves out the
+// variables. It follows the cascade, and the cascade is to be worked out again after it. A variable that
+// nothing defines comes to its fallback. A declaration that comes to nothing the property can be has won all
+// the same: the property is as if nobody had set it (CSS Custom Properties 1, section 3.1).
+func (d *document) resolveVariables() error {
+	r := resolver{scopes: map[*node]map[string]string{}}
+	inRules := d.setByRules()
+	for _, n := range d.order {
+		if err := r.enter(n); err != nil {
+			return err
+		}
+		var resolved []declaration
+		for name, value := range n.style {
+			if strings.HasPrefix(name, "--") || !strings.Contains(value, "var(") {
+				continue
+			}
+			text, ok := r.fill(value, r.scopes[n], 0)
+			if r.steps > maxVarSteps {
+				return fmt.Errorf("%w: variables refer to each other too often", ErrTooLarge)
+			}
+			clean := ""
+			if ok {
+				clean, ok = cleanValue(name, lexCSS(text))
+			}
+			switch {
+			case ok && !strings.Contains(clean, "var(") && fits(name, clean):
+			case !inRules[name] && !n.setsItself(name): // nothing weaker would hold in its place
+				continue
+			default:
+				clean = unset(name)
+			}
+			resolved = append(resolved, declaration{name, clean, n.strong[name]})
+		}
+		slices.SortFunc(resolved, func(a, b declaration) int { return strings.Compare(a.name, b.name) })
+		n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return isVariable(a.name, a.value) })
+		n.inline = append(slices.DeleteFunc(slices.Clone(n.inline), declaration.isVariable), resolved...)
+	}
+	for _, n := range d.order {
+		for i := range n.rules {
+			n.rules[i].declarations = slices.DeleteFunc(n.rules[i].declarations, declaration.isVariable)
+		}
+		n.rules = slices.DeleteFunc(n.rules, func(r rule) bool { return len(r.declarations) == 0 })
+	}
+	return nil
+}
+
+// setByRules is the set of properties that any rule sets without a variable.
+func (d *document) setByRules() map[string]bool {
+	set := map[string]bool{}
+	for _, r := range d.rules {
+		for _, x := range r.declarations {
+			if !x.isVariable() {
+				set[x.name] = true
+			}
+		}
+	}
+	return set
+}
+
+// setsItself says whether an element's own attributes or style set a property without a variable.
+func (n *node) setsItself(name string) bool {
+	return slices.ContainsFunc(n.attrs, func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
+		slices.ContainsFunc(n.inline, func(x declaration) bool { return x.name == name && !x.isVariable() })
+}
+
+// initials are the initial values of the properties that are not inherited (SVG 2, property index, and the
+// modules of CSS that it refers to).
+var initials = map[string]string{
+	"opacity": "1", "stop-color": "black", "stop-opacity": "1", "flood-color": "black", "flood-opacity": "1",
+	"clip-path": "none", "mask": "none", "mask-type": "luminance", "filter": "none", "display": "inline",
+	"overflow": "visible", "transform": "none", "transform-origin": "0 0", "transform-box": "view-box",
+	"mix-blend-mode": "normal", "isolation": "auto", "vector-effect": "none", "text-decoration": "none",
+	"alignment-baseline": "baseline", "baseline-shift": "0", "unicode-bidi": "normal",
+}
+
+// unset is the value that a property has when nobody sets it.
+func unset(name string) string {
+	if value, ok := initials[name]; ok {
+		return value
+	}
+	return "inherit"
+}
+
+// paintWords are what a paint may be besides a color, a reference and a function.
+var paintWords = setOf("none", "inherit", "initial", "currentcolor", "context-fill", "context-stroke")
+
+// fits says whether a value can be one of the property, as far as we look: a color or a paint is one.
+func fits(name, value string) bool {
+	if !colorProperties[name] || strings.Contains(value, "(") || paintWords[strings.ToLower(value)] {
+		return true
+	}
+	_, _, ok := ParseColor(value)
+	return ok
+}
+
+// resolver knows which variables are in force where.
+type resolver struct {
+	scopes map[*node]map[string]string
+	steps  int
+}
+
+// enter works out the variables of an element. Its parent has been entered before.
+func (r *resolver) enter(n *node) error {
+	scope := r.scopes[n.parent]
+	copied := false
+	for name, value := range n.style {
+		if !strings.HasPrefix(name, "--") {
+			continue
+		}
+		if !copied {
+			own := make(map[string]string, len(scope)+1)
+			for k, v := range scope {
+				own[k] = v
+			}
+			r.steps += len(scope)
+			scope, copied = own, true
+		}
+		scope[name] = value
+	}
+	if len(scope) > maxVariables || r.steps > maxVarSteps {
+		return fmt.Errorf("%w: more than %d variables", ErrTooLarge, maxVariables)
+	}
+	r.scopes[n] = scope
+	return nil
+}
+
+// fill replaces each var() by its value, or its fallback. It returns false when one has neither.
+func (r *resolver) fill(value string, scope map[string]string, depth int) (string, bool) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(value, "var(")
+		b.WriteString(before)
+		if b.Len() > maxVarBytes {
+			return "", false
+		}
+		if !found {
+			return b.String(), true
+		}
+		end := closingParenthesis(after)
+		if r.steps++; end < 0 || depth >= maxVarDepth || r.steps > maxVarSteps {
+			return "", false
+		}
+		name, fallback, hasFallback := strings.Cut(after[:end], ",")
+		text, ok := scope[strings.TrimSpace(name)]
+		if ok {
+			text, ok = r.fill(text, scope, depth+1)
+		}
+		if !ok && hasFallback {
+			text, ok = r.fill(strings.TrimSpace(fallback), scope, depth+1)
+		}
+		if !ok {
+			return "", false
+		}
+		b.WriteString(text)
+		value = after[end+1:]
+	}
+}
+
+// closingParenthesis is the index of the one that closes what was opened before s, or -1.
+func closingParenthesis(s string) int {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth < 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// colorProperties hold a color, or a paint.
+var colorProperties = setOf("fill", "stroke", "color", "stop-color", "flood-color")
+
+// plainColor writes a color of a newer form (oklch(), rgb() with spaces, …) as every renderer reads it. What
+// is not a color by itself, or is of the old form with commas, stays.
+func plainColor(value string) string {
+	name, _, isFunction := strings.Cut(value, "(")
+	if !isFunction || strings.Contains(value, ",") || name == "url" {
+		return value
+	}
+	c, alpha, ok := ParseColor(value)
+	switch {
+	case !ok:
+		return value
+	case alpha >= 1:
+		return c.Hex()
+	}
+	return fmt.Sprintf("rgba(%d,%d,%d,%s)", c.R, c.G, c.B, strconv.FormatFloat(alpha, 'f', -1, 32))
+}

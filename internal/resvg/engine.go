@@ -1,0 +1,314 @@
+package resvg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// engine is the compiled module and what it needs.
+type engine struct {
+	cache    wazero.CompilationCache // nil without a directory
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+}
+
+// compile tries the cache, the cache after it was emptied, and no cache, in this order.
+func compile(ctx context.Context, module []byte, cacheDir string) (*engine, error) {
+	module, err := metered(module)
+	if err != nil {
+		return nil, err
+	}
+	if cacheDir != "" {
+		// A folder of our own, so that emptying it takes nothing of anybody else's.
+		own := filepath.Join(cacheDir, "resvg-"+moduleSum[:16])
+		for range 2 {
+			if !intact(own) && os.RemoveAll(own) != nil {
+				break
+			}
+			e, err := compileWith(ctx, module, own)
+			if err == nil {
+				seal(own)
+				return e, nil
+			}
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			if os.RemoveAll(own) != nil {
+				break
+			}
+		}
+	}
+	return compileWith(ctx, module, "")
+}
+
+func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine, err error) {
+	e = &engine{}
+	defer func() {
+		if p := recover(); p != nil { // a cache entry is read with less care than it deserves
+			err = fmt.Errorf("compile resvg: %v", p)
+		}
+		if err != nil {
+			_ = e.close(context.WithoutCancel(ctx))
+			e = nil
+		}
+	}()
+	// The page limit is that of the address space: a memory says no by itself, see memory.go.
+	cfg := wazero.NewRuntimeConfig()
+	if cacheDir != "" {
+		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
+			return e, fmt.Errorf("open cache of resvg: %w", err)
+		}
+		cfg = cfg.WithCompilationCache(e.cache)
+	}
+	e.runtime = wazero.NewRuntimeWithConfig(ctx, cfg)
+	if err = instantiateHost(ctx, e.runtime); err != nil {
+		return e, fmt.Errorf("start host of resvg: %w", err)
+	}
+	if e.compiled, err = e.runtime.CompileModule(ctx, module); err != nil {
+		return e, fmt.Errorf("compile resvg: %w", err)
+	}
+	return e, nil
+}
+
+func (e *engine) close(ctx context.Context) error {
+	var errs []error
+	if e.runtime != nil {
+		errs = append(errs, e.runtime.Close(ctx))
+	}
+	if e.cache != nil {
+		errs = append(errs, e.cache.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// drawing is one instance of the module and its host. Handles of the module's objects are not freed: the
+// instance ends with the picture.
+type drawing struct {
+	ctx    context.Context
+	module api.Module
+	host   *host
+}
+
+func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int) (img *image.NRGBA, err error) {
+	d := drawing{host: &host{limit: int(mem.limit)}}
+	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
+	defer func() {
+		if d.module != nil {
+			_ = d.module.Close(ctx)
+		}
+		if p := recover(); p != nil {
+			img, err = nil, recovered(p)
+		}
+	}()
+	starting := experimental.WithMemoryAllocator(d.ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
+	// Without a name there may be many instances.
+	if d.module, err = e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName("")); err != nil {
+		return nil, errors.New(firstLine(err))
+	}
+	tree, wide, err := d.load(svg, side)
+	if err != nil {
+		return nil, err
+	}
+	img, err = d.render(tree, side)
+	if errors.Is(err, errLonger) {
+		if tree, err = d.parse(svg, !wide, side); err == nil {
+			img, err = d.render(tree, side)
+		}
+	}
+	return img, err
+}
+
+// errLonger: the side that was taken for the longer one was not.
+var errLonger = errors.New("drawn longer than asked for")
+
+// recovered is a panic as an error: one of the host's own, or one that nobody thought of.
+func recovered(p any) error {
+	if err, ok := p.(error); ok && errors.Is(err, errFuel) {
+		return fmt.Errorf("%w: %s", errFuel, firstLine(err))
+	}
+	return fmt.Errorf("panic: %v", p)
+}
+
+// load parses the SVG for a picture whose longer side is side, and returns the module's handle for it and
+// whether the width was taken for the longer one. The module takes a width or a height, not the longer of
+// them, and which one that is it knows only after parsing: wider guesses, and when it was wrong the second
+// attempt is right. The module tells its sides rounded. Where they round to the same number the guess stands,
+// and errLonger says when it was wrong.
+func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error) {
+	wide = wider(svg)
+	for range 2 {
+		if tree, err = d.parse(svg, wide, side); err != nil {
+			return 0, false, err
+		}
+		w, err := d.call("resvg_width", tree)
+		if err != nil {
+			return 0, false, err
+		}
+		h, err := d.call("resvg_height", tree)
+		if err != nil {
+			return 0, false, err
+		}
+		width, height := math.Float64frombits(w), math.Float64frombits(h)
+		if !(width >= 0) || !(height >= 0) { // 0 is less than half a pixel
+			return 0, false, fmt.Errorf("its size is %v×%v", width, height)
+		}
+		if width == height || wide == (width > height) {
+			return tree, wide, nil
+		}
+		wide = !wide
+	}
+	return 0, false, errors.New("its size changes")
+}
+
+// options are those of the module that we set.
+type options struct {
+	DPI float64 `json:"dpi"` // pixels of an inch, which CSS has as 96
+	Fit fit     `json:"fitTo"`
+}
+
+type fit struct {
+	Mode  string `json:"mode"`
+	Value int    `json:"value"`
+}
+
+func (d *drawing) parse(svg []byte, wide bool, side int) (uint64, error) {
+	o := options{DPI: 96, Fit: fit{"height", side}}
+	if wide {
+		o.Fit.Mode = "width"
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	const noFonts = 0
+	return d.result("resvg_new", uint64(d.host.add(svg)), uint64(place(d.ctx, d.module, text)), uint64(len(text)), noFonts)
+}
+
+func (d *drawing) render(tree uint64, side int) (*image.NRGBA, error) {
+	picture, err := d.result("resvg_render", tree)
+	if err != nil {
+		return nil, err
+	}
+	w, err := d.call("renderedimage_width", picture)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.call("renderedimage_height", picture)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := d.call("renderedimage_pixels", picture)
+	if err != nil {
+		return nil, err
+	}
+	pix, _ := d.host.take(uint32(handle)).([]byte)
+	if max(w, h) > uint64(side) {
+		return nil, fmt.Errorf("%w: %d×%d pixels", errLonger, w, h)
+	}
+	if w < 1 || h < 1 || uint64(len(pix)) != 4*w*h {
+		return nil, fmt.Errorf("%d×%d pixels of %d bytes", w, h, len(pix))
+	}
+	unmultiply(pix)
+	return &image.NRGBA{Pix: pix, Stride: 4 * int(w), Rect: image.Rect(0, 0, int(w), int(h))}, nil
+}
+
+// result calls a function that gives a handle or an error object: it writes both, and whether it failed, to
+// an address on its stack that it is given first.
+func (d *drawing) result(name string, args ...uint64) (uint64, error) {
+	const (
+		room = 16 // bytes, what the stack is aligned to
+		down = uint64(math.MaxUint32 - room + 1)
+	)
+	at, err := d.call("__wbindgen_add_to_stack_pointer", down)
+	if err != nil {
+		return 0, err
+	}
+	if _, err = d.call(name, append([]uint64{at}, args...)...); err != nil {
+		return 0, err
+	}
+	m := d.module.Memory()
+	handle, _ := m.ReadUint32Le(uint32(at))
+	problem, _ := m.ReadUint32Le(uint32(at) + 4)
+	failed, ok := m.ReadUint32Le(uint32(at) + 8)
+	if _, err = d.call("__wbindgen_add_to_stack_pointer", room); err != nil {
+		return 0, err
+	}
+	switch {
+	case !ok:
+		return 0, errors.New("its stack is outside of memory")
+	case failed != 0:
+		if text, ok := d.host.take(problem).(failure); ok {
+			return 0, errors.New(firstLine(text))
+		}
+		return 0, fmt.Errorf("%s failed", name)
+	}
+	return uint64(handle), nil
+}
+
+// call calls a function of the module that gives one number, or none.
+func (d *drawing) call(name string, args ...uint64) (uint64, error) {
+	results, err := d.module.ExportedFunction(name).Call(d.ctx, args...)
+	switch {
+	case err == nil:
+	case errors.Is(err, errFuel), strings.Contains(err.Error(), "stack overflow"):
+		return 0, fmt.Errorf("%w: %s", errFuel, firstLine(err))
+	default:
+		return 0, errors.New(firstLine(err))
+	}
+	if len(results) == 0 {
+		return 0, nil
+	}
+	return results[0], nil
+}
+
+var (
+	rootTag  = regexp.MustCompile(`<svg\s[^>]*>`)
+	rootSize = regexp.MustCompile(`\s(width|height)="([0-9.]+)(?:px)?"`)
+	rootView = regexp.MustCompile(`\sviewBox="\s*[-+0-9.eE]+[\s,]+[-+0-9.eE]+[\s,]+([0-9.]+)[\s,]+([0-9.]+)\s*"`)
+)
+
+// wider guesses from the first tag whether a drawing is at least as wide as it is high. A wrong guess costs
+// time only.
+func wider(svg []byte) bool {
+	const window = 4 << 10
+	tag := rootTag.Find(svg[:min(len(svg), window)])
+	size := map[string]float64{}
+	for _, m := range rootSize.FindAllSubmatch(tag, 4) {
+		size[string(m[1])], _ = strconv.ParseFloat(string(m[2]), 64)
+	}
+	if w, h := size["width"], size["height"]; w > 0 && h > 0 {
+		return w >= h
+	}
+	if m := rootView.FindSubmatch(tag); m != nil {
+		w, _ := strconv.ParseFloat(string(m[1]), 64)
+		h, _ := strconv.ParseFloat(string(m[2]), 64)
+		return w >= h
+	}
+	return true
+}
+
+// unmultiply divides the colors of the pixels by their alpha, rounded, in place.
+func unmultiply(pix []byte) {
+	for i := 0; i+3 < len(pix); i += 4 {
+		a := uint32(pix[i+3])
+		if a == 0 || a == 0xff {
+			continue
+		}
+		for c := i; c < i+3; c++ {
+			pix[c] = uint8(min((uint32(pix[c])*0xff+a/2)/a, 0xff))
+		}
+	}
+}

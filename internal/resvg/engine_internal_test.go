@@ -1,0 +1,216 @@
+package resvg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+func TestAnotherModuleIsRefused(t *testing.T) {
+	changed := slices.Clone(module)
+	changed[len(changed)/2] ^= 1
+	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
+		t.Error(err)
+	}
+}
+
+func TestConfigReportsAllThatIsWrong(t *testing.T) {
+	_, err := New(t.Context(), Config{Timeout: -1, Memory: 1, Concurrent: -1})
+	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 3 {
+		t.Error(err)
+	}
+}
+
+// spinning is a module with one function, which never ends: a loop around nothing.
+var spinning = slices.Concat(
+	[]byte("\x00asm\x01\x00\x00\x00"),
+	[]byte("\x01\x08\x02\x60\x00\x01\x7f\x60\x00\x00"),         // types: () to i32, () to nothing
+	[]byte("\x02\x19\x01\x03wbg\x11__wbindgen_memory\x00\x00"), // one import
+	[]byte("\x03\x02\x01\x01"),                                 // one function
+	[]byte("\x06\x06\x01\x7f\x01\x41\x00\x0b"),                 // one variable
+	[]byte("\x07\x08\x01\x04spin\x00\x01"),                     // its name
+	[]byte("\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b"),     // loop, branch to its head
+)
+
+func TestMeteredLoopAsksTheHost(t *testing.T) {
+	ctx := t.Context()
+	code, err := metered(spinning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime := wazero.NewRuntime(ctx)
+	defer runtime.Close(ctx)
+	asked, stop := 0, errors.New("enough")
+	_, err = runtime.NewHostModuleBuilder("wbg").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {
+		if asked++; asked == 3 {
+			panic(stop)
+		}
+	}), nil, []api.ValueType{api.ValueTypeI32}).Export(checkpointName).Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := runtime.Instantiate(ctx, code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+func TestMeterRefusesWhatItDoesNotKnow(t *testing.T) {
+	replace := func(old, new string) []byte { return bytes.Replace(spinning, []byte(old), []byte(new), 1) }
+	for name, module := range map[string][]byte{
+		"nothing":           nil,
+		"cut off":           spinning[:len(spinning)-3],
+		"another import":    replace("__wbindgen_memory", "__wbindgen_MEMORY"),
+		"a memory import":   replace("memory\x00\x00", "memory\x02\x00"),
+		"blocks of memory":  replace("\x03\x40\x0c\x00", "\xfc\x0b\x00\x00"),
+		"an unknown opcode": replace("\x03\x40\x0c\x00", "\xfd\x40\x0c\x00"),
+	} {
+		if code, err := metered(module); !errors.Is(err, errMeter) || code != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// cached returns the one file of a cache.
+func cached(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	return files[0]
+}
+
+// works compiles a small module with a cache, as the real one is compiled, and starts it.
+func works(t *testing.T, dir string) {
+	t.Helper()
+	e, err := compile(t.Context(), spinning, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close(context.Background())
+	m, err := e.runtime.InstantiateModule(t.Context(), e.compiled, wazero.NewModuleConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{}))
+	cancel()
+	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("what came out of the cache does something else: %v", err)
+	}
+}
+
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	works(t, dir)
+	file := cached(t, dir)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works(t, dir)
+	if again, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(again, whole) {
+		t.Errorf("a second start changed the cache: %v", err)
+	}
+	const step = 13 // meets the header, each length in it, the code and what follows
+	for at := 0; at < len(whole); at += step {
+		flipped := slices.Clone(whole)
+		flipped[at] ^= 0xff
+		repairs(t, dir, flipped, whole)
+		repairs(t, dir, whole[:at], whole)
+	}
+}
+
+// TestCacheWithoutItsSeal: nobody vouches for such a cache.
+func TestCacheWithoutItsSeal(t *testing.T) {
+	dir := t.TempDir()
+	works(t, dir)
+	seal := filepath.Join(dir, "resvg-"+moduleSum[:16]+".sha256")
+	for name, change := range map[string]func() error{
+		"gone":      func() error { return os.Remove(seal) },
+		"damaged":   func() error { return os.WriteFile(seal, []byte("x"), 0o600) },
+		"of others": func() error { return os.WriteFile(filepath.Join(filepath.Dir(cached(t, dir)), "more"), nil, 0o600) },
+		"a link":    func() error { return os.Symlink(seal, filepath.Join(filepath.Dir(cached(t, dir)), "link")) },
+	} {
+		if err := change(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		works(t, dir)
+		if cached(t, dir); !intact(filepath.Dir(filepath.Dir(cached(t, dir)))) {
+			t.Errorf("%s: not sealed again", name)
+		}
+	}
+}
+
+// repairs starts with a damaged cache, after which it is whole again.
+func repairs(t *testing.T, dir string, damaged, whole []byte) {
+	t.Helper()
+	if err := os.WriteFile(cached(t, dir), damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	works(t, dir)
+	if repaired, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(repaired, whole) {
+		t.Errorf("not repaired: %d bytes of %d, %v", len(repaired), len(whole), err)
+	}
+}
+
+func TestCacheThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	works(t, filepath.Join(file, "below"))
+}
+
+// TestWaitingEndsWithTheContext fills all turns, so that the picture must wait.
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	r := &Renderer{cfg: Config{Concurrent: 1}, turns: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}
+	r.turns <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := r.Render(ctx, []byte("<svg/>"), 16)
+		done <- err
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
+	r := &Renderer{cfg: Config{Memory: 1 << 20}}
+	m := r.takeMemory()
+	for i := range m.Reallocate(1 << 16) {
+		m.bytes[i] = 1
+	}
+	if m.Reallocate(1<<20+1) != nil || !m.refused {
+		t.Error("grew past its limit")
+	}
+	r.keepMemory(m)
+	again := r.takeMemory()
+	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
+		t.Error("something is left of the picture before")
+	}
+}
+
+func FuzzMeter(f *testing.F) {
+	f.Add(spinning)
+	f.Add(module[:4<<10])
+	f.Fuzz(func(t *testing.T, module []byte) {
+		code, err := metered(module)
+		if (err == nil) != (len(code) > len(module)) || err != nil && !errors.Is(err, errMeter) {
+			t.Errorf("%d bytes of %d: %v", len(code), len(module), err)
+		}
+	})
+}

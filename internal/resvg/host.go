@@ -1,0 +1,305 @@
+package resvg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// The module was made for JavaScript: it keeps strings, byte arrays and errors outside, knows them by number
+// and asks its host to make, read and drop them. This file is that host. The functions and what they do
+// follow from the module's imports and the names that wasm-bindgen gives them.
+//
+// Nothing here reads a file, a clock or a socket: the module cannot reach any.
+
+// Numbers of objects. The module writes the fixed ones into its code.
+const (
+	theMemory   = 1 // ours; the module writes none below 128
+	isTrue      = 130
+	isFalse     = 131
+	firstObject = 132
+	// maxObjects bounds what one picture keeps in the host.
+	maxObjects = 1 << 12
+)
+
+// Objects are of these kinds, and failure.
+type (
+	wholeMemory struct{}
+	// view is a byte array that shows part of the module's memory.
+	view struct{ at, length uint32 }
+	// array is a list; iterator walks one, and step is what each pace gives.
+	array    struct{ items []any }
+	iterator struct{ rest []any }
+	step     struct {
+		value any
+		done  bool
+	}
+)
+
+// failure is an error that the module made, or threw.
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+// host holds the objects of one instance. It is used by one goroutine.
+type host struct {
+	objects []any
+	free    []uint32
+	bytes   int // of all arrays that were copied into the host
+	limit   int // of bytes
+}
+
+type hostKey struct{}
+
+// hostOf returns the host of the instance that calls.
+func hostOf(ctx context.Context) *host { return ctx.Value(hostKey{}).(*host) }
+
+// fault ends a call from inside of a host function, as wazero has it; call in engine.go takes it up.
+func fault(err error) { panic(err) }
+
+func (h *host) add(object any) uint32 {
+	if n := len(h.free); n > 0 {
+		number := h.free[n-1]
+		h.free = h.free[:n-1]
+		h.objects[number-firstObject] = object
+		return number
+	}
+	if len(h.objects) >= maxObjects {
+		fault(fmt.Errorf("%w: %d objects", errFuel, len(h.objects)))
+	}
+	h.objects = append(h.objects, object)
+	return firstObject + uint32(len(h.objects)) - 1
+}
+
+func (h *host) get(number uint32) any {
+	switch {
+	case number == theMemory:
+		return wholeMemory{}
+	case number == isTrue:
+		return true
+	case number == isFalse:
+		return false
+	case number < firstObject || number-firstObject >= uint32(len(h.objects)):
+		return nil
+	}
+	return h.objects[number-firstObject]
+}
+
+func (h *host) drop(number uint32) {
+	if number < firstObject || number-firstObject >= uint32(len(h.objects)) {
+		return
+	}
+	h.objects[number-firstObject] = nil
+	h.free = append(h.free, number)
+}
+
+func (h *host) take(number uint32) any {
+	object := h.get(number)
+	h.drop(number)
+	return object
+}
+
+// read returns a copy of part of the module's memory.
+func (h *host) read(mem api.Memory, at, length uint32) []byte {
+	if h.bytes += int(length); h.bytes > h.limit {
+		fault(fmt.Errorf("%w: %d bytes", errFuel, h.bytes))
+	}
+	part, ok := mem.Read(at, length)
+	if !ok {
+		fault(errors.New("a place outside of memory"))
+	}
+	return append(make([]byte, 0, len(part)), part...)
+}
+
+// contents are the bytes of an array, wherever it lies, not copied.
+func (h *host) contents(mem api.Memory, object any) []byte {
+	switch o := object.(type) {
+	case []byte:
+		return o
+	case view:
+		part, ok := mem.Read(o.at, o.length)
+		if !ok {
+			fault(errors.New("a place outside of memory"))
+		}
+		return part
+	}
+	fault(fmt.Errorf("bytes of a %T", object))
+	return nil
+}
+
+// call is one call of a host function: its arguments, and where its result goes.
+type call struct {
+	host   *host
+	module api.Module
+	stack  []uint64
+}
+
+func (c call) arg(i int) uint32    { return uint32(c.stack[i]) }
+func (c call) object(i int) any    { return c.host.get(c.arg(i)) }
+func (c call) text(i int) string   { return string(c.host.read(c.module.Memory(), c.arg(i), c.arg(i+1))) }
+func (c call) returns(n uint32)    { c.stack[0] = uint64(n) }
+func (c call) returnsNew(o any)    { c.returns(c.host.add(o)) }
+func (c call) returnsBool(is bool) { c.returns(map[bool]uint32{true: 1}[is]) }
+
+// function is one that the module imports: how many numbers it takes, whether it gives one, what it does.
+type function struct {
+	name    string
+	takes   int
+	returns bool
+	do      func(context.Context, call)
+}
+
+// functions are all imports of the module.
+var functions = []function{
+	{"__wbg_new_28c511d9baebfa89", 2, true, func(_ context.Context, c call) { c.returnsNew(failure(c.text(0))) }},
+	{"__wbindgen_string_new", 2, true, func(_ context.Context, c call) { c.returnsNew(c.text(0)) }},
+	{"__wbindgen_string_get", 2, false, stringGet},
+	{"__wbindgen_throw", 2, false, func(_ context.Context, c call) { fault(failure(c.text(0))) }},
+	{"__wbindgen_object_drop_ref", 1, false, func(_ context.Context, c call) { c.host.drop(c.arg(0)) }},
+
+	{checkpointName, 0, true, checkpoint},
+	{"__wbg_buffer_12d079cc21e14bdb", 1, true, func(_ context.Context, c call) { c.returnsNew(c.object(0)) }},
+	{"__wbg_newwithbyteoffsetandlength_aa4a17c33a06e5cb", 3, true, newView},
+	{"__wbg_new_63b92bc8671ed464", 1, true, newBytes},
+	{"__wbg_set_a47bac70306a19a7", 3, false, setBytes},
+	{"__wbg_length_c20a40f15020d68a", 1, true, func(_ context.Context, c call) {
+		c.returns(uint32(len(c.host.contents(c.module.Memory(), c.object(0)))))
+	}},
+	{"__wbg_instanceof_Uint8Array_2b3bbecd033d19f6", 1, true, func(_ context.Context, c call) {
+		switch c.object(0).(type) {
+		case []byte, view:
+			c.returnsBool(true)
+		default:
+			c.returnsBool(false)
+		}
+	}},
+
+	{"__wbg_new_16b304a2cfa7ff4a", 0, true, func(_ context.Context, c call) { c.returnsNew(&array{}) }},
+	{"__wbg_push_a5b05aedc7234f9f", 2, true, push},
+	{"__wbg_values_839f3396d5aac002", 1, true, func(_ context.Context, c call) {
+		list, _ := c.object(0).(*array)
+		if list == nil {
+			list = &array{}
+		}
+		c.returnsNew(&iterator{rest: list.items})
+	}},
+	{"__wbg_next_196c84450b364254", 1, true, next},
+	{"__wbg_done_298b57d23c0fc80c", 1, true, func(_ context.Context, c call) {
+		s, ok := c.object(0).(step)
+		c.returnsBool(!ok || s.done)
+	}},
+	{"__wbg_value_d93c65011f51a456", 1, true, func(_ context.Context, c call) {
+		s, _ := c.object(0).(step)
+		c.returnsNew(s.value)
+	}},
+}
+
+// checkpoint gives the whole memory as an object. Metered code calls it from time to time, too, so it gives
+// the same number each time, one that nobody drops, and ends the call when the context has ended.
+func checkpoint(ctx context.Context, c call) {
+	if err := ctx.Err(); err != nil {
+		fault(err)
+	}
+	c.returns(theMemory)
+}
+
+// stringGet writes address and length of a string's copy, made with the module's own allocator, to where the
+// first argument points; 0 as the address when the object is no string.
+func stringGet(ctx context.Context, c call) {
+	to := c.arg(0)
+	var at, length uint32
+	if text, ok := c.object(1).(string); ok {
+		at, length = place(ctx, c.module, []byte(text)), uint32(len(text))
+	}
+	if m := c.module.Memory(); !m.WriteUint32Le(to, at) || !m.WriteUint32Le(to+4, length) {
+		fault(errors.New("a place outside of memory"))
+	}
+}
+
+// place copies bytes into the module's memory, with its allocator.
+func place(ctx context.Context, m api.Module, data []byte) uint32 {
+	const alignment = 1
+	results, err := m.ExportedFunction("__wbindgen_malloc").Call(ctx, uint64(len(data)), alignment)
+	if err != nil {
+		fault(err)
+	}
+	at := uint32(results[0])
+	if !m.Memory().Write(at, data) {
+		fault(errors.New("a place outside of memory"))
+	}
+	return at
+}
+
+func newView(_ context.Context, c call) {
+	if _, ok := c.object(0).(wholeMemory); !ok {
+		fault(fmt.Errorf("a view of a %T", c.object(0)))
+	}
+	c.returnsNew(view{c.arg(1), c.arg(2)})
+}
+
+// newBytes makes a byte array as JavaScript does: of memory it is a view, of another array a copy.
+func newBytes(_ context.Context, c call) {
+	switch o := c.object(0).(type) {
+	case wholeMemory:
+		c.returnsNew(view{0, c.module.Memory().Size()})
+	case view:
+		c.returnsNew(c.host.read(c.module.Memory(), o.at, o.length))
+	default:
+		c.returnsNew(append([]byte(nil), c.host.contents(c.module.Memory(), o)...))
+	}
+}
+
+// setBytes copies the second array into the first, from an offset on.
+func setBytes(_ context.Context, c call) {
+	to, from := c.host.contents(c.module.Memory(), c.object(0)), c.host.contents(c.module.Memory(), c.object(1))
+	if at := uint64(c.arg(2)); at+uint64(len(from)) <= uint64(len(to)) {
+		copy(to[at:], from)
+		return
+	}
+	fault(errors.New("bytes past the end of an array"))
+}
+
+func push(_ context.Context, c call) {
+	list, ok := c.object(0).(*array)
+	if !ok || len(list.items) >= maxObjects {
+		fault(fmt.Errorf("%w: a list", errFuel))
+	}
+	list.items = append(list.items, c.object(1))
+	c.returns(uint32(len(list.items)))
+}
+
+func next(_ context.Context, c call) {
+	it, ok := c.object(0).(*iterator)
+	if !ok || len(it.rest) == 0 {
+		c.returnsNew(step{done: true})
+		return
+	}
+	value := it.rest[0]
+	it.rest = it.rest[1:]
+	c.returnsNew(step{value: value})
+}
+
+// instantiateHost offers the functions to every instance of the module.
+func instantiateHost(ctx context.Context, runtime wazero.Runtime) error {
+	builder := runtime.NewHostModuleBuilder("wbg")
+	for _, f := range functions {
+		takes := make([]api.ValueType, f.takes)
+		for i := range takes {
+			takes[i] = api.ValueTypeI32
+		}
+		var gives []api.ValueType
+		if f.returns {
+			gives = []api.ValueType{api.ValueTypeI32}
+		}
+		do := f.do
+		run := api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+			do(ctx, call{host: hostOf(ctx), module: m, stack: stack})
+		})
+		builder = builder.NewFunctionBuilder().WithGoModuleFunction(run, takes, gives).Export(f.name)
+	}
+	_, err := builder.Instantiate(ctx)
+	return err
+}

@@ -1,0 +1,318 @@
+package resvg_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/resvg"
+)
+
+// TestHostileSVG takes every hostile file through the sanitizer and then the renderer: nothing is left of what
+// could run or load, and the honest rectangle is drawn.
+func TestHostileSVG(t *testing.T) {
+	r, err := renderer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range imagingtest.HostileSVGs() {
+		t.Run(h.Name, func(t *testing.T) {
+			clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
+			if h.Want != nil {
+				if !errors.Is(err, h.Want) {
+					t.Errorf("%v, want %v", err, h.Want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := imagingtest.Residue(clean); len(found) > 0 {
+				t.Errorf("residue: %v", found)
+			}
+			img, err := r.Render(t.Context(), clean, 256)
+			if err != nil {
+				t.Fatalf("%v\n%.400s", err, clean)
+			}
+			if !bytes.Contains(img.Pix, []byte{0x0b, 0x5f, 0xff, 0xff}) {
+				t.Error("the honest rectangle is not drawn")
+			}
+		})
+	}
+}
+
+// TestHostileSVGUnsanitized gives the same files to the renderer as they are, one after the other. Each ends
+// with a picture or with an error that says whose fault it is. The process that draws does nothing else, so
+// the most memory that it ever held is what all of it takes: code, compiled module, instance and picture.
+func TestHostileSVGUnsanitized(t *testing.T) {
+	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // names the cache to the process that draws
+	if dir := os.Getenv(inside); dir != "" {
+		drawHostile(t, dir)
+		return
+	}
+	if _, err := renderer(); err != nil { // fills the cache
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSVGUnsanitized$", "-test.v")
+	child.Env = append(os.Environ(), inside+"="+cacheDir)
+	out, err := child.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSVGUnsanitized")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// drawHostile is what the process does that only draws.
+func drawHostile(t *testing.T, dir string) {
+	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Timeout: 100 * time.Millisecond, Concurrent: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.Background())
+	tooLarge := 0
+	for _, h := range imagingtest.HostileSVGs() {
+		img, err := r.Render(t.Context(), []byte(h.SVG), 256)
+		switch {
+		case err == nil:
+			if max(img.Rect.Dx(), img.Rect.Dy()) != 256 {
+				t.Errorf("%s: bounds %v", h.Name, img.Rect)
+			}
+		case errors.Is(err, imaging.ErrTooLarge):
+			tooLarge++
+		case !errors.Is(err, imaging.ErrMalformed):
+			t.Errorf("%s: %v", h.Name, err)
+		}
+	}
+	if tooLarge == 0 {
+		t.Error("no file met a limit: they are not hostile any more")
+	}
+	// Three times the cap of one instance: its memory, the one that it is copied to when it grows, and the
+	// pictures before it that are not collected yet; the rest is the process itself.
+	const most = 300 << 20
+	peak, ok := peakMemory(t)
+	switch {
+	case !ok:
+		t.Log("this system does not tell the peak of a process's memory")
+	case raced():
+		t.Logf("peak %d MiB, most of it the race detector's", peak>>20)
+	case peak > most:
+		t.Errorf("peak %d MiB, limit %d", peak>>20, most>>20)
+	default:
+		t.Logf("peak %d MiB", peak>>20)
+	}
+}
+
+// peakMemory is the most that this process has had resident, in bytes: VmHWM of proc(5), which only Linux has.
+func peakMemory(t *testing.T) (bytes int64, ok bool) {
+	status, err := os.ReadFile("/proc/self/status")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10, true
+}
+
+// raced says that the test runs under the race detector, which takes memory of its own.
+func raced() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+func TestLimits(t *testing.T) {
+	const (
+		plain = open + `<rect width="100" height="50"/></svg>`
+		// Ten layers of blur over the whole picture take seconds.
+		slow = open + `<filter id="f"><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/></filter>` +
+			`<g filter="url(#f)"><g filter="url(#f)"><g filter="url(#f)"><rect width="100" height="50"/></g></g></g></svg>`
+	)
+	for _, c := range []struct {
+		name string
+		cfg  resvg.Config
+		svg  string
+		side int
+		want error
+	}{
+		{"within", resvg.Config{}, plain, 64, nil},
+		{"memory", resvg.Config{Memory: 4 << 20}, plain, resvg.MaxSide, imaging.ErrTooLarge},
+		{"time", resvg.Config{Timeout: 20 * time.Millisecond}, slow, 1024, imaging.ErrTooLarge},
+		{"time before it begins", resvg.Config{Timeout: 1}, plain, 64, imaging.ErrTooLarge},
+		{"side", resvg.Config{}, plain, resvg.MaxSide + 1, imaging.ErrTooLarge},
+		{"no side", resvg.Config{}, plain, 0, imaging.ErrTooLarge},
+		{"bytes", resvg.Config{}, string(make([]byte, imaging.MaxSVGBytes+1)), 64, imaging.ErrTooLarge},
+		{"nothing", resvg.Config{}, "", 64, imaging.ErrMalformed},
+		{"no XML", resvg.Config{}, "\x89PNG", 64, imaging.ErrMalformed},
+		{"no svg", resvg.Config{}, "<html/>", 64, imaging.ErrMalformed},
+		{"without a namespace", resvg.Config{}, "<svg/>", 64, imaging.ErrMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := renderer()
+			if c.cfg != (resvg.Config{}) {
+				c.cfg.CacheDir = cacheDir
+				if r, err = resvg.New(t.Context(), c.cfg); err == nil {
+					defer r.Close(context.Background())
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the memory of a picture that failed is used again
+				img, err := r.Render(t.Context(), []byte(c.svg), c.side)
+				if !errors.Is(err, c.want) || (img == nil) != (err != nil) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	r, err := renderer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Render(ctx, []byte(open+`</svg>`), 64); !errors.Is(err, context.Canceled) || errors.Is(err, imaging.ErrTooLarge) {
+		t.Error(err)
+	}
+	// A caller whose time is up is told so, not that the file is too large.
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := r.Render(ctx, []byte(hostile(t, "use bomb")), 64); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestCloseGoesOnWaiting closes while a picture is drawn, first with less patience than it takes.
+func TestCloseGoesOnWaiting(t *testing.T) {
+	for _, concurrent := range []int{1, 3} {
+		const timeout = 150 * time.Millisecond
+		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Timeout: timeout, Concurrent: concurrent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := make(chan error, 1)
+		drawing, begins := context.WithCancel(context.Background())
+		go func() {
+			_, err := r.Render(begun{context.Background(), begins}, []byte(hostile(t, "use bomb")), 64)
+			drawn <- err
+		}()
+		<-drawing.Done()
+		short, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 3 {
+			if err := r.Close(short); !errors.Is(err, context.Canceled) {
+				t.Fatalf("with a picture being drawn: %v", err)
+			}
+		}
+		if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
+			t.Errorf("after a Close that gave up: %v", err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := r.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		select {
+		case err := <-drawn:
+			if !errors.Is(err, imaging.ErrTooLarge) {
+				t.Errorf("the picture that was being drawn: %v", err)
+			}
+		case <-t.Context().Done():
+			t.Fatal("the picture did not end")
+		}
+	}
+}
+
+// begun is a context that tells when drawing looks at its deadline, which it does once it has its turn.
+type begun struct {
+	context.Context
+	tell func()
+}
+
+func (b begun) Deadline() (time.Time, bool) {
+	b.tell()
+	return b.Context.Deadline()
+}
+
+// hostile is one of the hostile files.
+func hostile(t testing.TB, name string) string {
+	t.Helper()
+	for _, h := range imagingtest.HostileSVGs() {
+		if h.Name == name {
+			return h.SVG
+		}
+	}
+	t.Fatalf("no file %q", name)
+	return ""
+}
+
+func FuzzRender(f *testing.F) {
+	for _, h := range imagingtest.HostileSVGs() {
+		if len(h.SVG) < 4<<10 {
+			f.Add([]byte(h.SVG))
+		}
+	}
+	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Timeout: 100 * time.Millisecond})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, svg []byte) {
+		const side = 48
+		check := func(img *image.NRGBA, err error) {
+			switch {
+			case err == nil && max(img.Rect.Dx(), img.Rect.Dy()) != side:
+				t.Errorf("bounds %v", img.Rect)
+			case err != nil && !errors.Is(err, imaging.ErrMalformed) && !errors.Is(err, imaging.ErrTooLarge):
+				t.Error(err)
+			}
+		}
+		check(r.Render(t.Context(), svg, side))
+		if clean, _, err := imaging.SanitizeSVG(svg); err == nil {
+			check(r.Render(t.Context(), clean, side))
+		}
+	})
+}

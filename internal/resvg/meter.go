@@ -1,0 +1,236 @@
+package resvg
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A module cannot be stopped from outside but by wazero's own check at the head of each loop, which leaves
+// the compiled code each time: with it, logos take five times as long. metered rewrites the module instead:
+// at the head of each loop and function it counts down a variable of its own, and only when that is used up
+// it calls the host, which looks at the context (checkpoint in host.go). What it calls is a function that the
+// module imports anyway, so that no number of a function changes.
+
+// quantum is how many loops and calls pass between two looks at the context: some 5 ms of them.
+const quantum = 1 << 18
+
+// checkpointName is the import that metered code calls. It takes nothing and gives a number.
+const checkpointName = "__wbindgen_memory"
+
+// errMeter: the module has a form that metered does not know.
+var errMeter = errors.New("resvg module cannot be metered")
+
+// Sections of a module, in the WebAssembly core specification 2.0, chapter 5.5.
+const (
+	wasmHeader    = 8
+	sectionImport = 2
+	sectionGlobal = 6
+	sectionCode   = 10
+)
+
+// Opcodes that are looked for or written; chapter 5.4.
+const (
+	opIf        = 0x04
+	opLoop      = 0x03
+	opEnd       = 0x0b
+	opCall      = 0x10
+	opDrop      = 0x1a
+	opGlobalGet = 0x23
+	opGlobalSet = 0x24
+	opI32Const  = 0x41
+	opI32Eqz    = 0x45
+	opI32Sub    = 0x6b
+	noType      = 0x40 // of a block without a result
+	typeI32     = 0x7f
+)
+
+// metered returns the module with its counter. It is given one module only, the one whose checksum is known,
+// and refuses what that does not have.
+func metered(module []byte) (out []byte, err error) {
+	if len(module) < wasmHeader {
+		return nil, errMeter
+	}
+	defer func() { // a reader past its end
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("%w: %v", errMeter, p)
+		}
+	}()
+	out = append(out, module[:wasmHeader]...)
+	var globals, checkpoint uint32
+	found := false
+	for r := (reader{module[wasmHeader:]}); len(r.rest) > 0; {
+		id := r.byte()
+		body := r.take(r.u32())
+		switch id {
+		case sectionImport:
+			if checkpoint, found = findImport(body); !found {
+				return nil, fmt.Errorf("%w: no import %s", errMeter, checkpointName)
+			}
+		case sectionGlobal:
+			globals = (&reader{body}).u32()
+			body = addGlobal(body)
+		case sectionCode:
+			if body, err = meterCode(body, meterStep(globals, checkpoint)); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, id)
+		out = appendU32(out, uint32(len(body)))
+		out = append(out, body...)
+	}
+	if globals == 0 || !found {
+		return nil, fmt.Errorf("%w: no globals or imports", errMeter)
+	}
+	return out, nil
+}
+
+// findImport returns the number of the function to call. All imports are functions.
+func findImport(section []byte) (number uint32, found bool) {
+	r := reader{section}
+	for i := range r.u32() {
+		r.take(r.u32()) // module
+		name := string(r.take(r.u32()))
+		if kind := r.byte(); kind != 0 {
+			panic(fmt.Sprintf("import of kind %d", kind))
+		}
+		r.u32() // type
+		if name == checkpointName {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// addGlobal adds a variable that begins with the quantum, as the last one.
+func addGlobal(section []byte) []byte {
+	const mutable = 1
+	r := reader{section}
+	out := appendU32(nil, r.u32()+1)
+	out = append(out, r.rest...)
+	out = append(out, typeI32, mutable, opI32Const)
+	return append(appendS32(out, quantum), opEnd)
+}
+
+// meterStep is: if the counter is zero, call the host and begin anew; count down.
+func meterStep(counter, checkpoint uint32) []byte {
+	get, set := appendU32([]byte{opGlobalGet}, counter), appendU32([]byte{opGlobalSet}, counter)
+	return slices.Concat(
+		get, []byte{opI32Eqz, opIf, noType},
+		appendU32([]byte{opCall}, checkpoint), []byte{opDrop},
+		appendS32([]byte{opI32Const}, quantum), set,
+		[]byte{opEnd},
+		get, []byte{opI32Const, 1, opI32Sub}, set,
+	)
+}
+
+func meterCode(section, step []byte) ([]byte, error) {
+	r := reader{section}
+	count := r.u32()
+	out := appendU32(nil, count)
+	for range count {
+		body, err := meterFunction(r.take(r.u32()), step)
+		if err != nil {
+			return nil, err
+		}
+		out = appendU32(out, uint32(len(body)))
+		out = append(out, body...)
+	}
+	return out, nil
+}
+
+// meterFunction puts the step behind the declarations of local variables and behind each loop's head.
+func meterFunction(body, step []byte) ([]byte, error) {
+	r := reader{body}
+	for range r.u32() {
+		r.u32() // how many variables
+		r.byte()
+	}
+	out := append(slices.Clone(body[:len(body)-len(r.rest)]), step...)
+	from := r.rest
+	for len(r.rest) > 0 {
+		op := r.byte()
+		if err := r.skipImmediates(op); err != nil {
+			return nil, err
+		}
+		if op == opLoop {
+			out = append(out, from[:len(from)-len(r.rest)]...)
+			out = append(out, step...)
+			from = r.rest
+		}
+	}
+	return append(out, from...), nil
+}
+
+// skipImmediates steps over what follows an opcode. Whole blocks of memory (memory.fill and its like) would
+// take long at the price of one step, so they are refused with all else that the module does not have.
+func (r *reader) skipImmediates(op byte) error {
+	switch {
+	case op >= 0x02 && op <= 0x04: // block, loop, if: a type
+		r.leb()
+	case op == 0x0c, op == 0x0d, op == opCall, op >= 0x20 && op <= 0x24: // branches, calls, variables: a number
+		r.leb()
+	case op == 0x0e: // br_table: a list of labels and one more
+		for range r.u32() {
+			r.leb()
+		}
+		r.leb()
+	case op == 0x11, op >= 0x28 && op <= 0x3e: // call_indirect: type and table; loads and stores: alignment and offset
+		r.leb()
+		r.leb()
+	case op == 0x3f, op == 0x40: // memory.size, memory.grow
+		r.byte()
+	case op == opI32Const, op == 0x42:
+		r.leb()
+	case op == 0x43:
+		r.take(4)
+	case op == 0x44:
+		r.take(8)
+	case op == 0xfc: // conversions that saturate have no more; the rest is bulk memory
+		if sub := r.u32(); sub > 7 {
+			return fmt.Errorf("%w: opcode fc %d", errMeter, sub)
+		}
+	case op <= 0x01, op == 0x05, op == opEnd, op == 0x0f, op == opDrop, op == 0x1b, op >= opI32Eqz && op <= 0xc4:
+	default:
+		return fmt.Errorf("%w: opcode %x", errMeter, op)
+	}
+	return nil
+}
+
+// reader reads a module. It panics past the end; metered recovers.
+type reader struct{ rest []byte }
+
+func (r *reader) byte() byte { return r.take(1)[0] }
+
+func (r *reader) take(n uint32) []byte {
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *reader) u32() uint32 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > 1<<32-1 {
+		panic("a number out of range")
+	}
+	r.rest = r.rest[n:]
+	return uint32(v)
+}
+
+// leb steps over a number of either sign.
+func (r *reader) leb() {
+	for r.byte()&0x80 != 0 {
+	}
+}
+
+func appendU32(out []byte, v uint32) []byte { return binary.AppendUvarint(out, uint64(v)) }
+
+// appendS32 writes a number that is not negative in the signed form, whose last byte has a bit for the sign.
+func appendS32(out []byte, v uint32) []byte {
+	for v >= 0x40 {
+		out = append(out, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(out, byte(v))
+}

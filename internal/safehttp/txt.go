@@ -1,0 +1,60 @@
+package safehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+const (
+	// maxTXTRecords and maxTXTBytes bound what is kept of one answer of a name server.
+	maxTXTRecords = 16
+	maxTXTBytes   = 4 << 10
+)
+
+// TXTResolver is a Resolver that also knows TXT records. *net.Resolver is one.
+type TXTResolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+}
+
+// LookupTXT returns the TXT records of a name, each as one string: none when the name has none, or when the
+// configured resolver knows no TXT records. Nothing is connected to. Errors: ErrDNS, ErrForbiddenURL for
+// what is no name.
+func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	resolver, ok := c.cfg.Resolver.(TXTResolver)
+	if !ok {
+		return nil, nil
+	}
+	if len(name) > maxHostBytes || !strings.Contains(name, ".") || strings.ContainsFunc(name, notInName) {
+		return nil, fmt.Errorf("%w: TXT records of %q", ErrForbiddenURL, clip(name))
+	}
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+	defer cancel()
+	records, err := resolver.LookupTXT(ctx, name)
+	if err != nil {
+		var cause *net.DNSError
+		if errors.As(err, &cause) && cause.IsNotFound && !cause.IsTimeout {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%w: %w", ErrDNS, &DNSError{Host: name, Timeout: ctx.Err() != nil, Err: err})
+	}
+	out := make([]string, 0, min(len(records), maxTXTRecords))
+	for _, r := range records[:min(len(records), maxTXTRecords)] {
+		if len(r) <= maxTXTBytes {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// notInName says that a character stands in no name that is asked for: letters, digits, hyphens, and the
+// underscore of service labels.
+func notInName(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+}
+
+func (r rootedResolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	return r.Resolver.LookupTXT(ctx, name+".")
+}

@@ -1,0 +1,173 @@
+// Package internet is a closed little internet inside one process: names, addresses that look public, and
+// web servers, beneath the guard of package safehttp and at the seams that it has for that. Saved pages,
+// recordings and folders of files are served on it, so that the whole crawl runs without a network.
+package internet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"letterhead/internal/safehttp"
+)
+
+// Limits of one internet.
+const (
+	// maxHosts bounds the names that were asked for, each of which gets an address.
+	maxHosts = 4000
+	// headerTime bounds how long a server waits for a request.
+	headerTime = time.Minute
+)
+
+// Internet holds sites by host. It is safe for concurrent use.
+type Internet struct {
+	authority     *Authority
+	plain, secure net.Listener
+	servers       []*http.Server
+
+	mu    sync.Mutex
+	sites map[string]http.Handler
+	rest  http.Handler // of hosts that have no site; nil: they do not exist
+	addrs map[string]netip.Addr
+	hosts map[netip.Addr]string
+	txt   map[string][]string
+}
+
+// New starts an internet that is empty. The certificates of its hosts are signed by the authority. Close
+// ends it. Errors: when this machine does not let it listen.
+func New(authority *Authority) (*Internet, error) {
+	n := &Internet{
+		authority: authority, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{},
+		hosts: map[netip.Addr]string{}, txt: map[string][]string{},
+	}
+	for _, at := range []*net.Listener{&n.plain, &n.secure} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			n.Close()
+			return nil, fmt.Errorf("start the closed internet: %w", err)
+		}
+		*at = l
+	}
+	quiet := log.New(io.Discard, "", 0) // a crawl that has enough hangs up
+	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: authority.certificate})} {
+		server := &http.Server{Handler: n, ErrorLog: quiet, ReadHeaderTimeout: headerTime}
+		n.servers = append(n.servers, server)
+		go server.Serve(l)
+	}
+	return n, nil
+}
+
+// Close ends every server.
+func (n *Internet) Close() {
+	for _, s := range n.servers {
+		s.Close()
+	}
+	for _, l := range []net.Listener{n.plain, n.secure} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// Serve puts a site on the net.
+func (n *Internet) Serve(host string, h http.Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sites[strings.ToLower(host)] = h
+}
+
+// ServeRest answers for every host that has no site of its own; from then on every name exists.
+func (n *Internet) ServeRest(h http.Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rest = h
+}
+
+// Announce adds a text record to a name.
+func (n *Internet) Announce(name, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name = strings.ToLower(name)
+	n.txt[name] = append(n.txt[name], text)
+}
+
+// Client is the product's own client, with its guard on. The caller closes it.
+func (n *Internet) Client() (*safehttp.Client, error) {
+	return safehttp.New(safehttp.Config{
+		Resolver: n, Dial: n.dial, RootCAs: n.authority.roots, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
+	})
+}
+
+// ServeHTTP hands a request to its site.
+func (n *Internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host := strings.ToLower(r.Host)
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	n.mu.Lock()
+	site := n.sites[host]
+	if site == nil {
+		site = n.rest
+	}
+	n.mu.Unlock()
+	if site == nil {
+		http.Error(w, "no such site here", http.StatusMisdirectedRequest)
+		return
+	}
+	site.ServeHTTP(w, r)
+}
+
+// LookupNetIP gives a host its address, one of 45.90.0.0/16.
+func (n *Internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if addr, ok := n.addrs[host]; ok {
+		return []netip.Addr{addr}, nil
+	}
+	if n.sites[host] == nil && n.rest == nil || len(n.addrs) >= maxHosts {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	i := len(n.addrs)
+	addr := netip.AddrFrom4([4]byte{45, 90, byte(i / 250), byte(i%250 + 1)})
+	n.addrs[host], n.hosts[addr] = addr, host
+	return []netip.Addr{addr}, nil
+}
+
+// LookupTXT gives the text records of a name.
+func (n *Internet) LookupTXT(_ context.Context, name string) ([]string, error) {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if texts := n.txt[name]; len(texts) > 0 {
+		return append([]string(nil), texts...), nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
+// dial connects to the listener that stands for an address.
+func (n *Internet) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	_, known := n.hosts[to.Addr()]
+	n.mu.Unlock()
+	if !known {
+		return nil, errors.New("nobody lives at " + address)
+	}
+	if to.Port() == 443 {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", n.secure.Addr().String())
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", n.plain.Addr().String())
+}

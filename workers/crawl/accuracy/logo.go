@@ -1,0 +1,205 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/andybalholm/cascadia"
+	"golang.org/x/net/html"
+
+	"letterhead/eventschemas"
+)
+
+// inlinePrefix marks an entry of a label that is a drawing in the page itself.
+const inlinePrefix = "inline:"
+
+// chosen is one logo of a record with where it comes from.
+type chosen struct {
+	source string // its address; of a drawing in the page, the page's with a fragment
+	data   string // of a drawing in the page, without white space
+	logo   eventschemas.Logo
+}
+
+// drawings finds the drawings in a page that an entry of a label names by a CSS selector, such as "header
+// svg", and returns their longest paths, without white space. An entry that is no selector names none.
+func drawings(root *html.Node, selector string) []string {
+	found, err := cascadia.ParseGroup(selector)
+	if root == nil || err != nil {
+		return nil
+	}
+	var out []string
+	for _, n := range cascadia.QueryAll(root, found) {
+		longest := ""
+		for _, part := range append([]*html.Node{n}, used(root, n)...) {
+			for d := range part.Descendants() {
+				if path := squeezed(attribute(d, "d")); len(path) > len(longest) {
+					longest = path
+				}
+			}
+		}
+		if longest != "" {
+			out = append(out, longest)
+		}
+	}
+	return out
+}
+
+// used are the elements that the use elements of a drawing point at in the same document.
+func used(root, drawing *html.Node) []*html.Node {
+	var out []*html.Node
+	for d := range drawing.Descendants() {
+		id, here := strings.CutPrefix(attribute(d, "href"), "#")
+		if d.Data != "use" || !here {
+			continue
+		}
+		for n := range root.Descendants() {
+			if n.Type == html.ElementNode && attribute(n, "id") == id {
+				out = append(out, n)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func attribute(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// chosenLogos are the logos of a record in their order.
+func (c *crawled) chosenLogos() []chosen {
+	if c.result == nil {
+		return nil
+	}
+	out := make([]chosen, len(c.result.Record.Logos))
+	for i, logo := range c.result.Record.Logos {
+		out[i].logo = logo
+	}
+	for _, e := range c.result.Evidence {
+		var i int
+		if n, ok := strings.CutPrefix(e.Field, "logos["); ok {
+			i = number(strings.TrimSuffix(n, "]"))
+			if i >= 0 && i < len(out) {
+				out[i].source = e.Source
+			}
+		}
+	}
+	for _, t := range c.result.Trials {
+		if t.Chosen >= 0 && t.Chosen < len(out) && t.Refused == "" && t.URL != nil {
+			out[t.Chosen].source, out[t.Chosen].data = t.URL.String(), squeezed(string(t.Data))
+		}
+	}
+	return out
+}
+
+func number(text string) int {
+	n := 0
+	for _, r := range text {
+		if r < '0' || r > '9' || n > 1000 {
+			return -1
+		}
+		n = 10*n + int(r-'0')
+	}
+	return n
+}
+
+// is says whether a label's entry names this logo. An inline entry is a piece of the drawing, mostly of a
+// path, or a selector of drawings in the page; "inline:*" is any.
+func (s *scorer) is(c chosen, entry string) bool {
+	piece, inline := strings.CutPrefix(entry, inlinePrefix)
+	if !inline {
+		return matches(entry, c.source) || !strings.Contains(entry, "*") && sameAddress(c.source, entry) && !strings.HasPrefix(c.source, "data:")
+	}
+	if c.data == "" {
+		return false
+	}
+	if piece == "*" || strings.Contains(c.data, squeezed(piece)) {
+		return true
+	}
+	return slices.ContainsFunc(drawings(s.page, piece), func(path string) bool { return strings.Contains(c.data, path[:min(len(path), samePath)]) })
+}
+
+// samePath is how much of a path, in bytes, tells it from every other.
+const samePath = 60
+
+func (s *scorer) isAny(c chosen, entries []string) bool {
+	return slices.ContainsFunc(entries, func(entry string) bool { return s.is(c, entry) })
+}
+
+// name is what a report calls a logo.
+func (c chosen) name() string {
+	if c.data != "" {
+		return c.source + " (inline)"
+	}
+	return c.source
+}
+
+// squeezed is a text without white space and commas, which drawings may be written with or without.
+func squeezed(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == ',' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// logos judges the primary logo, its type and theme, and whether any of the logos is somebody else's.
+func (s *scorer) logos() {
+	truth := s.label.Logo
+	if truth == nil {
+		return
+	}
+	field := "icon"
+	if truth.Declared {
+		field = "logo"
+	}
+	all := s.chosenLogos()
+	switch {
+	case len(all) == 0 && len(truth.Accept) == 0:
+		s.add(field, None, "", "")
+	case len(all) == 0:
+		s.add(field, Missing, "", truth.Accept[0])
+	case s.isAny(all[0], truth.Accept):
+		s.add(field, Right, all[0].name(), "")
+		s.kinds(all[0].logo, truth)
+	default:
+		s.add(field, Wrong, all[0].name(), first(truth.Accept, "none"))
+	}
+	s.foreign(all, truth)
+}
+
+// kinds judges what the right logo is called.
+func (s *scorer) kinds(ours eventschemas.Logo, truth *LogoLabel) {
+	if len(truth.Type) > 0 {
+		s.equal("logo type", ours.Type, truth.Type)
+	}
+	if truth.Theme != nil {
+		theme := "null"
+		if ours.Theme != nil {
+			theme = *ours.Theme
+		}
+		s.equal("logo theme", theme, accepted{*truth.Theme})
+	}
+}
+
+// foreign judges whether one of the logos is not the brand's. An address that the label does not name is
+// taken for foreign, so that labels stay complete.
+func (s *scorer) foreign(all []chosen, truth *LogoLabel) {
+	for _, c := range all {
+		if !s.isAny(c, truth.Accept) && !s.isAny(c, truth.Other) {
+			note := "not in the label"
+			if s.isAny(c, truth.Wrong) {
+				note = "somebody else's"
+			}
+			s.add("foreign logo", Wrong, c.name(), note)
+			return
+		}
+	}
+	s.add("foreign logo", None, "", "")
+}

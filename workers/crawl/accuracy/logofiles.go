@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/site"
+)
+
+// Groups of single logo files.
+const (
+	accentFiles = "accent" // the brand's color is known from another source than the drawing
+	shapeFiles  = "shape"  // the file's name says whether it holds the symbol alone
+	themeFiles  = "theme"  // the file's name says for which ground it is drawn
+)
+
+var fileGroups = []string{accentFiles, shapeFiles, themeFiles}
+
+const (
+	// maxLogoFiles bounds the data file's drawings.
+	maxLogoFiles = 10000
+	// topColors is how many colors count as found, beside the first alone.
+	topColors = 5
+	// fileScore is a sure candidate's: these files are logos.
+	fileScore = 80
+)
+
+// logoFile is one drawing of testdata/logos.json.gz and what is known of it.
+type logoFile struct {
+	Name   string `json:"name"`
+	SVG    string `json:"svg"`
+	Accent string `json:"accent"` // the brand's color, #rrggbb; "" not known
+	Shape  string `json:"shape"`  // logo or symbol; "" not known
+	Theme  string `json:"theme"`  // of its ink: light or dark; "" not known
+}
+
+// in says whether a drawing belongs to a group.
+func (l *logoFile) in(group string) bool {
+	switch group {
+	case accentFiles:
+		return l.Accent != ""
+	case shapeFiles:
+		return l.Shape != ""
+	}
+	return l.Theme != ""
+}
+
+func readLogoFiles(files fs.FS) ([]logoFile, error) {
+	packed, err := fs.ReadFile(files, "testdata/logos.json.gz")
+	if err != nil {
+		return nil, err
+	}
+	data, err := gunzip(packed)
+	if err != nil {
+		return nil, fmt.Errorf("logos.json.gz: %w", err)
+	}
+	var out []logoFile
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("logos.json.gz: %w", err)
+	}
+	if len(out) > maxLogoFiles {
+		return nil, fmt.Errorf("logos.json.gz: %d drawings, more than %d", len(out), maxLogoFiles)
+	}
+	return out, nil
+}
+
+// scoreFiles reads the drawings of the groups, some at a time, as a crawl would read a header's, and judges
+// what is seen in each. every is 1 for all of them, n for each nth.
+func scoreFiles(ctx context.Context, draw picture.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(l logoFile) bool {
+		return !slices.ContainsFunc(groups, func(g string) bool { return l.in(g) })
+	})
+	found := make([][]Verdict, len(all))
+	places := make(chan struct{}, jobs)
+	var wg sync.WaitGroup
+	for i := 0; i < len(all); i += every {
+		if ctx.Err() != nil {
+			break
+		}
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			found[i] = all[i].score(ctx, draw, groups)
+		})
+	}
+	wg.Wait()
+	return slices.Concat(found...), ctx.Err()
+}
+
+// fileSite is where the drawings are said to be from. It says nothing about a brand.
+var fileSite = site.New("drawing.sample")
+
+// score reads one drawing and judges it. One that cannot be read is missing in every group.
+func (l *logoFile) score(ctx context.Context, draw picture.Renderer, groups []string) []Verdict {
+	c := picture.Candidate{
+		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: picture.Mark, Score: fileScore,
+	}
+	p, err := picture.Read(ctx, draw, c, []byte(l.SVG))
+	var out []Verdict
+	add := func(group, field string, truth string, ours string, right bool) {
+		v := Verdict{Group: group, ID: l.Name, Field: field, Kind: Wrong, Ours: ours, Truth: truth}
+		switch {
+		case err != nil:
+			v.Kind, v.Ours = Missing, err.Error()
+		case right:
+			v.Kind = Right
+		}
+		out = append(out, v)
+	}
+	for _, group := range groups {
+		switch {
+		case !l.in(group):
+		case group == accentFiles:
+			first, five := "", []string{}
+			if err == nil {
+				five = colorsOf(p)
+				first = strings.Join(five[:min(1, len(five))], "")
+			}
+			add(group, "accent", l.Accent, first, sameColor(first, l.Accent))
+			add(group, "accent top 5", l.Accent, strings.Join(five, " "), slices.ContainsFunc(five, func(c string) bool { return sameColor(c, l.Accent) }))
+		case group == shapeFiles:
+			ours := ""
+			if err == nil {
+				ours = p.Type()
+			}
+			add(group, "shape", l.Shape, ours, (ours == "logo") == (l.Shape == "logo"))
+		default:
+			ours := ""
+			if err == nil {
+				ours = p.Theme
+			}
+			add(group, "theme", l.Theme, ours, ours == l.Theme)
+		}
+	}
+	return out
+}
+
+// colorsOf are the first colors of a brand of which nothing but one logo is known.
+func colorsOf(p *picture.Picture) []string {
+	in := judge.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
+	var out []string
+	for _, c := range judge.Colors(in, picture.Palettes([]*picture.Picture{p})).Value {
+		out = append(out, c.Hex)
+	}
+	return out[:min(len(out), topColors)]
+}

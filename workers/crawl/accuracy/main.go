@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"letterhead/internal/resvg"
+	"letterhead/workers/crawl/accuracy/internet"
+)
+
+// options are the command's flags.
+type options struct {
+	groups, ids string
+	json        bool
+	misses      bool
+	sheet       string
+	jobs        int
+	every       int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.groups, "group", "", "only these groups, separated by commas")
+	flag.StringVar(&o.ids, "id", "", "only these labels, separated by commas")
+	flag.BoolVar(&o.json, "json", false, "print every verdict as a JSON object per line instead of tables")
+	flag.BoolVar(&o.misses, "misses", true, "print every miss; those of logo files only when -group names them")
+	flag.StringVar(&o.sheet, "sheet", "reports/accuracy.html", "file for the contact sheet; empty: none")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "crawls at a time; with 1 their CPU time is told")
+	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "accuracy:", err)
+		os.Exit(1)
+	}
+}
+
+// run scores what is asked for. Errors: when something cannot be run or read; a bad score is none.
+func run(ctx context.Context, o options, w io.Writer) error {
+	root, err := checkout()
+	if err != nil {
+		return err
+	}
+	s, err := newSuite(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	report, err := s.run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.sheet != "" {
+		if err := writeSheet(filepath.Join(root, o.sheet), report); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		encoder := json.NewEncoder(w)
+		for _, v := range report.verdicts {
+			if err := encoder.Encode(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if o.misses {
+		report.printMisses(w, o.groups != "")
+	}
+	report.print(w)
+	return nil
+}
+
+// checkout finds the repository above the working folder.
+func checkout() (string, error) {
+	folder, err := os.Getwd()
+	for err == nil {
+		if data, err := os.ReadFile(filepath.Join(folder, "go.mod")); err == nil && strings.HasPrefix(string(data), "module letterhead") {
+			return folder, nil
+		}
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			return "", fmt.Errorf("no checkout of this module above the working folder")
+		}
+		folder = parent
+	}
+	return "", err
+}
+
+// suite is everything that can be scored.
+type suite struct {
+	files    fs.FS
+	stage    *stage
+	renderer *resvg.Renderer
+}
+
+func newSuite(ctx context.Context, root string) (*suite, error) {
+	authority, err := internet.NewAuthority()
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := resvg.New(ctx, resvg.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{files: os.DirFS(filepath.Join(root, "workers", "crawl", "accuracy")), renderer: renderer}
+	s.stage = &stage{files: s.files, data: os.DirFS(filepath.Join(root, "workers", "crawl", "testdata")), authority: authority, renderer: renderer}
+	return s, nil
+}
+
+func (s *suite) close() { s.renderer.Close(context.Background()) }
+
+// report is what a run gave.
+type report struct {
+	groups   []string
+	pages    []crawled
+	verdicts []Verdict
+	files    []logoFile
+	alone    bool // the crawls ran one at a time
+}
+
+// run crawls and scores the groups that are asked for.
+func (s *suite) run(ctx context.Context, o options) (*report, error) {
+	wanted := func(list, name string) bool { return list == "" || slices.Contains(strings.Split(list, ","), name) }
+	out := &report{alone: o.jobs == 1}
+	var labels []Label
+	for _, group := range pageGroups {
+		if !wanted(o.groups, group) {
+			continue
+		}
+		out.groups = append(out.groups, group)
+		list, err := readLabels(s.files, group)
+		if err != nil {
+			return nil, err
+		}
+		labels = append(labels, slices.DeleteFunc(list, func(l Label) bool { return !wanted(o.ids, l.ID) })...)
+	}
+	var err error
+	if out.pages, err = s.crawlAll(ctx, labels, max(1, o.jobs)); err != nil {
+		return nil, err
+	}
+	for _, c := range out.pages {
+		out.verdicts = append(out.verdicts, score(c)...)
+	}
+	groups := slices.DeleteFunc(slices.Clone(fileGroups), func(g string) bool { return !wanted(o.groups, g) })
+	if len(groups) == 0 {
+		return out, nil
+	}
+	out.groups = append(out.groups, groups...)
+	if out.files, err = readLogoFiles(s.files); err != nil {
+		return nil, err
+	}
+	out.files = slices.DeleteFunc(out.files, func(l logoFile) bool { return !wanted(o.ids, l.Name) })
+	drawn, err := scoreFiles(ctx, s.renderer, out.files, groups, max(1, o.jobs), max(1, o.every))
+	out.verdicts = append(out.verdicts, drawn...)
+	return out, err
+}
+
+// crawlAll crawls labels, some at a time, and returns them in their order.
+func (s *suite) crawlAll(ctx context.Context, labels []Label, jobs int) ([]crawled, error) {
+	out := make([]crawled, len(labels))
+	errs := make([]error, len(labels))
+	places := make(chan struct{}, jobs)
+	var wg sync.WaitGroup
+	for i, l := range labels {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			out[i], errs[i] = s.stage.crawl(ctx, l)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+)
+
+const (
+	// sameBeginning is the letters from which a text that begins as another one is the same text, cut.
+	sameBeginning = 40
+	// sameAccent is the CIEDE2000 within which a color is the brand's. Source: the target in the figures.
+	sameAccent = 10.0
+)
+
+// scorer gathers the verdicts of one page.
+type scorer struct {
+	crawled
+	out []Verdict
+}
+
+// score compares what a crawl gave with its label, field by field.
+func score(c crawled) []Verdict {
+	s := &scorer{crawled: c}
+	l := c.label
+	s.equal("outcome", c.outcome, accepted{outcome(l.Outcome)})
+	if l.NSFW != nil {
+		s.nsfw(*l.NSFW)
+	}
+	if c.result == nil && l.Outcome != outcomeOK || c.result != nil && c.result.Record.NSFW {
+		return s.out
+	}
+	var r eventschemas.Record
+	if c.result != nil {
+		r = c.result.Record
+	}
+	if l.Name != nil {
+		s.one("name", r.Name, *l.Name, sameName)
+	}
+	if l.Description != nil {
+		s.one("description", r.Description, *l.Description, sameText)
+	}
+	if l.ShareImage != nil {
+		s.one("share image", r.OGImage, *l.ShareImage, sameAddress)
+	}
+	s.logos()
+	s.links(r.Links)
+	s.looks(r)
+	s.company(r.Company)
+	return s.out
+}
+
+// outcome reads the codes of the API as well as the crawl's own words.
+func outcome(written string) string {
+	switch written {
+	case "fetch_blocked":
+		return brand.Blocked
+	case "no_brand_data":
+		return brand.NoData
+	case "domain_not_found":
+		return brand.DNS
+	case "fetch_timeout":
+		return brand.Timeout
+	}
+	return written
+}
+
+func (s *scorer) add(field string, kind Kind, ours, truth string) {
+	s.out = append(s.out, Verdict{Group: s.label.Group, ID: s.label.ID, Field: field, Kind: kind, Ours: ours, Truth: truth})
+}
+
+// one judges a field that has one value or none.
+func (s *scorer) one(field string, ours *string, truth []string, same func(ours, truth string) bool) {
+	switch {
+	case ours == nil && len(truth) == 0:
+		s.add(field, None, "", "")
+	case ours == nil:
+		s.add(field, Missing, "", truth[0])
+	case slices.ContainsFunc(truth, func(t string) bool { return same(*ours, t) }):
+		s.add(field, Right, *ours, "")
+	default:
+		s.add(field, Wrong, *ours, first(truth, "none"))
+	}
+}
+
+// equal judges a value that must be one of the accepted ones to the letter.
+func (s *scorer) equal(field, ours string, truth accepted) {
+	var given *string
+	if ours != "" {
+		given = &ours
+	}
+	s.one(field, given, truth, strings.EqualFold)
+}
+
+func (s *scorer) nsfw(truth bool) {
+	ours := s.result != nil && s.result.Record.NSFW
+	switch {
+	case ours && truth:
+		s.add("nsfw", Right, "nsfw", "")
+	case ours:
+		s.add("nsfw", Wrong, "nsfw", "harmless")
+	case truth:
+		s.add("nsfw", Missing, "harmless", "nsfw")
+	default:
+		s.add("nsfw", None, "", "")
+	}
+}
+
+// links judges each profile that was given, and each network that was not.
+func (s *scorer) links(given []eventschemas.Link) {
+	if s.label.Links == nil {
+		return
+	}
+	truth := *s.label.Links
+	found := map[string]bool{}
+	for _, l := range given {
+		found[l.Name] = true
+		if slices.ContainsFunc(truth[l.Name], func(t string) bool { return sameProfile(l.URL, t) }) {
+			s.add("links", Right, l.URL, "")
+			continue
+		}
+		s.add("links", Wrong, l.URL, first(truth[l.Name], "none on "+l.Name))
+	}
+	networks := make([]string, 0, len(truth))
+	for network := range truth {
+		networks = append(networks, network)
+	}
+	slices.Sort(networks)
+	for _, network := range networks {
+		if !found[network] && len(truth[network]) > 0 {
+			s.add("links", Missing, "", truth[network][0])
+		}
+	}
+	if len(given) == 0 && len(networks) == 0 {
+		s.add("links", None, "", "")
+	}
+}
+
+// looks judges colors and fonts.
+func (s *scorer) looks(r eventschemas.Record) {
+	if c := s.label.Colors; c != nil {
+		var accent *string
+		for _, x := range r.Colors {
+			if x.Type == "accent" {
+				accent = &x.Hex
+				break
+			}
+		}
+		s.one("accent", accent, c.Accent, sameColor)
+	}
+	if s.label.Fonts == nil {
+		return
+	}
+	for _, kind := range []struct {
+		name  string
+		truth []FontName
+	}{{"title", s.label.Fonts.Title}, {"body", s.label.Fonts.Body}} {
+		if kind.truth == nil {
+			continue
+		}
+		var ours *string
+		for _, f := range r.Fonts {
+			if f.Type == kind.name {
+				text := f.Name + " (" + f.Origin + ")"
+				ours = &text
+				break
+			}
+		}
+		var truth []string
+		for _, t := range kind.truth {
+			truth = append(truth, t.Name+" ("+t.Origin+")")
+		}
+		s.one(kind.name+" font", ours, truth, sameFont)
+	}
+}
+
+// sameFont compares a font with its origin in brackets; without an origin any will do.
+func sameFont(ours, truth string) bool {
+	name, origin, _ := strings.Cut(truth, " (")
+	ourName, ourOrigin, _ := strings.Cut(ours, " (")
+	return letters(ourName) == letters(name) && (origin == ")" || origin == ourOrigin)
+}
+
+// company judges the facts. What a label with company facts does not name must not be given.
+func (s *scorer) company(ours *eventschemas.Company) {
+	truth := s.label.Company
+	if truth == nil {
+		return
+	}
+	if ours == nil {
+		ours = &eventschemas.Company{}
+	}
+	place := ours.Location
+	if place == nil {
+		place = &eventschemas.Location{}
+	}
+	if ours.FoundedYear == nil || truth.FoundedYear != nil || *ours.FoundedYear != truth.CopyrightFrom {
+		s.fact("founded", year(ours.FoundedYear), list(truth.FoundedYear), true)
+	}
+	s.fact("employees", year(ours.Employees), list(truth.Employees), true)
+	s.fact("country", place.CountryCode, truth.CountryCode, true)
+	s.fact("city", place.City, truth.City, true)
+	s.fact("state", place.State, truth.State, false)
+	s.fact("kind", ours.Kind, truth.Kind, false)
+	s.fact("ticker", ours.Ticker, truth.Ticker, true)
+	if len(truth.Industries) > 0 {
+		var slug *string
+		if len(ours.Industries) > 0 {
+			slug = &ours.Industries[0].Slug
+		}
+		s.one("industry", slug, truth.Industries, strings.EqualFold)
+	}
+}
+
+// fact judges one fact; one that nobody states and we do not give is no verdict.
+func (s *scorer) fact(field string, ours *string, truth []string, mustBeStated bool) {
+	if len(truth) == 0 && (ours == nil || !mustBeStated) {
+		return
+	}
+	s.one(field, ours, truth, strings.EqualFold)
+}
+
+func year(n *int) *string {
+	if n == nil {
+		return nil
+	}
+	text := strconv.Itoa(*n)
+	return &text
+}
+
+func list(n *int) []string {
+	if n == nil {
+		return nil
+	}
+	return []string{strconv.Itoa(*n)}
+}
+
+func first(list []string, otherwise string) string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list[0]
+}
+
+// sameName compares letters and digits: the case of a brand is a matter of taste, its letters are not.
+func sameName(ours, truth string) bool { return letters(ours) == letters(truth) }
+
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
+}
+
+// sameText accepts a text that is the same but for its signs, or one that is the beginning of the other.
+func sameText(ours, truth string) bool {
+	a, b := []rune(letters(ours)), []rune(letters(truth))
+	if n := min(len(a), len(b)); n >= sameBeginning {
+		return string(a[:n]) == string(b[:n])
+	}
+	return string(a) == string(b)
+}
+
+// sameAddress compares host and path, and the query where the truth has one; * stands for anything.
+func sameAddress(ours, truth string) bool {
+	if matches(truth, ours) {
+		return true
+	}
+	a, err1 := url.Parse(ours)
+	b, err2 := url.Parse(truth)
+	return err1 == nil && err2 == nil && strings.EqualFold(a.Host, b.Host) && a.EscapedPath() == b.EscapedPath() && (b.RawQuery == "" || a.RawQuery == b.RawQuery)
+}
+
+// sameProfile compares host and path without the signs that networks ignore.
+func sameProfile(ours, truth string) bool { return profile(ours) == profile(truth) }
+
+func profile(address string) string {
+	u, err := url.Parse(strings.ToLower(address))
+	if err != nil {
+		return address
+	}
+	host := strings.TrimPrefix(strings.TrimPrefix(u.Host, "www."), "m.")
+	if host == "x.com" {
+		host = "twitter.com"
+	}
+	return host + strings.TrimSuffix(strings.Replace(u.Path, "/@", "/", 1), "/")
+}
+
+func sameColor(ours, truth string) bool {
+	a, _, ok1 := imaging.ParseColor(ours)
+	b, _, ok2 := imaging.ParseColor(truth)
+	return ok1 && ok2 && imaging.DeltaE(a, b) <= sameAccent
+}
+
+// matches compares an address with a pattern in which * stands for anything. How either is escaped does not
+// count.
+func matches(pattern, address string) bool {
+	pattern, address = plain(pattern), plain(address)
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == address
+	}
+	rest, ok := strings.CutPrefix(address, parts[0])
+	if !ok {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+func plain(address string) string {
+	if text, err := url.PathUnescape(address); err == nil {
+		return text
+	}
+	return address
+}
+
+func quote(text string) string { return fmt.Sprintf("%.110q", text) }

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/accuracy/internet"
+	"letterhead/workers/crawl/picture"
+)
+
+// Limits of one crawl here.
+const (
+	// crawlTime is generous, for a busy machine: what is found is measured here, not how fast.
+	crawlTime = time.Minute
+	// maxFile bounds a saved page or recording, unpacked.
+	maxFile = 16 << 20
+)
+
+// crawled is what a crawl of one label's page gave.
+type crawled struct {
+	label   Label
+	result  *crawl.Result // nil when it failed
+	outcome string
+	stats   crawl.Stats
+	took    time.Duration
+	cpu     time.Duration // of the whole process meanwhile: of this crawl, when it ran alone
+	files   *shelf        // of the pictures that were kept
+	page    *html.Node    // what was served at the address where the crawl ended; nil when it failed
+}
+
+// stage crawls labels, each on an internet of its own.
+type stage struct {
+	files     fs.FS // the folder of this command
+	data      fs.FS // the test data of the crawl
+	authority *internet.Authority
+	renderer  picture.Renderer
+}
+
+// crawl serves a label's page and crawls it. Errors: when it cannot be served.
+func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
+	out := crawled{label: l, files: &shelf{held: map[string][]byte{}}}
+	n, err := internet.New(s.authority)
+	if err != nil {
+		return out, err
+	}
+	defer n.Close()
+	target := crawl.Target{Domain: l.Domain}
+	if l.URL != "" {
+		if target.Start, err = url.Parse(l.URL); err != nil {
+			return out, err
+		}
+	}
+	if err := s.serve(n, l, target.Start); err != nil {
+		return out, fmt.Errorf("%s/%s: %w", l.Group, l.ID, err)
+	}
+	client, err := n.Client()
+	if err != nil {
+		return out, err
+	}
+	defer client.Close()
+	crawler, err := crawl.New(crawl.Config{Renderer: s.renderer}, client, out.files)
+	if err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, crawlTime)
+	defer cancel()
+	begun, computed := time.Now(), cpuTime()
+	out.result, out.stats, err = crawler.Crawl(ctx, target)
+	out.took, out.cpu = time.Since(begun), cpuTime()-computed
+	var failure *crawl.Failure
+	switch {
+	case err == nil:
+		out.outcome = outcomeOK
+		out.page = served(n, out.result.FinalURL)
+	case errors.As(err, &failure):
+		out.outcome, out.result = failure.Outcome, nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return out, ctx.Err()
+	default:
+		out.outcome, out.result = "error: "+err.Error(), nil
+	}
+	return out, nil
+}
+
+// served is the document at an address, nil when there is none.
+func served(n *internet.Internet, address string) *html.Node {
+	r, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return nil
+	}
+	if r.URL.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{}
+	}
+	w := httptest.NewRecorder()
+	n.ServeHTTP(w, r)
+	root, err := html.Parse(w.Body)
+	if err != nil {
+		return nil
+	}
+	return root
+}
+
+// serve puts a label's page on the net.
+func (s *stage) serve(n *internet.Internet, l Label, at *url.URL) error {
+	switch {
+	case l.Group == saved:
+		body, err := s.unzip(path.Join("pages", l.ID+".html.gz"))
+		if err != nil {
+			return err
+		}
+		n.ServeSaved(internet.Saved{URL: at, Body: body, Marks: l.isMark})
+		return nil
+	case l.Group == recorded:
+		recording, err := s.unzip(path.Join("recordings", l.ID+".vcr.gz"))
+		if err != nil {
+			return err
+		}
+		return n.Play(recording)
+	case l.Group != built && l.Group != fresh:
+		l.serveWritten(n, at)
+		return nil
+	}
+	folder, err := fs.Sub(s.files, path.Join("sites", l.ID))
+	if err != nil {
+		return err
+	}
+	return n.ServeFolder(folder)
+}
+
+// serveWritten serves what the label itself holds: its answer at its address, and its files by their path,
+// or by host and path for those of another host.
+func (l *Label) serveWritten(n *internet.Internet, at *url.URL) {
+	host, home := l.Domain, "/"
+	if at != nil {
+		host, home = at.Host, at.RequestURI()
+	}
+	files := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.URL.Path
+		if r.Host != host {
+			name = r.Host + name
+		}
+		if body, ok := l.Files[name]; ok {
+			io.WriteString(w, body)
+			return
+		}
+		http.NotFound(w, r)
+	})
+	for name := range l.Files {
+		if other, _, _ := strings.Cut(name, "/"); other != "" {
+			n.Serve(other, files)
+		}
+	}
+	n.Serve(host, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RequestURI() != home {
+			files(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		for k, v := range l.Headers {
+			w.Header().Set(k, v)
+		}
+		w.WriteHeader(cmp.Or(l.Status, http.StatusOK))
+		io.WriteString(w, l.Body)
+	}))
+}
+
+// isMark says whether the label names an address as somebody's logo.
+func (l *Label) isMark(address string) bool {
+	if l.Logo == nil {
+		return false
+	}
+	for _, list := range [][]string{l.Logo.Accept, l.Logo.Other, l.Logo.Wrong} {
+		for _, pattern := range list {
+			if matches(pattern, address) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unzip reads a file of the crawl's test data, or of this command's own.
+func (s *stage) unzip(name string) ([]byte, error) {
+	packed, err := fs.ReadFile(s.data, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		packed, err = fs.ReadFile(s.files, path.Join("testdata", name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return gunzip(packed)
+}
+
+func gunzip(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(z, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("more than %d bytes", maxFile)
+	}
+	return data, err
+}
+
+// shelf keeps stored files in memory, for the contact sheet. It is safe for concurrent use.
+type shelf struct {
+	mu   sync.Mutex
+	held map[string][]byte
+}
+
+// Put keeps a file under its content's hash.
+func (s *shelf) Put(_ context.Context, data []byte, _ string) (string, error) {
+	sum := sha256.Sum256(data)
+	id := hex.EncodeToString(sum[:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[id] = data
+	return id, nil
+}
+
+func (s *shelf) get(id string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[id]
+}

@@ -1,0 +1,102 @@
+package crawl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/picture"
+)
+
+// StoreError says that the asset store failed: the fault is ours, not that of the site.
+type StoreError struct{ Err error }
+
+func (e *StoreError) Error() string { return "asset store: " + e.Err.Error() }
+
+// Unwrap returns what the store said.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// store is where the files of this crawl go.
+func (r *run) store() *storing {
+	s := &storing{to: r.crawler.assets}
+	if r.explained {
+		s.files = map[string][]byte{}
+	}
+	return s
+}
+
+// storing marks the store's errors as such, and keeps the files of a crawl that somebody looks at.
+type storing struct {
+	to    picture.Assets
+	files map[string][]byte // by id; nil when nobody looks
+}
+
+// Put implements picture.Assets. Errors: *StoreError.
+func (s *storing) Put(ctx context.Context, data []byte, ext string) (string, error) {
+	id, err := s.to.Put(ctx, data, ext)
+	if err != nil {
+		return "", &StoreError{err}
+	}
+	if s.files != nil {
+		s.files[id] = data
+	}
+	return id, nil
+}
+
+// all stores the files of a picture in their order. It returns the formats whose files are stored, which on
+// an error are the first ones. Errors: *StoreError.
+func (s *storing) all(ctx context.Context, files []file, formats []eventschemas.Asset) ([]eventschemas.Asset, error) {
+	for i, f := range files[:min(len(files), len(formats))] {
+		id, err := s.Put(ctx, f.data, f.ext)
+		if err != nil {
+			return formats[:i], err
+		}
+		formats[i].ID = id
+	}
+	return formats, nil
+}
+
+// errLate: there was no time for another format of a picture.
+var errLate = errors.New("not encoded: the crawl's time is over")
+
+// file is one form of a picture.
+type file struct {
+	data []byte
+	ext  string
+}
+
+// encoded takes the forms of one picture as they are made, so that the place at the gate is given up before
+// they go to the store.
+type encoded struct {
+	files []file
+	until time.Time // after this nothing but a first form is taken; zero: never
+	// yield lets others go first before another form is made; it cancels what makes them when there is no
+	// time for one. nil: nobody waits.
+	yield func()
+}
+
+// Put implements picture.Assets. Errors: errLate.
+func (e *encoded) Put(_ context.Context, data []byte, ext string) (string, error) {
+	if len(e.files) > 0 && isOver(e.until) {
+		return "", errLate
+	}
+	e.files = append(e.files, file{data, ext})
+	if e.yield != nil {
+		e.yield()
+	}
+	return nowhere{}.Put(context.Background(), data, ext)
+}
+
+// isOver says whether a moment has passed; zero never does.
+func isOver(until time.Time) bool { return !until.IsZero() && !time.Now().Before(until) }
+
+// nowhere names files by their content and keeps none.
+type nowhere struct{}
+
+func (nowhere) Put(_ context.Context, data []byte, _ string) (string, error) {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}

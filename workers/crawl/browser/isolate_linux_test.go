@@ -1,0 +1,143 @@
+package browser_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl/browser"
+)
+
+// process is what the system says of one process.
+type process struct {
+	args   []string
+	status map[string]string // of /proc/<id>/status
+	net    string            // its network namespace; "" when it may not be seen
+	home   string            // its working folder
+}
+
+// TestWhatTheBrowserMayDo looks at the processes of a browser in the middle of a page.
+func TestWhatTheBrowserMayDo(t *testing.T) {
+	dir := temporary(t)
+	n := newNet(t)
+	var mu sync.Mutex
+	var seen []process
+	n.sites["acme.com"] = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/app.js" {
+			io.WriteString(w, `<!doctype html><title>Acme</title><p>Tools</p><script src="/app.js"></script>`)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, processesOf(t, dir)...)
+		io.WriteString(w, `document.body.append("drawn")`)
+	}
+	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", patience)
+	if err != nil || !strings.Contains(html, "drawn") {
+		t.Fatalf("%v, %q", err, html)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	browsers, renderers := 0, 0
+	for _, p := range seen {
+		if slices.Contains(p.args, "--no-sandbox") {
+			t.Errorf("a process has no sandbox: %q", p.args)
+		}
+		if os.Geteuid() == 0 && (strings.Join(strings.Fields(p.status["Uid"]), " ") != "65534 65534 65534 65534" || p.status["Groups"] != "") {
+			t.Errorf("a process is of user %q, groups %q: %q", p.status["Uid"], p.status["Groups"], p.args)
+		}
+		switch {
+		case slices.Contains(p.args, "--type=renderer"):
+			renderers++
+			// Chromium filters the system calls of a renderer in its sandbox.
+			if p.status["Seccomp"] != "2" || p.status["CapEff"] != "0000000000000000" {
+				t.Errorf("a renderer has seccomp %q, capabilities %q", p.status["Seccomp"], p.status["CapEff"])
+			}
+		case !slices.ContainsFunc(p.args, func(a string) bool { return strings.HasPrefix(a, "--type=") }):
+			browsers++
+			if own, err := os.Readlink("/proc/self/ns/net"); err == nil && os.Geteuid() == 0 && mayHaveNoNetwork() && p.net == own {
+				t.Error("the browser is in our network")
+			}
+			if !strings.HasPrefix(p.home, dir) {
+				t.Errorf("the browser works in %s", p.home)
+			}
+		}
+	}
+	if browsers == 0 || renderers == 0 {
+		t.Errorf("%d browsers and %d renderers were seen", browsers, renderers)
+	}
+}
+
+// mayHaveNoNetwork says whether a process may be started in a network namespace of its own.
+func mayHaveNoNetwork() bool {
+	probe := exec.Command("/bin/true")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	return probe.Run() == nil
+}
+
+// processesOf describes the processes whose command line names a folder.
+func processesOf(t *testing.T, dir string) []process {
+	var out []process
+	for _, file := range processesNaming(t, dir) {
+		at := filepath.Dir(file)
+		line, err := os.ReadFile(file)
+		status, errStatus := os.ReadFile(filepath.Join(at, "status"))
+		if err != nil || errStatus != nil {
+			continue // it ended meanwhile
+		}
+		// A child of the zygote has one argument, which is its whole line.
+		args := strings.FieldsFunc(string(line), func(r rune) bool { return r == 0 || r == ' ' })
+		p := process{args: args, status: map[string]string{}}
+		for line := range strings.Lines(string(status)) {
+			if key, value, ok := strings.Cut(line, ":"); ok {
+				p.status[key] = strings.TrimSpace(value)
+			}
+		}
+		p.net, _ = os.Readlink(filepath.Join(at, "ns/net"))
+		p.home, _ = os.Readlink(filepath.Join(at, "cwd"))
+		out = append(out, p)
+	}
+	return out
+}
+
+// alone is set in the environment of a process that is root where no other user is known.
+const alone = "LETTERHEAD_TEST_ROOT_ALONE"
+
+func TestRootWithoutAnotherUserGetsNoBrowser(t *testing.T) {
+	if os.Getenv(alone) != "" {
+		client, err := safehttp.New(safehttp.Config{OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		// Any program will do: it is not started.
+		if _, err := browser.New(browser.Config{Path: "/bin/true"}, client); !errors.Is(err, browser.ErrRoot) {
+			t.Errorf("got %v, want ErrRoot", err)
+		}
+		return
+	}
+	again := exec.Command(os.Args[0], "-test.run=^TestRootWithoutAnotherUserGetsNoBrowser$", "-test.v")
+	again.Env = append(os.Environ(), alone+"=1")
+	again.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+	out, err := again.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
+		t.Skip("user namespaces are not permitted here:", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

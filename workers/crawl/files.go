@@ -1,0 +1,116 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"letterhead/internal/safehttp"
+)
+
+const (
+	// maxFiles bounds the files that one crawl fetches beside its pages and the files at known paths.
+	maxFiles = 24
+	// fileTime bounds the fetch of one file.
+	fileTime = 5 * time.Second
+)
+
+// Errors of files; none of them ends a crawl.
+var (
+	errNotThere   = errors.New("not there")
+	errNotWhole   = errors.New("not whole")
+	errTooMany    = errors.New("not fetched: the crawl's share of files is used up")
+	errDisallowed = errors.New("not fetched: robots.txt asks not to")
+)
+
+// file fetches one file of the maxFiles: all of it, or an error.
+func (r *run) file(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.URL, error) {
+	if r.files.Add(1) > maxFiles {
+		return nil, nil, errTooMany
+	}
+	return r.probe(ctx, u, limit)
+}
+
+// probe fetches a file at a known path, which does not count as one of the maxFiles.
+func (r *run) probe(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.URL, error) {
+	response, err := r.whatever(ctx, u, limit)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case response.Truncated:
+		return nil, nil, errNotWhole
+	}
+	return response.Body, response.FinalURL, nil
+}
+
+// answer is what came for one address, fetched once.
+type answer struct {
+	wanted   int // how often it will be asked for yet; under the lock of answers
+	once     sync.Once
+	response *safehttp.Response
+	err      error
+}
+
+// answers are those of one crawl: a share image that is also the logo is fetched once.
+type answers struct {
+	mu sync.Mutex
+	of map[string]*answer
+}
+
+// expect says that an address will be asked for once more.
+func (a *answers) expect(address string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.entry(address).wanted++
+}
+
+// at is the answer of an address. The last who was expected to ask for it leaves nothing behind: a body is
+// held no longer than it is read.
+func (a *answers) at(address string) (one *answer, done func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one = a.entry(address)
+	return one, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if one.wanted--; one.wanted <= 0 && a.of[address] == one {
+			delete(a.of, address)
+		}
+	}
+}
+
+func (a *answers) entry(address string) *answer {
+	if a.of == nil {
+		a.of = map[string]*answer{}
+	}
+	if a.of[address] == nil {
+		a.of[address] = &answer{}
+	}
+	return a.of[address]
+}
+
+// whatever fetches a file, or the beginning of one that is too long.
+func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.Response, error) {
+	if !r.mayFetchFile(u) {
+		r.withheld.Store(true)
+		return nil, errDisallowed
+	}
+	a, done := r.answers.at(u.String())
+	defer done()
+	a.once.Do(func() {
+		a.response, a.err = r.session.Get(ctx, u.String(), safehttp.Limits{Body: limit, Time: fileTime})
+	})
+	switch {
+	case a.response != nil && r.leftForPlatform(u, a.response.FinalURL):
+		return nil, fmt.Errorf("%w: it leads to another platform", errNotThere)
+	case a.response == nil:
+		return nil, fmt.Errorf("%w: %s", errNotThere, safehttp.Reason(a.err))
+	case a.response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%w: %s", errNotThere, status(a.response))
+	}
+	return a.response, nil
+}

@@ -1,0 +1,158 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"image/color"
+	"image/png"
+	"net/url"
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/workers/crawl/picture"
+)
+
+// waitFor lets visitors queue up one after the other.
+func (g *gate) waitFor(n int) {
+	for {
+		g.mu.Lock()
+		have := len(g.waiting)
+		g.mu.Unlock()
+		if have == n {
+			return
+		}
+	}
+}
+
+func TestWhatEndsACrawlGoesFirst(t *testing.T) {
+	g := newGate(1)
+	if !g.enter(t.Context(), rankRead) {
+		t.Fatal("an empty gate is closed")
+	}
+	order := make(chan int, 5)
+	for i, rank := range []int{rankBanner, rankRead + 1, rankStore, rankRead, rankPrimary} {
+		go func() {
+			if g.enter(t.Context(), rank) {
+				order <- rank
+				g.leave()
+			}
+		}()
+		g.waitFor(i + 1)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	refused := make(chan bool)
+	go func() { refused <- !g.enter(gone, rankPrimary) }()
+	g.waitFor(6)
+	leave()
+	if !<-refused {
+		t.Error("who gave up was let in")
+	}
+	g.leave()
+	for _, want := range []int{rankPrimary, rankStore, rankRead, rankRead + 1, rankBanner} {
+		if got := <-order; got != want {
+			t.Fatalf("rank %d came before %d", got, want)
+		}
+	}
+	if !g.enter(gone, rankRead) {
+		t.Error("the place was not given back")
+	}
+}
+
+func TestWhatCrawlsHoldIsBounded(t *testing.T) {
+	common := semaphore.NewWeighted(commonBytes)
+	greedy, modest := &held{common: common}, &held{common: common}
+	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.wasShort() {
+		t.Error("a crawl alone holds its own share and the common one, and no more")
+	}
+	if !modest.take(ownBytes) || modest.take(1) {
+		t.Error("a crawl beside it holds its own share, and no more")
+	}
+	greedy.give(commonBytes / 2)
+	if !modest.take(commonBytes / 2) {
+		t.Error("what was given back cannot be taken")
+	}
+	greedy.end()
+	modest.end()
+	if !common.TryAcquire(commonBytes) {
+		t.Error("something is held after the end")
+	}
+}
+
+// disc reads a picture of a disc, large enough that two of it are more than one crawl's share.
+func disc(t *testing.T, radius int) *picture.Picture {
+	t.Helper()
+	const side = 1024
+	img := image.NewNRGBA(image.Rect(0, 0, side, side))
+	for y := range side {
+		for x := range side {
+			if dx, dy := x-side/2, y-side/2; dx*dx+dy*dy < radius*radius || x < radius && y < radius/2 {
+				img.SetNRGBA(x, y, color.NRGBA{uint8(radius), 40, 160, 255})
+			}
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	p, err := picture.Read(t.Context(), nil, picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: picture.Mark, Score: float64(radius)}, b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestWithoutRoomTheWorseFormOfADrawingGoesFirst(t *testing.T) {
+	full := semaphore.NewWeighted(1)
+	full.TryAcquire(1)
+	big := disc(t, 480)
+	same := *big
+	for name, c := range map[string]struct {
+		second *picture.Picture
+		err    error
+	}{
+		"the same drawing": {&same, nil},
+		"another drawing":  {disc(t, 300), errCrowded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &found{read: make([]*picture.Picture, 2), refused: make([]error, 2)}
+			h := &held{common: full}
+			f.keep(h, 0, big)
+			if f.read[0] == nil {
+				t.Fatalf("the first finds no room: %v", f.refused)
+			}
+			f.keep(h, 1, c.second)
+			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errCrowded) != (c.err != nil) {
+				t.Errorf("the second: %v", f.refused[1])
+			}
+			if h.own != weight(big) {
+				t.Errorf("%d bytes are held, want those of one picture", h.own)
+			}
+		})
+	}
+}
+
+func TestWhoHasAPlaceYieldsToALowerRankOnly(t *testing.T) {
+	g := newGate(1)
+	g.enter(t.Context(), rankPrimary)
+	in := make(chan int, 2)
+	for i, rank := range []int{rankRead, rankPrimary} {
+		go func() {
+			if g.enter(t.Context(), rank) {
+				in <- rank
+				g.leave()
+			}
+		}()
+		g.waitFor(i + 1)
+	}
+	if !g.yield(t.Context(), rankStore) || len(in) != 1 || <-in != rankPrimary {
+		t.Error("another crawl's primary logo did not go first")
+	}
+	if !g.yield(t.Context(), rankStore) || len(in) != 0 {
+		t.Error("the place was left to what may wait")
+	}
+	g.leave()
+	<-in
+}

@@ -1,0 +1,506 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/workers/crawl"
+)
+
+// wants reports the addresses that were not asked for.
+func (n *internet) wants(t *testing.T, addresses ...string) {
+	t.Helper()
+	asked := n.requests()
+	for _, a := range addresses {
+		if !slices.Contains(asked, a) {
+			t.Errorf("%s was not asked for; asked: %v", a, asked)
+		}
+	}
+}
+
+// wantsNot reports addresses that should have been left alone.
+func (n *internet) wantsNot(t *testing.T, addresses ...string) {
+	t.Helper()
+	for _, a := range n.requests() {
+		if slices.Contains(addresses, a) {
+			t.Errorf("%s was asked for", a)
+		}
+	}
+}
+
+func TestStylesheetsAreFetchedTheSitesOwnFirst(t *testing.T) {
+	n := newInternet(t)
+	head := `<title>Acme</title><link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter"><link rel=stylesheet href="https://cdn.acme.net/a.css"><link rel=stylesheet href=/missing.css>`
+	for i := range 4 {
+		head += fmt.Sprintf(`<link rel=stylesheet href="/own%d.css">`, i)
+	}
+	site := files{"/": html(head + `<h1>Acme</h1>`)}
+	for i := range 4 {
+		site[fmt.Sprintf("/own%d.css", i)] = typed("text/css", fmt.Sprintf(`@import "deep%d.css"; h1 { color: red }`, i))
+		site[fmt.Sprintf("/deep%d.css", i)] = typed("text/css", `@import "deeper.css"; body { color: blue }`)
+	}
+	n.serve("acme.com", site)
+	n.serve("cdn.acme.net", files{"/a.css": typed("text/css", `@import url(more.css);`)})
+	n.serve("fonts.googleapis.com", files{})
+	if _, err := n.crawl("acme.com"); err != nil {
+		t.Fatal(err)
+	}
+	n.wants(t, "acme.com/own0.css", "acme.com/own3.css", "acme.com/missing.css", "cdn.acme.net/a.css", "cdn.acme.net/more.css")
+	n.wants(t, "acme.com/deep0.css")
+	n.wantsNot(t, "acme.com/deeper.css", "fonts.googleapis.com/css2?family=Inter")
+}
+
+func TestAFileThatIsTwoThingsIsFetchedOnce(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":         html(`<title>Acme</title><meta property="og:image" content="/logo.png"><link rel=icon href="/logo.png"><header><a href="/"><img src="/logo.png" alt="Acme logo"></a></header>`),
+		"/logo.png": icon(400, blue),
+	})
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	for _, r := range n.requests() {
+		if r == "acme.com/logo.png" {
+			times++
+		}
+	}
+	if times != 1 || !result.Record.HasLogo() || len(result.Record.Images) != 1 {
+		t.Errorf("fetched %d times, logo %t, %d images", times, result.Record.HasLogo(), len(result.Record.Images))
+	}
+}
+
+func TestABIMIRecordGivesAMark(t *testing.T) {
+	n := newInternet(t)
+	mark := typed("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" fill="#0b5fff"/><circle cx="32" cy="32" r="20" fill="#fff"/></svg>`)
+	n.serve("acme.com", files{"/": html(`<title>Acme</title><meta property="og:site_name" content="Acme"><h1>Acme</h1>`)})
+	n.serve("bimi.acme.net", files{"/mark.svg": mark})
+	n.txt["default._bimi.acme.com"] = []string{"v=spf1 -all", "v=BIMI1; l=https://bimi.acme.net/mark.svg; a="}
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Record.HasLogo() || sourceOf(result, "logos[0]") != "https://bimi.acme.net/mark.svg" {
+		t.Errorf("logos are %+v", result.Record.Logos)
+	}
+	// Before a refusal is believed, it is tried too.
+	n.serve("blocked.com", everywhere(status(403, "")))
+	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
+	result, err = n.crawl("blocked.com")
+	if err != nil || !result.Record.HasLogo() || result.Record.Complete {
+		t.Errorf("a site that refuses: %v, %+v", err, result)
+	}
+}
+
+func TestAManifestIsTriedBeforeARefusalIsBelieved(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/site.webmanifest":
+			typed("application/manifest+json", `{"name":"Acme Instruments","icons":[{"src":"/big.png","sizes":"512x512"}]}`)(w, r)
+		case "/big.png":
+			icon(128, blue)(w, r)
+		default:
+			status(403, "<title>Access Denied</title>")(w, r)
+		}
+	}))
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text(result.Record.Name) != "Acme Instruments" || !result.Record.HasLogo() || result.Record.Complete {
+		t.Errorf("name %s, logo %t, complete %t", text(result.Record.Name), result.Record.HasLogo(), result.Record.Complete)
+	}
+}
+
+func TestASecondPageIsReadWhenSomethingIsMissing(t *testing.T) {
+	about := html(`<title>About us</title><meta name="description" content="Acme makes careful instruments for curious people, since 1978."><h1>About Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 30) + `</p>`)
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":             html(`<title>Acme</title><h1>Acme</h1><nav><a href="/blog/about-the-moon-and-other-things">About the moon and other things</a><a href="/de/ueber-uns">Über uns</a><a href="/impressum">Impressum</a><a href="https://elsewhere.com/about">About</a><a href="/press">Press</a></nav>`),
+		"/de/ueber-uns": about,
+		"/impressum":    html(`<title>Impressum</title><h1>Impressum</h1><p>Acme GmbH, Hauptstraße 1, 10115 Berlin, Deutschland</p>`),
+	})
+	if _, err := n.crawl("acme.com"); err != nil {
+		t.Fatal(err)
+	}
+	n.wants(t, "acme.com/de/ueber-uns", "acme.com/impressum")
+	n.wantsNot(t, "acme.com/press", "acme.com/blog/about-the-moon-and-other-things")
+}
+
+func TestFurtherPagesAreFoundInManyLanguages(t *testing.T) {
+	for name, c := range map[string]struct {
+		links string
+		want  string // "" is none
+	}{
+		"path":              {`<a href="/company/about-us.html">More</a>`, "/company/about-us.html"},
+		"text":              {`<a href="/p/1">About us →</a>`, "/p/1"},
+		"numbered":          {`<a href="/content/2-mentions-legales">Informations</a>`, "/content/2-mentions-legales"},
+		"French":            {`<a href="/x/1">À propos</a>`, "/x/1"},
+		"Spanish":           {`<a href="/quienes-somos/">Nosotros</a>`, "/quienes-somos/"},
+		"Italian":           {`<a href="/it/chi-siamo">Noi</a>`, "/it/chi-siamo"},
+		"Polish":            {`<a href="/o-nas">O nas</a>`, "/o-nas"},
+		"Japanese":          {`<a href="/p/2">会社概要</a>`, "/p/2"},
+		"Russian":           {`<a href="/p/3">О компании</a>`, "/p/3"},
+		"imprint first":     {`<a href="/kontakt">Kontakt</a><a href="/impressum">Impressum</a>`, "/impressum"},
+		"contact":           {`<a href="/contact">Contact</a>`, "/contact"},
+		"an article":        {`<a href="/2026/11/21/about-time-too">About time: what we learned about clocks</a>`, ""},
+		"another host":      {`<a href="https://other.com/about">About</a>`, ""},
+		"another subdomain": {`<a href="https://blog.acme.com/about">About</a>`, ""},
+		"a query":           {`<a href="/?page=about">About</a>`, ""},
+		"deep":              {`<a href="/a/b/c/d/e/about">About</a>`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", files{"/": html(`<title>Acme</title><h1>Acme</h1>` + c.links)})
+			if _, err := n.crawl("acme.com"); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, r := range n.requests() {
+				path := strings.TrimPrefix(r, "acme.com")
+				if got == "" && strings.Contains(c.links, "\""+path+"\"") || strings.Contains(r, "other.com") || strings.Contains(r, "blog.") {
+					got = path
+				}
+			}
+			if got != c.want {
+				t.Errorf("read %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPagesKeepAGap(t *testing.T) {
+	n := newInternet(t)
+	var times []time.Time
+	note := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			n.mu.Lock()
+			times = append(times, time.Now())
+			n.mu.Unlock()
+			h(w, r)
+		}
+	}
+	n.serve("acme.com", files{
+		"/":        note(html(`<title>Acme</title><h1>Acme</h1><a href="/about">About</a><a href="/imprint">Imprint</a>`)),
+		"/about":   note(html(`<title>About</title><p>hello</p>`)),
+		"/imprint": note(html(`<title>Imprint</title><p>hello</p>`)),
+	})
+	if _, err := n.crawl("acme.com"); err != nil {
+		t.Fatal(err)
+	}
+	if len(times) != 3 {
+		t.Fatalf("%d pages were read, want 3", len(times))
+	}
+	for i := 1; i < len(times); i++ {
+		if gap := times[i].Sub(times[i-1]); gap < 190*time.Millisecond {
+			t.Errorf("page %d came %s after the one before", i, gap)
+		}
+	}
+}
+
+func TestNoHostHasManyRequestsAtATimeAndTheBudgetHolds(t *testing.T) {
+	n := newInternet(t)
+	head := `<title>Acme</title><link rel=manifest href=/m.json><meta property="og:image" content="/share.png">`
+	for i := range 20 {
+		head += fmt.Sprintf(`<link rel=icon href="/icon%[1]d.png" sizes="%[2]dx%[2]d"><link rel=stylesheet href="/s%[1]d.css">`, i, 32+i)
+	}
+	for i := range 30 {
+		head += fmt.Sprintf(`<img src="/photo%d.jpg" width=1200 height=800>`, i)
+	}
+	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			html(head+`<a href=/about>About</a><a href=/contact>Contact</a>`)(w, r)
+			return
+		}
+		icon(64, blue)(w, r)
+	}))
+	c, err := crawl.New(config(t), n.client(), n.assets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, stats, err := c.Crawl(ctx, crawl.Target{Domain: "acme.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Requests > 32 || len(n.requests()) > 32 {
+		t.Errorf("%d fetches, %d requests", stats.Requests, len(n.requests()))
+	}
+	if most := n.busiest["acme.com"]; most > 4 {
+		t.Errorf("%d requests at a time", most)
+	}
+}
+
+func TestWhatEndsEarlyGivesWhatThereIs(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":         html(acmePage + `<link rel=stylesheet href=/slow.css><link rel=manifest href=/slow.json><a href=/about>About</a>`),
+		"/icon.png": icon(128, blue), "/slow.css": hang, "/slow.json": hang, "/about": hang,
+	})
+	began := time.Now()
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Record.HasLogo() || text(result.Record.Name) != "Acme" {
+		t.Errorf("name %s, logo %t", text(result.Record.Name), result.Record.HasLogo())
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestAnUnchangedPageIsNotFetchedAgain(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` || r.Header.Get("If-Modified-Since") == "Sat, 21 Nov 2026 08:00:00 GMT" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		html(acmePage)(w, r)
+	}, "/icon.png": icon(64, blue)})
+	for _, target := range []crawl.Target{{Domain: "acme.com", ETag: `"1"`}, {Domain: "acme.com", LastModified: "Sat, 21 Nov 2026 08:00:00 GMT"}} {
+		result, err := n.crawlTarget(target, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !result.NotModified || result.FinalURL != "https://acme.com/" || result.Record.Name != nil {
+			t.Errorf("%+v: %+v", target, result)
+		}
+	}
+	n.wantsNot(t, "acme.com/icon.png")
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", ETag: `"0"`}, 10*time.Second)
+	if err != nil || result.NotModified || result.ETag != `"1"` {
+		t.Errorf("a page that has changed: %v, %+v", err, result)
+	}
+	// A server that says so without having been asked has no page.
+	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))
+	if got := ending(n.crawl("odd.com")); got != brand.NoData {
+		t.Errorf("an answer that nobody asked for: %s", got)
+	}
+}
+
+func TestWhatStandsBeforeThePageIsPartial(t *testing.T) {
+	whole := `<meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><meta name="theme-color" content="#0b5fff"><link rel="icon" href="/icon.png" sizes="128x128">`
+	n := newInternet(t)
+	n.serve("good.com", files{"/": html(`<title>Acme</title>` + whole + `<h1>Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 20) + `</p>`), "/icon.png": icon(128, blue)})
+	n.serve("app.com", files{"/": html(`<title>Acme</title>` + whole + `<div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)})
+	n.serve("gate.com", files{"/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
+		"/login": html(`<title>Log in</title>` + whole + `<form><input type=password></form>`), "/icon.png": icon(128, blue)})
+	for domain, want := range map[string]bool{"good.com": true, "app.com": false, "gate.com": false} {
+		result, err := n.crawl(domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || result.Record.Complete != want {
+			t.Errorf("%s: name %s, logo %t, complete %t", domain, text(result.Record.Name), result.Record.HasLogo(), result.Record.Complete)
+		}
+	}
+}
+
+// drawing is a browser of a test.
+type drawingBrowser struct {
+	html  string
+	at    string
+	err   error
+	asked []string
+}
+
+func (d *drawingBrowser) Render(_ context.Context, u *url.URL) ([]byte, *url.URL, error) {
+	d.asked = append(d.asked, u.String())
+	at, err := url.Parse(d.at)
+	return []byte(d.html), at, errors.Join(d.err, err)
+}
+
+func TestAnAppShellIsDrawnWhereThereIsABrowser(t *testing.T) {
+	shell := files{"/": html(`<title>loading</title><link rel=icon href=/icon.png sizes=128x128><div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)}
+	drawn := `<title>Acme</title><meta property="og:site_name" content="Acme Instruments"><header><a href="/">Acme Instruments</a></header><h1>Careful instruments</h1>`
+	for name, c := range map[string]struct {
+		browser drawingBrowser
+		want    string
+	}{
+		"drawn":            {drawingBrowser{html: drawn, at: "https://acme.com/en/"}, "Acme Instruments"},
+		"failed":           {drawingBrowser{at: "https://acme.com/", err: errors.New("crashed")}, "loading"},
+		"empty":            {drawingBrowser{html: "", at: "https://acme.com/"}, "loading"},
+		"at somebody else": {drawingBrowser{html: drawn, at: "https://other.com/"}, "loading"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", shell)
+			cfg := config(t)
+			cfg.Browser = &c.browser
+			crawler, err := crawl.New(cfg, n.client(), n.assets())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(result.Record.Name); (got == "Acme Instruments") != (c.want == "Acme Instruments") {
+				t.Errorf("name is %s", got)
+			}
+			if len(c.browser.asked) != 1 {
+				t.Errorf("the browser was asked for %v", c.browser.asked)
+			}
+		})
+	}
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage)})
+	cfg, never := config(t), &drawingBrowser{}
+	cfg.Browser = never
+	crawler, err := crawl.New(cfg, n.client(), n.assets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"}); err != nil || len(never.asked) > 0 {
+		t.Errorf("a page with words: %v, drawn %v", err, never.asked)
+	}
+}
+
+// broken is an asset store that fails.
+type broken struct{}
+
+func (broken) Put(context.Context, []byte, string) (string, error) {
+	return "", errors.New("disk is full")
+}
+
+func TestAnAssetStoreThatFailsIsNotTheSitesFault(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
+	crawler, err := crawl.New(config(t), n.client(), broken{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
+	var store *crawl.StoreError
+	var failure *crawl.Failure
+	if !errors.As(err, &store) || errors.As(err, &failure) || !strings.Contains(err.Error(), "disk is full") {
+		t.Errorf("got %v, want a *StoreError", err)
+	}
+}
+
+func TestOnceExplainsAndKeepsTheFiles(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href=/missing.png sizes=256x256><script type="application/ld+json">{"@context":"https://schema.org","@type":"Restaurant","name":"Acme","url":"https://acme.com/"}</script>`), "/icon.png": icon(64, blue)})
+	result, _, err := crawl.Once(t.Context(), config(t), n.client(), "acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Trials) != len(result.Candidates) || len(result.Trials) == 0 {
+		t.Fatalf("%d trials of %d candidates", len(result.Trials), len(result.Candidates))
+	}
+	chosen := 0
+	for _, trial := range result.Trials {
+		switch {
+		case trial.Chosen >= 0:
+			chosen++
+			if result.Files[trial.AssetID] == nil {
+				t.Errorf("the file of %s is not kept", trial.URL)
+			}
+		case trial.Refused == "":
+			t.Errorf("nothing is said about %s", trial.URL)
+		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Refused, "404"):
+			t.Errorf("a missing file: %q", trial.Refused)
+		}
+	}
+	if chosen != len(result.Record.Logos) {
+		t.Errorf("%d chosen of %d logos", chosen, len(result.Record.Logos))
+	}
+	if !slices.ContainsFunc(result.Weighed, func(w judgeWeighed) bool { return w.Field == "name" && w.Won && w.Value == "Acme" }) {
+		t.Errorf("the name is not explained: %+v", result.Weighed)
+	}
+	for _, field := range []string{"description", "industries"} {
+		if !slices.ContainsFunc(result.Weighed, func(w judgeWeighed) bool { return w.Field == field && w.Won }) {
+			t.Errorf("nothing explains the field %s", field)
+		}
+	}
+}
+
+func mustURL(t testing.TB, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestASiteUnderWWWAlone(t *testing.T) {
+	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
+	for name, c := range map[string]struct {
+		bare http.Handler
+		want string
+	}{
+		"a server nobody set up": {everywhere(html("<title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>")), "Acme"},
+		"404":                    {everywhere(status(404, "")), "Acme"},
+		"503":                    {everywhere(status(503, "")), "Acme"},
+		"parked":                 {everywhere(html("<title>acme.com is for sale</title>")), brand.NoData},
+		"refused":                {everywhere(status(403, "")), brand.Blocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", c.bare)
+			n.serve("www.acme.com", good)
+			if got := ending(n.crawl("acme.com")); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// faulty is a renderer with a fault.
+type faulty struct{}
+
+func (faulty) Render(context.Context, []byte, int) (*image.NRGBA, error) { panic("a fault") }
+
+func TestAFileThatFindsAFaultCostsThatFile(t *testing.T) {
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":         html(acmePage + `<link rel=icon href=/icon.svg>`),
+		"/icon.png": icon(128, blue),
+		"/icon.svg": typed("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="20" fill="#f00"/></svg>`),
+	})
+	crawler, err := crawl.New(crawl.Config{Renderer: faulty{}}, n.client(), n.assets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
+	if err != nil || sourceOf(result, "logos[0]") != "https://acme.com/icon.png" {
+		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+func TestACrawlerNeedsItsParts(t *testing.T) {
+	n := newInternet(t)
+	for name, make := range map[string]func() (*crawl.Crawler, error){
+		"no renderer": func() (*crawl.Crawler, error) { return crawl.New(crawl.Config{}, n.client(), n.assets()) },
+		"no client":   func() (*crawl.Crawler, error) { return crawl.New(config(t), nil, n.assets()) },
+		"no store":    func() (*crawl.Crawler, error) { return crawl.New(config(t), n.client(), nil) },
+		"decoders": func() (*crawl.Crawler, error) {
+			cfg := config(t)
+			cfg.Decoders = 1000
+			return crawl.New(cfg, n.client(), n.assets())
+		},
+	} {
+		if _, err := make(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+package industry
+
+// All lists the classes of the lower level.
+func All() []*Class { return append([]*Class(nil), taxonomy().classes...) }
+
+// BySlug finds a class of the lower level, nil when there is none.
+func BySlug(slug string) *Class {
+	for _, c := range taxonomy().classes {
+		if c.Slug == slug {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package industry
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"letterhead/eventschemas"
+)
+
+// Certainty of the two declared ways.
+const (
+	// TypeScore is that of a schema.org type: the site's own word, but chosen from a list that is not ours.
+	TypeScore = 0.9
+	// SubIndustryScore is that of a GICS sub-industry: an analyst's word.
+	SubIndustryScore = 0.95
+	// BroadScore is that of a sub-industry that holds companies of several of our classes.
+	BroadScore = 0.7
+)
+
+// Class is one industry of the lower level.
+type Class struct {
+	Name, Slug, Emoji string
+	parent            *Class
+}
+
+// Parent is the class of the upper level.
+func (c *Class) Parent() *Class { return c.parent }
+
+// idBytes are the bytes of the slug's hash that make an id: no two of a few hundred slugs meet in 64 bits.
+const idBytes = 8
+
+// ID is stable as long as the slug is: a hash of it, with the parent's.
+func (c *Class) ID() string {
+	path := c.Slug
+	if c.parent != nil {
+		path = c.parent.Slug + "/" + path
+	}
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:idBytes])
+}
+
+// Industry is the class as it stands in a record.
+func (c *Class) Industry(score float64) eventschemas.Industry {
+	return eventschemas.Industry{
+		ID: c.ID(), Name: c.Name, Slug: c.Slug, Emoji: c.Emoji, Score: score,
+		Parent: &eventschemas.IndustryParent{ID: c.parent.ID(), Name: c.parent.Name, Slug: c.parent.Slug, Emoji: c.parent.Emoji},
+	}
+}
+
+// Weights of terms: one that tells a class nearly alone, a plain one, one that only adds to others.
+const (
+	tellingWeight = 3.0
+	plainWeight   = 1.5
+	weakWeight    = 0.5
+)
+
+// hit is what a term says about a class.
+type hit struct {
+	class  int // index in taxonomy.classes
+	weight float64
+}
+
+// term is one term of the vocabulary.
+type term struct {
+	words  []string // folded; more than one make a phrase
+	prefix bool     // the last word is the beginning of one
+	suffix bool     // a single word that may be the end of one: a German compound
+	hits   []hit
+}
+
+type vocabulary struct {
+	classes []*Class
+	byType  map[string]*Class
+	byGICS  map[string]*Class
+	broad   map[string]bool // sub-industries
+
+	exact  map[string][]*term // by the first word; phrases too
+	prefix map[string][]*term
+	suffix map[string][]*term
+}
+
+//go:embed taxonomy.txt
+var taxonomyText string
+
+var taxonomy = sync.OnceValue(func() *vocabulary {
+	v := &vocabulary{
+		byType: map[string]*Class{}, byGICS: map[string]*Class{}, broad: map[string]bool{},
+		exact: map[string][]*term{}, prefix: map[string][]*term{}, suffix: map[string][]*term{},
+	}
+	terms := &termList{byKey: map[string]*term{}}
+	var parent, class *Class
+	for line := range strings.Lines(taxonomyText) {
+		kind, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		switch kind {
+		case "=":
+			parent = newClass(rest, nil)
+		case "-":
+			class = newClass(rest, parent)
+			v.classes = append(v.classes, class)
+		case "t:":
+			for t := range strings.FieldsSeq(rest) {
+				v.byType[t] = class
+			}
+		case "g:":
+			for g := range strings.SplitSeq(rest, ";") {
+				name, broad := strings.CutSuffix(strings.TrimSpace(g), "?")
+				v.byGICS[name], v.broad[name] = class, broad
+			}
+		case "w:":
+			for text := range strings.FieldsSeq(rest) {
+				terms.add(text, len(v.classes)-1)
+			}
+		}
+	}
+	v.index(terms.all)
+	return v
+})
+
+func newClass(text string, parent *Class) *Class {
+	i := strings.LastIndexByte(text, ' ')
+	name := text[:i]
+	slug := strings.Join(words(strings.ReplaceAll(name, "&", " and ")), "-")
+	return &Class{Name: name, Slug: slug, Emoji: text[i+1:], parent: parent}
+}
+
+// termList holds the terms in the order of the file: sums of floats depend on it.
+type termList struct {
+	all   []*term
+	byKey map[string]*term
+}
+
+// add reads a term as the taxonomy writes it.
+func (l *termList) add(text string, class int) {
+	weight := plainWeight
+	switch text[0] {
+	case '!':
+		weight, text = tellingWeight, text[1:]
+	case '~':
+		weight, text = weakWeight, text[1:]
+	}
+	t := &term{words: words(strings.ReplaceAll(strings.Trim(text, "*"), "_", " ")), prefix: strings.HasSuffix(text, "*"), suffix: strings.HasPrefix(text, "*")}
+	key := fmt.Sprint(t.words, t.prefix, t.suffix) // música and musica are one term
+	if l.byKey[key] == nil {
+		l.byKey[key] = t
+		l.all = append(l.all, t)
+	}
+	t = l.byKey[key]
+	for i, h := range t.hits {
+		if h.class == class {
+			t.hits[i].weight = max(h.weight, weight)
+			return
+		}
+	}
+	t.hits = append(t.hits, hit{class, weight})
+}
+
+// index puts the terms where the matcher looks for them. A term of several classes says less about each:
+// its weight is multiplied by the inverse of their number on a logarithmic scale, 1 for a term of one class.
+func (v *vocabulary) index(terms []*term) {
+	all := float64(len(v.classes))
+	for _, t := range terms {
+		idf := math.Log(all/float64(len(t.hits))) / math.Log(all)
+		for i := range t.hits {
+			t.hits[i].weight *= idf
+		}
+		first := t.words[0]
+		if len(t.words) > 1 || !t.prefix && !t.suffix {
+			v.exact[first] = append(v.exact[first], t)
+			continue
+		}
+		if t.prefix {
+			v.prefix[first] = append(v.prefix[first], t)
+		}
+		if t.suffix {
+			v.suffix[first] = append(v.suffix[first], t)
+		}
+	}
+}
+
+// ByType finds the class that a schema.org type names, nil for types that name none, such as Organization.
+func ByType(name string) *Class { return taxonomy().byType[name] }
+
+// BySubIndustry finds the class of a GICS sub-industry and how certain it is; nil when it is not known.
+func BySubIndustry(name string) (*Class, float64) {
+	v := taxonomy()
+	if v.broad[name] {
+		return v.byGICS[name], BroadScore
+	}
+	return v.byGICS[name], SubIndustryScore
+}

@@ -1,0 +1,93 @@
+package page
+
+import (
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// lazySources are the attributes that lazily loaded pictures keep their address in.
+var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
+
+var (
+	// stands are words of a file that stands for one to come, whatever else its name says.
+	stands = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
+	// blanks are words of such a file when its name says nothing else but fillers.
+	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
+	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
+	// pictureFile is a path of a picture.
+	pictureFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
+)
+
+// minPicture is the bytes below which a picture in an address is a placeholder: a pixel, an empty drawing.
+const minPicture = 150
+
+// placeholder says whether an address is that of a picture that stands for one to come.
+func (g *gatherer) placeholder(u *url.URL) bool {
+	if u.Scheme == "data" {
+		return len(u.Opaque) < minPicture
+	}
+	stem := strings.TrimSuffix(path.Base(u.Path), path.Ext(u.Path))
+	words := SplitWords(stem)
+	if len(words) == 0 || slices.Contains(g.site.Labels(), strings.ToLower(stem)) || has(words, logoWords) {
+		return false
+	}
+	if has(words, stands) {
+		return true
+	}
+	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
+}
+
+// imageURL prefers a real address over an embedded placeholder. An address for later beats the one for now,
+// which is of a placeholder then. It returns nil when there is nothing but a placeholder.
+func (g *gatherer) imageURL(n *html.Node) *url.URL {
+	real := func(u *url.URL) bool { return u != nil && !g.placeholder(u) }
+	for _, name := range lazySources {
+		value := attr(n, name)
+		if strings.HasSuffix(name, "srcset") {
+			value, _ = largest(value)
+		}
+		if u := g.page.Resolve(value); u != nil {
+			return u
+		}
+	}
+	best, _ := largest(attr(n, "srcset"))
+	ofSet := g.page.Resolve(best)
+	if real(ofSet) && strings.HasSuffix(strings.ToLower(ofSet.Path), ".svg") {
+		return ofSet // src is for browsers that know neither
+	}
+	name := "src"
+	if n.DataAtom == atom.Object {
+		name = "data"
+	}
+	src := resolvePicture(g.page.Base, attr(n, name))
+	if real(src) && src.Scheme != "data" {
+		return src
+	}
+	if real(ofSet) {
+		return ofSet
+	}
+	if real(src) {
+		return src
+	}
+	return g.lazyFile(n)
+}
+
+// lazyFile is the picture that any attribute of an element without one is kept in until a script of the page's
+// own shows it.
+func (g *gatherer) lazyFile(n *html.Node) *url.URL {
+	for _, a := range n.Attr {
+		if a.Namespace != "" || !strings.HasPrefix(a.Key, "data-") {
+			continue
+		}
+		if u := g.page.Resolve(a.Val); u != nil && pictureFile.MatchString(u.Path) && !g.placeholder(u) {
+			return u
+		}
+	}
+	return nil
+}

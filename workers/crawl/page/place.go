@@ -1,0 +1,167 @@
+package page
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"letterhead/workers/crawl/site"
+)
+
+// Words of class and id that tell what a container is.
+var (
+	headerWords = []string{"header", "masthead", "topbar", "navbar", "sitehead", "topnav", "appbar", "siteheader", "pageheader", "mainheader", "globalheader", "globalnav", "mastheader"}
+	footerWords = []string{"footer", "sitefooter", "pagefooter", "colophon"}
+	// logoWords say that an element is a logo or holds one.
+	logoWords = []string{"logo", "logos", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "sitelogo", "logolink", "logoimg", "logoimage", "logowrapper", "logocontainer"}
+	// strangerWords are containers of other people's pictures.
+	strangerWords = []string{
+		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
+		"casestudy", "casestudies", "award", "awards", "payment", "payments", "badge", "badges", "appstore", "googleplay", "trusted", "trust", "avatar", "avatars",
+		"advert", "advertisement", "advertising", "ad", "ads", "adslot", "adunit", "sponsored", "integration", "integrations", "investor", "investors", "backers", "press", "marquee", "publisher", "publishers",
+		"teaser", "teasers", "naviteaser", "review", "reviews", "rating", "ratings", "gravatar", "certification", "certifications", "accreditation", "members",
+	}
+	// toolWords are parts of a header that hold pictures of their own. A logo among them says so.
+	toolWords = []string{"language", "languages", "lang", "locale", "flag", "flags", "country", "search", "cart", "basket", "social", "socials", "share", "modal", "popup", "login", "account", "weather", "currency", "dropdown", "submenu", "megamenu", "promo", "breadcrumb", "breadcrumbs"}
+	// partWords say that a header is that of a part of the page.
+	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
+	// overlayWords are layers over the page that belong to somebody else.
+	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmpbox", "cmpwrapper", "cmpbanner"}
+)
+
+// isOverlay says whether words name a layer over the page that belongs to somebody else. Content systems use
+// "cmp" for any component, consent platforms together with a name of their own.
+func isOverlay(words []string) bool {
+	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
+}
+
+// foreignTo leaves out of a list of words those that the site's own name is made of: a review site's header
+// may well say review.
+func foreignTo(of site.Site, list []string) []string {
+	const minWord = 4
+	return slices.DeleteFunc(slices.Clone(list), func(w string) bool {
+		return len(w) >= minWord && slices.ContainsFunc(of.Labels(), func(label string) bool { return strings.Contains(label, w) })
+	})
+}
+
+// crowdWords are arrangements of many things, of logos when the word stands beside.
+var crowdWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider", "ticker", "marquee", "parade"}
+
+// isCrowd says whether words name a place where the logos of several stand.
+func isCrowd(words []string) bool {
+	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, crowdWords)
+}
+
+// within narrows a place by an element's name, role and words.
+func (g *gatherer) within(at place, n *html.Node, words []string) place {
+	// The page's own header would have begun before: one in an article or a list is that of a part then.
+	late := g.banners || g.page.Words >= topWords
+	role := strings.ToLower(attr(n, "role"))
+	own := false // it is the page's header: its words are of its form and its state
+	switch {
+	case n.DataAtom == atom.Header || role == "banner" || has(words, headerWords) && !has(words, partWords):
+		if at.zone == Body && !(at.inner && late) {
+			at.zone = Header
+			at.excluded = false // what wraps the whole page says nothing about its header
+			at.soft = false
+			own = true
+		}
+	case n.DataAtom == atom.Nav || role == "navigation":
+		if at.zone != Footer {
+			at.zone = Nav
+		}
+	case n.DataAtom == atom.Footer || role == "contentinfo" || has(words, footerWords):
+		at.zone = Footer
+	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main":
+		if at.zone == Header || at.zone == Nav {
+			at.zone = Body
+		}
+	}
+	switch n.DataAtom {
+	case atom.Article, atom.Aside, atom.Li, atom.Main, atom.Section:
+		at.inner = true
+	}
+	if n.DataAtom == atom.Dialog || role == "dialog" {
+		at.hidden = true
+	}
+	says := has(words, logoWords)
+	stranger := !own && has(words, g.strangers)
+	if n.DataAtom != atom.Img && n.DataAtom != atom.Svg && n.DataAtom != atom.A || !says {
+		at.excluded = at.excluded || stranger
+	}
+	at.named = says && !slices.Contains(words, "logos") || at.named && !stranger
+	switch {
+	case says:
+		at.soft = false
+		at.logoNode = n
+	case !own && has(words, g.tools):
+		at.soft = true
+	}
+	at.crowd = !own && (at.crowd || isCrowd(words))
+	return at.shown(n)
+}
+
+// shown reads what an element's attributes say of when it is seen.
+func (at place) shown(n *html.Node) place {
+	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(attr(n, "style")), " ", ""), "display:none") {
+		at.hidden = true
+	}
+	class := attr(n, "class")
+	if class == "" || n.DataAtom == atom.Body || n.DataAtom == atom.Html {
+		return at
+	}
+	hide, show, dark := false, false, ""
+	for i, c := range strings.Fields(class[:min(len(class), maxClassBytes)]) {
+		if i >= maxClasses {
+			break
+		}
+		c = strings.ToLower(c)
+		prefix, utility, responsive := strings.Cut(c, ":")
+		switch {
+		case responsive && prefix == "dark":
+			dark = utility
+		case responsive && slices.Contains(wideScreens, prefix) && slices.Contains(displays, utility), bootstrapShow(c):
+			show = true
+		case responsive && slices.Contains(wideScreens, prefix) && utility == "hidden", bootstrapNarrow(c), slices.Contains(narrowClasses, c):
+			at.narrow = true
+		case slices.Contains(hiddenClasses, c):
+			hide = true
+		}
+	}
+	switch {
+	case dark == "hidden":
+		at.scheme = "light"
+	case hide && slices.Contains(displays, dark):
+		at.scheme = "dark"
+	case hide && !show:
+		at.hidden = true
+	}
+	return at
+}
+
+const (
+	maxClassBytes = 2000
+	maxClasses    = 80
+)
+
+// Class names of the widely used style frameworks (Tailwind, Bootstrap, Foundation, WordPress, Bulma).
+var (
+	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden", "screen-reader-text", "invisible", "visuallyhidden"}
+	narrowClasses = []string{"mobile-only", "only-mobile", "show-mobile", "show-for-small-only", "hidden-desktop", "hide-desktop", "desktop-hidden", "visible-xs", "is-hidden-desktop", "hide-for-large", "mobile-logo", "logo-mobile", "elementor-hidden-desktop"}
+	displays      = []string{"block", "flex", "inline", "inline-block", "inline-flex", "grid", "table", "contents"}
+	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
+)
+
+// bootstrapShow says whether a class shows an element again on wider screens: d-md-block.
+func bootstrapShow(class string) bool {
+	parts := strings.Split(class, "-")
+	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && slices.Contains(displays, strings.Join(parts[2:], "-"))
+}
+
+// bootstrapNarrow says whether a class hides an element on wider screens: d-md-none.
+func bootstrapNarrow(class string) bool {
+	parts := strings.Split(class, "-")
+	return len(parts) == 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && parts[2] == "none"
+}

@@ -1,0 +1,87 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/picture"
+)
+
+//go:embed report.tmpl
+var source string
+
+// maxPictureBytes bounds one picture inside of the report; larger ones are named only.
+const maxPictureBytes = 2 << 20
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{
+	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
+	"swatch": func(hex string) template.CSS {
+		if len(hex) != 7 || hex[0] != '#' {
+			return "transparent"
+		}
+		for _, r := range hex[1:] {
+			if !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') {
+				return "transparent"
+			}
+		}
+		return template.CSS(hex) //nolint:gosec // seven characters of hexadecimal
+	},
+}).Parse(source))
+
+// HTML writes the report as one file that needs nothing else: pictures are inside, scripts there are none.
+// Errors: those of w.
+func HTML(w io.Writer, c Crawl) error {
+	trials, more := c.trials()
+	return page.Execute(w, map[string]any{
+		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
+		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
+		"Picture": c.picture, "Logo": c.logo,
+	})
+}
+
+// picture returns a chosen candidate's picture as a data address, "" for one that was not kept.
+func (c Crawl) picture(t picture.Trial) template.URL { return c.file(t.AssetID) }
+
+// logo returns the first stored form of a logo or an image.
+func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
+	if len(formats) == 0 {
+		return ""
+	}
+	return c.file(formats[0].ID)
+}
+
+// mediaTypes are those of the stored formats. A vector was rebuilt from an allow-list, and a browser runs
+// nothing of what an img element shows.
+var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
+
+func (c Crawl) file(id string) template.URL {
+	data := c.Result.Files[id]
+	if len(data) == 0 || len(data) > maxPictureBytes {
+		return ""
+	}
+	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[c.format(id)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files
+}
+
+// format looks up what a stored file is.
+func (c Crawl) format(id string) string {
+	for _, l := range c.Result.Record.Logos {
+		for _, f := range l.Formats {
+			if f.ID == id {
+				return f.Format
+			}
+		}
+	}
+	for _, i := range c.Result.Record.Images {
+		for _, f := range i.Formats {
+			if f.ID == id {
+				return f.Format
+			}
+		}
+	}
+	return "png"
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/picture"
+)
+
+// Crawl is one crawl to be shown.
+type Crawl struct {
+	Domain string
+	Status string // ready, partial
+	At     time.Time
+	Took   time.Duration
+	Stats  crawl.Stats // zero for a saved page
+	Result *crawl.Result
+}
+
+// Limits of what is shown of one crawl. More candidates than that are no help to anybody.
+const (
+	maxTrials     = 60
+	maxFieldRows  = 12  // of one field
+	maxShownRunes = 160 // of one value or address
+)
+
+// field is the candidates for one field, best first.
+type field struct {
+	Name string
+	Rows []judge.Weighed
+	More int // that are not shown
+}
+
+// fields groups what was weighed, in the order in which the crawl tells it.
+func (c Crawl) fields() []field {
+	var out []field
+	for _, w := range c.Result.Weighed {
+		i := slices.IndexFunc(out, func(f field) bool { return f.Name == w.Field })
+		if i < 0 {
+			i = len(out)
+			out = append(out, field{Name: w.Field})
+		}
+		if len(out[i].Rows) >= maxFieldRows && !w.Won {
+			out[i].More++
+			continue
+		}
+		out[i].Rows = append(out[i].Rows, w)
+	}
+	return out
+}
+
+// trials returns the logo candidates: the chosen ones in their order, then the others by score.
+func (c Crawl) trials() (shown []picture.Trial, more int) {
+	shown = slices.Clone(c.Result.Trials)
+	slices.SortStableFunc(shown, func(a, b picture.Trial) int {
+		if x, y := a.Chosen >= 0, b.Chosen >= 0; x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		if a.Chosen >= 0 {
+			return cmp.Compare(a.Chosen, b.Chosen)
+		}
+		return cmp.Compare(b.Score, a.Score)
+	})
+	if len(shown) > maxTrials {
+		more = len(shown) - maxTrials
+		shown = shown[:maxTrials]
+	}
+	return shown, more
+}
+
+// address is where a candidate came from, for people.
+func address(t picture.Trial) string {
+	if t.URL == nil {
+		return ""
+	}
+	if t.URL.Scheme == "data" {
+		return "data: in the page"
+	}
+	return short(t.URL.String())
+}
+
+// fate is what became of a candidate, in a few words.
+func fate(t picture.Trial) string {
+	if t.Chosen < 0 {
+		return "no: " + t.Refused
+	}
+	parts := []string{fmt.Sprintf("logos[%d]", t.Chosen), t.Type}
+	if t.Theme != "" {
+		parts = append(parts, t.Theme+" ink")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// size is a candidate's file, in a few words.
+func size(t picture.Trial) string {
+	switch {
+	case t.Format == "":
+		return ""
+	case t.Width == 0 || t.Height == 0:
+		return t.Format
+	}
+	return fmt.Sprintf("%s %d×%d", t.Format, t.Width, t.Height)
+}
+
+// sum writes what a score is made of.
+func sum(reasons []picture.Reason) string {
+	parts := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		parts = append(parts, fmt.Sprintf("%+.4g %s", r.Points, r.Sign))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func short(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxShownRunes {
+		return text
+	}
+	return string(runes[:maxShownRunes-1]) + "…"
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// cost says what the crawl cost the site and the clock.
+func (c Crawl) cost() string {
+	if c.Stats.Requests == 0 {
+		return "a saved page, nothing fetched"
+	}
+	return fmt.Sprintf("%d requests, %d kB, %s", c.Stats.Requests, (c.Stats.Bytes+999)/1000, c.Took.Round(time.Millisecond))
+}
+
+// evidence returns the evidence that does not stand among the logos.
+func (c Crawl) evidence() []eventschemas.Evidence {
+	return slices.DeleteFunc(slices.Clone(c.Result.Evidence), func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
+}

@@ -1,0 +1,227 @@
+// Package robots reads robots.txt as RFC 9309 has it, for one crawler.
+//
+// The libraries looked at give up a whole file for one line that they do not understand, join a group
+// whose rule is empty with the next one, and match wildcards anywhere in a path; each of these turns an
+// owner's "no" into a "yes" or the other way round.
+package robots
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits.
+const (
+	// MaxBytes is how much of a file is read (RFC 9309, section 2.5: at least 500 KiB).
+	MaxBytes = 500 << 10
+	// MaxDelay bounds a Crawl-delay: a longer one is taken for this.
+	MaxDelay = 24 * time.Hour
+
+	// maxPatternBytes bounds one rule: nothing that is fetched has a longer path.
+	maxPatternBytes = 2 << 10
+	// maxRules bounds the rules of the group that counts; the rest of it is not read.
+	maxRules = 10_000
+)
+
+// Rules are what a file says to one crawler.
+type Rules struct {
+	// Named says that the file has a group for this very crawler; otherwise the rules are those for all.
+	Named bool
+	// Delay is the pause between pages that the group asks for (Crawl-delay), 0 for none.
+	Delay time.Duration
+
+	rules []rule
+	bytes int
+}
+
+// rule is one Allow or Disallow.
+type rule struct {
+	allow  bool
+	length int      // of the pattern as written: the longest that matches decides
+	parts  []string // between the wildcards
+	exact  bool     // ends with $
+}
+
+// Parse reads a file for the crawler with a product token, such as LetterheadBot. It never fails: lines that
+// are no rules, such as those of a web page that is given for a missing file, are passed over.
+func Parse(data []byte, agent string) *Rules {
+	data = bytes.TrimPrefix(data[:min(len(data), MaxBytes)], []byte("\xef\xbb\xbf"))
+	var own, all Rules
+	var current []*Rules // groups that the lines belong to
+	ended := true        // a rule stood since the last user-agent line
+	for line := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		key, value, ok := directive(line)
+		if !ok {
+			continue
+		}
+		switch key {
+		case "user-agent", "useragent", "user agent":
+			if ended {
+				current, ended = nil, false
+			}
+			switch name := token(value); {
+			case name == everybody:
+				current = append(current, &all)
+			case strings.EqualFold(name, agent):
+				own.Named = true
+				current = append(current, &own)
+			}
+		case "allow", "disallow":
+			ended = true
+			for _, g := range current {
+				g.add(key == "allow", value)
+			}
+		case "crawl-delay", "crawldelay":
+			ended = true
+			for _, g := range current {
+				g.delay(value)
+			}
+		}
+	}
+	if own.Named {
+		return &own
+	}
+	return &all
+}
+
+// directive splits a line at its colon, without its comment.
+func directive(line string) (key, value string, ok bool) {
+	line, _, _ = strings.Cut(line, "#")
+	key, value, ok = strings.Cut(line, ":")
+	return strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), ok
+}
+
+// everybody is the name of the group for those that no other group names.
+const everybody = "*"
+
+// token is what a user-agent line names: the product token at its beginning (RFC 9309, section 2.2.1), which
+// is LetterheadBot of LetterheadBot/1.0, or everybody, also where words follow it.
+func token(value string) string {
+	if rest, ok := strings.CutPrefix(value, everybody); ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t') {
+		return everybody
+	}
+	end := strings.IndexFunc(value, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
+	})
+	if end < 0 {
+		return value
+	}
+	return value[:end]
+}
+
+func (r *Rules) add(allow bool, pattern string) {
+	// An empty rule says nothing; one that does not begin with / or * is written by mistake, and meant.
+	if pattern == "" || len(pattern) > maxPatternBytes || len(r.rules) >= maxRules {
+		return
+	}
+	if pattern[0] != '/' && pattern[0] != '*' && pattern[0] != '$' {
+		pattern = "/" + pattern
+	}
+	x := rule{allow: allow, length: len(pattern)}
+	if strings.HasSuffix(pattern, "$") {
+		x.exact, pattern = true, pattern[:len(pattern)-1]
+	}
+	for part := range strings.SplitSeq(pattern, "*") {
+		x.parts = append(x.parts, normal(part))
+	}
+	r.bytes += len(pattern) + 16*len(x.parts)
+	r.rules = append(r.rules, x)
+}
+
+func (r *Rules) delay(value string) {
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err == nil && seconds > 0 { // not NaN either
+		r.Delay = time.Duration(min(seconds, MaxDelay.Seconds()) * float64(time.Second))
+	}
+}
+
+// Allows says whether a path, with its query, may be fetched. Of the rules that match the longest decides,
+// and of two that are as long the one that allows.
+func (r *Rules) Allows(path string) bool {
+	if path == "" {
+		path = "/"
+	}
+	if path == "/robots.txt" {
+		return true
+	}
+	path = normal(path)
+	allowed, longest := true, 0
+	for _, x := range r.rules {
+		if (x.length > longest || x.length == longest && x.allow) && x.matches(path) {
+			allowed, longest = x.allow, x.length
+		}
+	}
+	return allowed
+}
+
+// Size is about how many bytes of memory the rules take.
+func (r *Rules) Size() int { return 64*len(r.rules) + r.bytes }
+
+// matches says whether the pattern stands at the beginning of a path. Each part is looked for once, behind
+// the one before it, so that the time is linear whatever the pattern.
+func (x rule) matches(path string) bool {
+	first := x.parts[0]
+	if !strings.HasPrefix(path, first) {
+		return false
+	}
+	path = path[len(first):]
+	if len(x.parts) == 1 {
+		return !x.exact || path == ""
+	}
+	last := len(x.parts) - 1
+	for _, part := range x.parts[1:last] {
+		i := strings.Index(path, part)
+		if i < 0 {
+			return false
+		}
+		path = path[i+len(part):]
+	}
+	if x.exact {
+		return strings.HasSuffix(path, x.parts[last])
+	}
+	return strings.Contains(path, x.parts[last])
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// normal writes a path in one way: what RFC 3986 leaves unreserved plain, octets outside of ASCII in
+// percent notation, its digits in upper case.
+func normal(path string) string {
+	plain := true
+	for i := range len(path) {
+		if path[i] == '%' || path[i] >= 0x80 {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return strings.Clone(path) // not a piece of the whole file
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		escaped := false
+		if c == '%' && i+2 < len(path) {
+			if v, err := strconv.ParseUint(path[i+1:i+3], 16, 8); err == nil {
+				c, escaped = byte(v), true
+				i += 2
+			}
+		}
+		switch {
+		case c >= 0x80, escaped && !unreserved(c):
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// unreserved characters of RFC 3986, section 2.3.
+func unreserved(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}

@@ -1,0 +1,190 @@
+package crawl
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl/classify"
+	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/page"
+)
+
+const (
+	// maxFurther bounds the pages beside the home page that are read, and maxTried those that are asked for.
+	maxFurther = 2
+	maxTried   = 3
+	// furtherTime is the time that must be left for one of them, and the longest that it may take.
+	furtherTime = 1500 * time.Millisecond
+	maxPageTime = 4 * time.Second
+	// maxFurtherDepth bounds the parts of the path: /en/company/about-us, not an article about something.
+	maxFurtherDepth = 4
+	// maxLinkWords bounds the text of a link that leads to such a page: more is a headline.
+	maxLinkWords = 5
+)
+
+// topic is what a further page is about.
+type topic int
+
+const (
+	about   topic = iota // who they are
+	imprint              // where they are and since when: required by law in several countries
+	contact              // where they are, where there is no imprint
+	press                // names and descriptions to copy
+)
+
+// topics are the words of paths and link texts, in the languages of most home pages.
+var topics = []struct {
+	topic topic
+	words *regexp.Regexp
+}{
+	{imprint, regexp.MustCompile(`(?i)^(impressum|imprint|legal([-_ ](notice|information|info|disclosure))?|anbieterkennzeichnung|mentions[-_ ]?l[ée]gales|informations[-_ ]l[ée]gales|aviso[-_ ]?legal|informaci[oó]n[-_ ]legal|note[-_ ]?legali|colofon|kolofon|impresszum|редакция|реквизиты|특정상거래법|特定商取引法に基づく表記|特定商取引法|tokushoho)$`)},
+	{contact, regexp.MustCompile(`(?i)^(contact([-_ ](us|info|details))?|contacts?|kontakt|contatti|contacto|contato|contactez[-_ ]nous|nous[-_ ]contacter|yhteystiedot|kapcsolat|ileti[sş]im|контакты|контакти|お問い合わせ|联系我们|聯絡我們|연락처|visit[-_ ]us|find[-_ ]us|locations?)$`)},
+	{about, regexp.MustCompile(`(?i)^(about([-_ ](us|the[-_ ]company|our[-_ ]company))?|our[-_ ]story|who[-_ ]we[-_ ]are|company([-_ ](info|profile|overview))?|the[-_ ]company|our[-_ ]company|corporate|[üu]ber[-_ ]uns|ueber[-_ ]uns|unternehmen|firma|wir[-_ ]über[-_ ]uns|[àa][-_ ]propos|qui[-_ ]sommes[-_ ]nous|entreprise|notre[-_ ]histoire|sobre([-_ ](nosotros|n[oó]s|mi))?|quienes[-_ ]somos|qui[ée]nes[-_ ]somos|empresa|quem[-_ ]somos|chi[-_ ]siamo|azienda|over[-_ ]ons|om[-_ ]oss|om[-_ ]os|om|meist[äa]|tietoa|o[-_ ]nas|o[-_ ]firmie|o[-_ ]spole[cč]nosti|rolunk|hakkimizda|hakkımızda|kurumsal|despre([-_ ]noi)?|о[-_ ]нас|о[-_ ]компании|про[-_ ]нас|会社概要|会社情報|企業情報|关于我们|公司简介|關於我們|회사소개)$`)},
+	{press, regexp.MustCompile(`(?i)^(brand([-_ ](assets|guidelines|resources|kit))?|press([-_ ](kit|room|center|centre))?|media[-_ ]kit|newsroom|presse|prensa|stampa|pers)$`)},
+}
+
+// further is the errand that reads other pages of the site, when the home page leaves something open: one
+// after the other, a gap apart.
+func (r *run) further(ctx context.Context, f *found, h *home) []errand {
+	wanted := missing(f.input)
+	if len(wanted) == 0 || h.at.IsZero() {
+		return nil
+	}
+	links := r.furtherLinks(h.page, wanted)
+	if len(links) == 0 {
+		return nil
+	}
+	return []errand{{host: h.page.URL.Hostname(), run: func(func()) {
+		last, read := h.at, map[topic]bool{}
+		for _, l := range links[:min(len(links), maxTried)] {
+			if l.topic == contact && read[imprint] || l.topic == press && len(read) > 0 || !r.waitUntil(ctx, last.Add(r.gap())) {
+				continue
+			}
+			last = time.Now()
+			if p := r.otherPage(ctx, l.to); p != nil {
+				read[l.topic] = true
+				f.input.More = append(f.input.More, p)
+			}
+			if len(read) == maxFurther {
+				return
+			}
+		}
+	}}}
+}
+
+// missing lists what further pages are wanted for, the most useful first; none when the home page says all.
+func missing(in judge.Input) []topic {
+	_, described := judge.Description(in)
+	name, _ := judge.Name(in)
+	company, _ := judge.Company(in)
+	var out []topic
+	if !described || name.Method == judge.FromDomain || name.Value == "" || company == nil || company.FoundedYear == nil {
+		out = append(out, about)
+	}
+	if company == nil || company.Location == nil || len(judge.Links(in).Value) == 0 {
+		out = append(out, imprint)
+	}
+	return out
+}
+
+// furtherLink leads to a page of a topic.
+type furtherLink struct {
+	topic topic
+	to    *url.URL
+}
+
+// furtherLinks lists the first link to a page of each topic, those that are wanted first: an imprint may well
+// say what an about page that is not there would have said.
+func (r *run) furtherLinks(p *page.Page, wanted []topic) []furtherLink {
+	best := map[topic]*url.URL{}
+	for _, a := range p.Anchors {
+		if !r.isFurther(p, a) {
+			continue
+		}
+		if t, ok := topicOf(a); ok && best[t] == nil {
+			best[t] = a.URL
+		}
+	}
+	var out []furtherLink
+	listed := map[topic]bool{}
+	for _, t := range slices.Concat(wanted, []topic{about, imprint, contact, press}) {
+		if best[t] != nil && !listed[t] {
+			out = append(out, furtherLink{t, best[t]})
+		}
+		listed[t] = true
+	}
+	return out
+}
+
+// isFurther says whether a link leads to another page of the very host that answered, whose rules are
+// known.
+func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
+	u := a.URL
+	if u == nil || p.URL == nil || u.Host != p.URL.Host || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || u.Path == p.URL.Path {
+		return false
+	}
+	return strings.Count(strings.Trim(u.Path, "/"), "/") < maxFurtherDepth && r.mayFetchPage(u)
+}
+
+// topicOf tells by the last part of a link's path, or else by its text, what it leads to.
+func topicOf(a page.Anchor) (topic, bool) {
+	last := strings.Trim(a.URL.Path, "/")
+	last = last[strings.LastIndexByte(last, '/')+1:]
+	last, _, _ = strings.Cut(last, ".")           // about.html
+	last = strings.TrimLeft(last, "0123456789-_") // 2-about-us
+	text := strings.Trim(a.Text, " .…»›→>:")
+	for _, t := range topics {
+		if t.words.MatchString(last) {
+			return t.topic, true
+		}
+	}
+	if len(strings.Fields(text)) > maxLinkWords {
+		return 0, false
+	}
+	for _, t := range topics {
+		if t.words.MatchString(text) {
+			return t.topic, true
+		}
+	}
+	return 0, false
+}
+
+// waitUntil waits for a moment; false when there is not time enough for a page after it.
+func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	if wait := time.Until(at); wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
+		return false
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// otherPage fetches one page, nil when it is none of the site's own.
+func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
+	if r.files.Add(1) > maxFiles {
+		return nil
+	}
+	response, _ := r.session.Get(ctx, u.String(), safehttp.Limits{Body: page.MaxBytes, Time: maxPageTime}, htmlHeader)
+	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) || strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
+		return nil // led back to the home page, or away, or to where we may not be
+	}
+	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
+	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body)})
+	switch verdict.Kind {
+	case classify.Usable, classify.Shell, classify.Gate: // short pages look like these
+		return p
+	}
+	return nil
+}

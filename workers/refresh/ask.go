@@ -1,0 +1,79 @@
+package refresh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/eventlog"
+)
+
+// candidate is a brand that may be due for a crawl.
+type candidate struct {
+	domain  string
+	due     func(b *brand.Brand) bool // as the stream says, which is ahead of every read model
+	why     string                    // label of the metric
+	request commands.Request
+	after   eventlog.Position // the end of a crawl that is running by now stands behind it
+}
+
+// ask asks for a crawl of a brand that is due for one, as soon as there is room for it, and keeps to the
+// rate. A brand that is not due takes no time of the others.
+func (r *Refresher) ask(ctx context.Context, c candidate) error {
+	if due, err := r.due(ctx, c); err != nil || !due {
+		return err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := r.room(ctx); err != nil {
+		return err
+	}
+	if due, err := r.due(ctx, c); err != nil || !due { // somebody may have crawled it while it waited
+		return err
+	}
+	if err := r.request(ctx, c); err != nil {
+		return err
+	}
+	return pause(ctx, r.cfg.Every)
+}
+
+// due says whether a brand is due, and no crawl of it is under way or has just failed.
+func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
+	b, err := r.brands.State(ctx, c.domain)
+	if err != nil {
+		return false, fmt.Errorf("fold brand %s: %w", c.domain, err)
+	}
+	if b.Withdrawn() || !c.due(b) {
+		return false, nil
+	}
+	if _, _, _, running := b.Running(); running {
+		return false, nil
+	}
+	_, _, remembered := b.Remembered(r.cfg.Now())
+	return !remembered, nil
+}
+
+func (r *Refresher) request(ctx context.Context, c candidate) error {
+	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
+		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Lane: brand.LaneRefresh, Allowed: r.cfg.Allowed,
+	})
+	var remembered *brand.RememberedError
+	switch {
+	case err == nil:
+		r.opened(c.domain, crawl, c.after)
+		if !crawl.Joined {
+			r.requested.WithLabelValues(c.why).Inc()
+			r.cfg.Logger.Info("background crawl requested", "domain", c.domain, "crawl_id", crawl.ID, "why", c.why)
+		}
+		return nil
+	case errors.Is(err, brand.ErrWithdrawn), errors.Is(err, brand.ErrAlreadyKnown), errors.As(err, &remembered):
+		return nil // decided meanwhile
+	}
+	return fmt.Errorf("request a crawl of %s: %w", c.domain, err)
+}

@@ -144,13 +144,9 @@ func TestRobotsThatCannotBeRead(t *testing.T) {
 				if scheduled {
 					want = c.scheduled
 				}
-				began := time.Now()
 				result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: scheduled}, 8*time.Second)
 				if got := ending(result, err); got != want {
 					t.Errorf("scheduled %t: got %s (%v), want %s", scheduled, got, err, want)
-				}
-				if took := time.Since(began); took > 6*time.Second {
-					t.Errorf("scheduled %t: it took %s", scheduled, took)
 				}
 			}
 		})

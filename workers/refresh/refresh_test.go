@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ type world struct {
 	fail      func(domain string) error // of RequestCrawl
 	unsaved   error                     // what each save ends with
 	kept      []string                  // domains that Due looks at
-	unlisted  error                     // what Due ends with
+	unlisted  atomic.Pointer[error]     // what Due ends with
 }
 
 func newWorld(t *testing.T) *world {
@@ -111,8 +112,8 @@ func (w *world) raw(stream string, like eventschemas.Event, version int, body st
 
 // Due lists the kept domains by what their streams say, as the read model does by its rows.
 func (w *world) Due(ctx context.Context, now time.Time, after brands.Due, limit int) (all []brands.Due, err error) {
-	if w.unlisted != nil {
-		return nil, w.unlisted
+	if fault := w.unlisted.Load(); fault != nil {
+		return nil, *fault
 	}
 	for _, d := range w.kept {
 		b, err := w.State(ctx, d)

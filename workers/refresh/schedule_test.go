@@ -118,12 +118,12 @@ func TestAScheduleThatCannotBeReadIsTriedAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.crawled(false, "acme.com")
-			w.unlisted = fault
+			w.unlisted.Store(&fault)
 			time.Sleep(day)
 			stop := w.run(refresh.Config{})
 			time.Sleep(time.Hour)
 			w.exactly(0, fault.Error())
-			w.unlisted = nil
+			w.unlisted.Store(nil)
 			time.Sleep(time.Hour)
 			w.exactly(1, "it can be read again")
 			stop()

@@ -63,7 +63,10 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	if o.sheet != "" {
-		if err := writeSheet(filepath.Join(root, o.sheet), report); err != nil {
+		if !filepath.IsAbs(o.sheet) {
+			o.sheet = filepath.Join(root, o.sheet)
+		}
+		if err := writeSheet(o.sheet, report); err != nil {
 			return err
 		}
 	}

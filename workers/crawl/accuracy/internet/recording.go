@@ -30,18 +30,31 @@ type exchange struct {
 
 // Play puts every host of a recording on the net. Errors: when the recording cannot be read.
 func (n *Internet) Play(recording []byte) error {
-	exchanges, err := readRecording(recording)
+	sites, err := Recorded(recording)
 	if err != nil {
 		return err
-	}
-	sites := map[string]recordedSite{}
-	for _, x := range exchanges {
-		sites[x.host] = append(sites[x.host], x)
 	}
 	for host, s := range sites {
 		n.Serve(host, s)
 	}
 	return nil
+}
+
+// Recorded reads a recording: each host of it answers as it did then. Errors: when it cannot be read.
+func Recorded(recording []byte) (map[string]http.Handler, error) {
+	exchanges, err := readRecording(recording)
+	if err != nil {
+		return nil, err
+	}
+	sites := map[string]recordedSite{}
+	for _, x := range exchanges {
+		sites[x.host] = append(sites[x.host], x)
+	}
+	out := make(map[string]http.Handler, len(sites))
+	for host, s := range sites {
+		out[host] = s
+	}
+	return out, nil
 }
 
 // recordedSite answers as one recorded host did.

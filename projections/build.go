@@ -2,11 +2,12 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+
+	"letterhead/internal/sqlstore"
 )
 
 // Rebuild fills new tables of the named read models (of all of them without names) from the beginning of
@@ -96,7 +97,7 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 		}
 	}
 	made := make([]*generation, len(fresh))
-	err := r.store.Write(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.Write(ctx, func(tx *sqlstore.Tx) (err error) {
 		for i, m := range fresh {
 			if made[i], err = m.begin(ctx, tx, m.current(), stateBuilding); err != nil {
 				return err
@@ -143,7 +144,7 @@ func (r *Runner) build(ctx context.Context, models []*model, progress func(Progr
 func (r *Runner) index(ctx context.Context, units []*generation) error {
 	for _, g := range units {
 		// A transaction for each, so that the main lane gets its turn in between.
-		if err := r.store.Write(ctx, func(tx *sql.Tx) error { return g.index(context.WithoutCancel(ctx), tx) }); err != nil {
+		if err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return g.index(context.WithoutCancel(ctx), tx) }); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 		}
 	}
 	old := make([]*generation, len(units))
-	err := r.store.Write(ctx, func(tx *sql.Tx) error {
+	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		for i, g := range units {
 			if old[i] = g.model.liveGeneration(); old[i] != nil {
 				if err := setState(ctx, tx, g.model.name, old[i].number, stateRetired); err != nil {
@@ -225,7 +226,7 @@ func (r *Runner) dropLogged(ctx context.Context, g *generation) {
 
 // drop deletes a generation's tables. What a cancelled ctx leaves is dropped by the next start.
 func (r *Runner) drop(ctx context.Context, g *generation) error {
-	return r.store.Write(ctx, func(tx *sql.Tx) error {
+	return r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		return drop(ctx, tx, entry{name: g.model.name, version: g.version.Number, generation: g.number})
 	})
 }

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 // Progress of a replay.
@@ -265,7 +265,7 @@ func (r *Runner) storeFailure(ctx context.Context, g *generation, text string) {
 	if len(text) > maxFailureBytes {
 		text = text[:maxFailureBytes]
 	}
-	err := r.store.Write(ctx, func(tx *sql.Tx) error { return setFailure(ctx, tx, g.model.name, g.number, text) })
+	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g.model.name, g.number, text) })
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.WarnContext(ctx, "state of a read model could not be noted", slog.String("projection", g.model.name), slog.Any("error", err))
 	}

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,7 +128,7 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c Changes, err error) {
 func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position) (failed failures, err error) {
 	pause := r.cfg.backoff()
 	for len(work) > 0 {
-		err := r.store.Write(ctx, func(tx *sql.Tx) error { return writeAll(context.WithoutCancel(ctx), tx, work, upTo) })
+		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(context.WithoutCancel(ctx), tx, work, upTo) })
 		if err == nil {
 			for _, t := range work {
 				t.unit.committed(t.changes)
@@ -153,7 +152,7 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 	return failed, nil
 }
 
-func writeAll(ctx context.Context, tx *sql.Tx, work []task, upTo eventlog.Position) error {
+func writeAll(ctx context.Context, tx *sqlstore.Tx, work []task, upTo eventlog.Position) error {
 	units := make([]*generation, len(work))
 	for i, t := range work {
 		units[i] = t.unit
@@ -167,7 +166,7 @@ func writeAll(ctx context.Context, tx *sql.Tx, work []task, upTo eventlog.Positi
 	return checkpoint(ctx, tx, units, upTo)
 }
 
-func writeOne(ctx context.Context, tx *sql.Tx, t task) (err error) {
+func writeOne(ctx context.Context, tx *sqlstore.Tx, t task) (err error) {
 	if t.changes.Write == nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"sync/atomic"
 
@@ -43,7 +42,7 @@ func (m *model) generation(v *Version, number int, position eventlog.Position) *
 }
 
 // create makes the tables of a generation, with indexes when nothing will be loaded in bulk.
-func (g *generation) create(ctx context.Context, tx *sql.Tx, state string) error {
+func (g *generation) create(ctx context.Context, tx *sqlstore.Tx, state string) error {
 	for _, t := range g.version.Tables {
 		if _, err := tx.ExecContext(ctx, g.tables.SQL(t.Create)); err != nil {
 			return fmt.Errorf("create table %s: %w", g.tables.names[t.Name], err)
@@ -55,7 +54,7 @@ func (g *generation) create(ctx context.Context, tx *sql.Tx, state string) error
 }
 
 // index makes the indexes that are not there yet.
-func (g *generation) index(ctx context.Context, tx *sql.Tx) error {
+func (g *generation) index(ctx context.Context, tx *sqlstore.Tx) error {
 	for _, t := range g.version.Tables {
 		for _, statement := range t.Indexes {
 			if _, err := tx.ExecContext(ctx, g.tables.SQL(statement)); err != nil {
@@ -68,7 +67,7 @@ func (g *generation) index(ctx context.Context, tx *sql.Tx) error {
 
 // drop deletes a generation that may be of a version that this binary does not know: its tables are those
 // whose names begin as its tables' do.
-func drop(ctx context.Context, tx *sql.Tx, e entry) error {
+func drop(ctx context.Context, tx *sqlstore.Tx, e entry) error {
 	prefix := fmt.Sprintf("%s_v%d_g%d_", e.name, e.version, e.generation)
 	names, err := sqlstore.TablesWithPrefix(ctx, tx, prefix)
 	if err != nil {

@@ -72,13 +72,13 @@ type Fold interface {
 // Changes are what a batch changed.
 type Changes struct {
 	// Write writes the rows, the same each time it is called: a transaction may have to be repeated.
-	Write func(ctx context.Context, tx *sql.Tx) error
+	Write func(ctx context.Context, tx *sqlstore.Tx) error
 	// Committed is called once, when the rows stand; nil does nothing. With live the tables are those that
 	// are read.
 	Committed func(live bool)
 }
 
-// Queryer runs questions. *sql.DB and *sql.Tx are Queryers.
+// Queryer runs questions. *sql.DB, *sql.Tx and *sqlstore.Tx are Queryers.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -2,13 +2,13 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 // States of a generation in the registry.
@@ -69,7 +69,7 @@ SELECT position FROM projections_registry WHERE name = $1 AND generation = $2`, 
 	return eventlog.Position(at), nil
 }
 
-func insertEntry(ctx context.Context, tx *sql.Tx, e entry) error {
+func insertEntry(ctx context.Context, tx *sqlstore.Tx, e entry) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
@@ -79,7 +79,7 @@ VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int6
 	return nil
 }
 
-func setState(ctx context.Context, tx *sql.Tx, name string, generation int, state string) error {
+func setState(ctx context.Context, tx *sqlstore.Tx, name string, generation int, state string) error {
 	_, err := tx.ExecContext(ctx, `
 UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3`, state, name, generation)
 	if err != nil {
@@ -88,7 +88,7 @@ UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3`,
 	return nil
 }
 
-func setFailure(ctx context.Context, tx *sql.Tx, name string, generation int, failure string) error {
+func setFailure(ctx context.Context, tx *sqlstore.Tx, name string, generation int, failure string) error {
 	_, err := tx.ExecContext(ctx, `
 UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3`, failure, name, generation)
 	if err != nil {
@@ -99,7 +99,7 @@ UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3
 
 // checkpoint moves all generations of a lane to one position. The statement is one however many there
 // are: it is part of every live batch.
-func checkpoint(ctx context.Context, tx *sql.Tx, units []*generation, to eventlog.Position) error {
+func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to eventlog.Position) error {
 	if to > math.MaxInt64 {
 		return fmt.Errorf("checkpoint: position %d is past what the database can hold", to)
 	}

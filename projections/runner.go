@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,7 +128,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start projections: %w", err)
 	}
-	err = r.store.Write(ctx, func(tx *sql.Tx) error { return r.recover(ctx, tx, head) })
+	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return r.recover(ctx, tx, head) })
 	if err != nil {
 		return fmt.Errorf("start projections: %w", err)
 	}
@@ -170,7 +169,7 @@ func (r *Runner) liveGenerations() []*generation {
 }
 
 // recover reads the registry, keeps what goes on, drops the rest and makes what is missing.
-func (r *Runner) recover(ctx context.Context, tx *sql.Tx, head eventlog.Position) error {
+func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position) error {
 	if _, err := tx.ExecContext(ctx, createRegistry); err != nil {
 		return fmt.Errorf("create the registry of projections: %w", err)
 	}
@@ -195,7 +194,7 @@ func (r *Runner) recover(ctx context.Context, tx *sql.Tx, head eventlog.Position
 	return nil
 }
 
-func (r *Runner) recoverEntry(ctx context.Context, tx *sql.Tx, e entry, head eventlog.Position) error {
+func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, e entry, head eventlog.Position) error {
 	m := r.model(e.name)
 	if m == nil {
 		return nil // of a release with more read models, or of one that is not run here
@@ -223,7 +222,7 @@ func (r *Runner) recoverEntry(ctx context.Context, tx *sql.Tx, e entry, head eve
 }
 
 // begin makes the next generation of a model.
-func (m *model) begin(ctx context.Context, tx *sql.Tx, v *Version, state string) (*generation, error) {
+func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *Version, state string) (*generation, error) {
 	m.lastGen++
 	g := m.generation(v, m.lastGen, 0)
 	if err := g.create(ctx, tx, state); err != nil {

@@ -105,7 +105,7 @@ type pair struct{ live, scratch *generation }
 func (v *verifier) begin(ctx context.Context, models []*model) error {
 	v.r.step.Lock()
 	defer v.r.step.Unlock()
-	return v.r.store.Write(ctx, func(tx *sql.Tx) error {
+	return v.r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		for _, m := range models {
 			live := m.liveGeneration()
 			v.results[m.name] = &Verification{Name: m.name}

@@ -8,7 +8,6 @@ package holders
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +39,7 @@ type Holders struct{ store *sqlstore.Store }
 
 // New makes the table when it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
-	err := store.WriteDurable(ctx, func(tx *sql.Tx) error {
+	err := store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, create)
 		return err
 	})
@@ -56,7 +55,7 @@ func (h *Holders) Put(ctx context.Context, id, name string) error {
 	if err := errors.Join(validate("id", id, MaxIDBytes), validate("name", name, MaxNameBytes)); err != nil {
 		return fmt.Errorf("put holder: %w", err)
 	}
-	err := h.store.WriteDurable(ctx, func(tx *sql.Tx) error {
+	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, put, id, name)
 		return err
 	})
@@ -117,7 +116,7 @@ func (h *Holders) names(ctx context.Context, ids []string, into map[string]strin
 // keep it until they are deleted. Errors: sqlstore.ErrUnavailable (also when the row is gone but a reader
 // kept the log from being emptied; repeat it then), sqlstore.ErrClosed, ctx.Err().
 func (h *Holders) Erase(ctx context.Context, id string) error {
-	err := h.store.WriteDurable(ctx, func(tx *sql.Tx) error {
+	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)
 		return err
 	})

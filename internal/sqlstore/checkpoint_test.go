@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +17,7 @@ func TestCheckpointKeepsTheLogShort(t *testing.T) {
 	defer s.Close()
 	write := func(statement string) {
 		t.Helper()
-		err := s.Write(context.Background(), func(tx *sql.Tx) error {
+		err := s.Write(context.Background(), func(tx *Tx) error {
 			_, err := tx.Exec(statement)
 			return err
 		})
@@ -52,7 +51,7 @@ func TestTruncateEmptiesTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.WriteDurable(t.Context(), func(tx *sql.Tx) error {
+	if err := s.WriteDurable(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(`CREATE TABLE x (n BYTEA)`)
 		return err
 	}); err != nil {

@@ -26,7 +26,7 @@ type Positions struct{ store *Store }
 
 // NewPositions makes the table when it is missing.
 func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
-	err := store.Write(ctx, func(tx *sql.Tx) error {
+	err := store.Write(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, createPositions)
 		return err
 	})
@@ -57,7 +57,7 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 // Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrCorrupt, ErrClosed,
 // ctx.Err() when it ended before the writer was free.
 func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
-	err := p.store.Write(ctx, func(tx *sql.Tx) error {
+	err := p.store.Write(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, savePosition, name, int64(position))
 		return err
 	})

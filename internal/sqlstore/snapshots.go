@@ -36,7 +36,7 @@ type Snapshots struct{ store *Store }
 
 // NewSnapshots makes the table when it is missing.
 func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
-	err := store.Write(ctx, func(tx *sql.Tx) error {
+	err := store.Write(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, createSnapshots)
 		return err
 	})
@@ -70,7 +70,7 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 	if state == nil {
 		state = []byte{}
 	}
-	err := s.store.Write(ctx, func(tx *sql.Tx) error {
+	err := s.store.Write(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, saveSnapshot, stream, foldVersion, int64(revision), state)
 		return err
 	})

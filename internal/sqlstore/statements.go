@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 )
@@ -22,7 +21,7 @@ const BigKey = "INTEGER"
 // Insert writes rows in as few statements as pay off. Into is `table (column, …)`; values are the rows one
 // after the other, columns values each; conflict is empty or an ON CONFLICT clause. Rows that conflict
 // with each other must not be in one call.
-func Insert(ctx context.Context, tx *sql.Tx, into string, columns int, conflict string, values []any) error {
+func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict string, values []any) error {
 	if columns <= 0 || columns > maxParameters || len(values)%columns != 0 {
 		return fmt.Errorf("insert into %s: %d values do not make rows of %d columns", into, len(values), columns)
 	}
@@ -106,7 +105,7 @@ func InRows(columns, rows int) string {
 }
 
 // TablesWithPrefix returns the names of the tables that begin with the prefix, sorted.
-func TablesWithPrefix(ctx context.Context, tx *sql.Tx, prefix string) ([]string, error) {
+func TablesWithPrefix(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
 	rows, err := tx.QueryContext(ctx, `
 SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`, len(prefix), prefix)
 	if err != nil {

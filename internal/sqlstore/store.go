@@ -208,16 +208,16 @@ func (s *Store) Read() *sql.DB { return s.read }
 // must not call Write or WriteDurable.
 //
 // Errors: ErrClosed, ErrUnavailable, ErrCorrupt, ctx.Err(), or what fn returned.
-func (s *Store) Write(ctx context.Context, fn func(*sql.Tx) error) error {
+func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
 	return s.transact(ctx, s.write, s.metrics.normal, fn)
 }
 
 // WriteDurable is Write, and the change is on the disk when it returns.
-func (s *Store) WriteDurable(ctx context.Context, fn func(*sql.Tx) error) error {
+func (s *Store) WriteDurable(ctx context.Context, fn func(*Tx) error) error {
 	return s.transact(ctx, s.durable, s.metrics.durable, fn)
 }
 
-func (s *Store) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*sql.Tx) error) error {
+func (s *Store) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (s *Store) transact(ctx context.Context, db *sql.DB, took prometheus.Observ
 			_ = tx.Rollback()
 		}
 	}()
-	err = fn(tx)
+	err = fn(&Tx{Tx: tx, store: s})
 	done = true
 	if err != nil {
 		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {

@@ -31,7 +31,7 @@ func open(t *testing.T, path string) *sqlstore.Store {
 
 func exec(t *testing.T, s *sqlstore.Store, statements ...string) {
 	t.Helper()
-	err := s.Write(t.Context(), func(tx *sql.Tx) error {
+	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		for _, statement := range statements {
 			if _, err := tx.Exec(statement); err != nil {
 				return err
@@ -67,7 +67,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "a b?#%41.db")) // a name that a URL would read otherwise
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
 	mine := errors.New("mine")
-	err := s.Write(t.Context(), func(tx *sql.Tx) error {
+	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 				t.Error("the panic did not come through")
 			}
 		}()
-		_ = s.Write(t.Context(), func(tx *sql.Tx) error {
+		_ = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 			if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func TestReaderSeesOneMoment(t *testing.T) {
 func TestWritersTakeTurns(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BIGINT)`, `INSERT INTO x VALUES (0)`)
-	add := func(tx *sql.Tx) error {
+	add := func(tx *sqlstore.Tx) error {
 		var n int
 		if err := tx.QueryRow(`SELECT n FROM x`).Scan(&n); err != nil {
 			return err
@@ -160,10 +160,10 @@ func TestWritersTakeTurns(t *testing.T) {
 
 func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
-	err := s.Write(t.Context(), func(*sql.Tx) error {
+	err := s.Write(t.Context(), func(*sqlstore.Tx) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Write(ctx, func(*sql.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
+		if err := s.Write(ctx, func(*sqlstore.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("second writer: %v", err)
 		}
 		return nil
@@ -177,7 +177,7 @@ func TestBegunWriteOutlivesItsContext(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := s.Write(ctx, func(tx *sql.Tx) error {
+	err := s.Write(ctx, func(tx *sqlstore.Tx) error {
 		cancel()
 		_, err := tx.Exec(`INSERT INTO x VALUES (1)`)
 		return err
@@ -195,7 +195,7 @@ func TestClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	if err := s.Write(t.Context(), func(*sql.Tx) error { return nil }); !errors.Is(err, sqlstore.ErrClosed) {
+	if err := s.Write(t.Context(), func(*sqlstore.Tx) error { return nil }); !errors.Is(err, sqlstore.ErrClosed) {
 		t.Errorf("write after close: %v", err)
 	}
 }
@@ -240,7 +240,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestFullDatabaseIsUnavailableAndWritesNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BYTEA)`)
-	err := s.Write(t.Context(), func(tx *sql.Tx) error {
+	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		if _, err := tx.Exec(`PRAGMA max_page_count = 10`); err != nil { // what a full disk is to SQLite
 			return err
 		}
@@ -265,7 +265,7 @@ func TestInsertWritesEveryRowOnce(t *testing.T) {
 		for i := range rows {
 			values = append(values, int64(total+i), fmt.Sprint("v", total+i))
 		}
-		err := s.Write(t.Context(), func(tx *sql.Tx) error {
+		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 			return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "", values)
 		})
 		if err != nil {
@@ -278,7 +278,7 @@ func TestInsertWritesEveryRowOnce(t *testing.T) {
 	if err != nil || n != total || wrong != 0 {
 		t.Errorf("%d rows, %d of them wrong, want %d: %v", n, wrong, total, err)
 	}
-	err = s.Write(t.Context(), func(tx *sql.Tx) error {
+	err = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "ON CONFLICT (k) DO UPDATE SET v = excluded.v", []any{int64(1), "new"})
 	})
 	if err != nil {
@@ -288,7 +288,7 @@ func TestInsertWritesEveryRowOnce(t *testing.T) {
 	if err := s.Read().QueryRow(`SELECT v FROM x WHERE k = 1`).Scan(&v); err != nil || v != "new" {
 		t.Errorf("after the conflict: %q, %v", v, err)
 	}
-	err = s.Write(t.Context(), func(tx *sql.Tx) error {
+	err = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "", []any{int64(1), "a", int64(2)})
 	})
 	if err == nil {

@@ -177,7 +177,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	f.rows.Take(func(id string, a *Account) {
 		values = append(values, id, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(), int64(a.Revision))
 	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
 	}}, nil
 }

@@ -109,7 +109,7 @@ func (f *fold) changes() (projections.Changes, error) {
 		return projections.Changes{}, err
 	}
 	return projections.Changes{
-		Write: func(ctx context.Context, tx *sql.Tx) error {
+		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 			return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
 		},
 		Committed: func(live bool) {

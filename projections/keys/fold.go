@@ -255,7 +255,7 @@ func (f *fold) changes(n news) projections.Changes {
 		}
 	})
 	return projections.Changes{
-		Write: func(ctx context.Context, tx *sql.Tx) error {
+		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accColumns, upsertAccounts, accounts); err != nil {
 				return err
 			}

@@ -80,7 +80,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
 			return err
 		}

@@ -160,7 +160,7 @@ func (e *Env) Heard(part string) bool { return e.news.heard(part) }
 // Exec runs a statement behind everybody's back.
 func (e *Env) Exec(statement string) {
 	e.t.Helper()
-	err := e.Store.Write(e.t.Context(), func(tx *sql.Tx) error {
+	err := e.Store.Write(e.t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.Exec(statement)
 		return err
 	})

@@ -211,7 +211,7 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 	f.rows.Take(func(k key, c *Counts) {
 		values = append(values, k.account, k.month, c.Lookups, c.Searches, c.Logos)
 	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sql.Tx) error {
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
 	}}, nil
 }

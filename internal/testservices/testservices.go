@@ -1,0 +1,41 @@
+// Package testservices leads tests to real services: whatever LETTERHEAD_TEST_POSTGRES,
+// LETTERHEAD_TEST_KAFKA, LETTERHEAD_TEST_ELASTICSEARCH and LETTERHEAD_TEST_EVENTSTORE name. It is for tests
+// only.
+//
+// A test whose service is not named is skipped and says so. With LETTERHEAD_TEST_REQUIRE (names separated
+// by commas: postgres, kafka, elasticsearch, eventstore) it fails instead, so that a run that started a
+// service cannot pass without it.
+package testservices
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Postgres returns the URL of a PostgreSQL server on which the test may make schemas.
+func Postgres(t testing.TB) string { return address(t, "postgres") }
+
+// Kafka returns the address (host:port) of a Kafka broker on which the test may make topics.
+func Kafka(t testing.TB) string { return address(t, "kafka") }
+
+// Elasticsearch returns the URL of a server on which the test may make indices.
+func Elasticsearch(t testing.TB) string { return address(t, "elasticsearch") }
+
+// EventStore returns the connection string of an EventStoreDB server on which the test may make streams.
+func EventStore(t testing.TB) string { return address(t, "eventstore") }
+
+func address(t testing.TB, service string) string {
+	t.Helper()
+	variable := "LETTERHEAD_TEST_" + strings.ToUpper(service)
+	at := os.Getenv(variable)
+	if at != "" {
+		return at
+	}
+	if slices.Contains(strings.Split(os.Getenv("LETTERHEAD_TEST_REQUIRE"), ","), service) {
+		t.Fatalf("%s is not set, and LETTERHEAD_TEST_REQUIRE asks for %s", variable, service)
+	}
+	t.Skipf("%s is not set: no real %s to test against", variable, service)
+	return ""
+}

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test race vet lint fuzz bench lab accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-deploy fuzz bench lab accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,15 +27,26 @@ build: ## Build bin/letterhead
 test: build ## Run every test that needs nothing but this repository
 	go test $(TEST_FLAGS) ./...
 
+# The packages with tests against real services, wherever they are.
+SERVICE_TESTS = $(sort $(dir $(shell grep -rl --include='*_test.go' 'letterhead/internal/testservices' cmd e2e examples internal projections readapi workers)))
+test-services: build ## Run the tests against what LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE name
+	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
+	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services -p 1 $(TEST_FLAGS) $(addprefix ./,$(SERVICE_TESTS))
+
 race: ## Run every test under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout 20m ./...
 
 vet: ## go vet
 	go vet ./...
+	go vet -tags services,lab ./e2e/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go run $(STATICCHECK) ./...
+
+lint-deploy: ## Ask other tools about docker-compose.yml and deploy/ (Go; promtool, haproxy, python3 where they are there)
+	@deploy/lint/lint.sh
 
 FUZZ_TIME ?= 10s
 fuzz: ## Run every fuzz target for FUZZ_TIME each

@@ -40,7 +40,8 @@ const (
 	// doubtPause is how often a stream is read again to see whether an append in doubt landed.
 	doubtPause = time.Second
 	// doubtWithin is how long an append in doubt is waited for once the stream can be read: well past the
-	// deadlines of the calls that sent it. doubtUnread is the same for a stream that cannot be read.
+	// deadlines of the calls that sent it. doubtUnread is the same for a stream that cannot be read, also at
+	// the shutdown, where Drain's deadline comes before it.
 	doubtWithin = time.Minute
 	doubtUnread = 10 * time.Minute
 	// distrustFor is how long the verdict on a stream that cannot be folded stands, so that not every request
@@ -171,8 +172,10 @@ type actor[S streamState] struct {
 	corrupt      error         // why the stream cannot be folded; stands until
 	corruptUntil time.Time
 	doubts       []doubt[S]
+	blind        bool       // the last look for an append in doubt could not read the stream
 	group        []*task[S] // memory of take
-	idleUses     uint64     // uses when the idle timer was set
+	turns        turns
+	idleUses     uint64 // uses when the idle timer was set
 }
 
 // doubt is an append that may have landed.
@@ -268,12 +271,23 @@ func (a *actor[S]) take() []*task[S] {
 		group = append(group, a.owed[:n]...)
 		a.owed = append(a.owed[:0], a.owed[n:]...)
 	}
+	a.group = a.joinLocked(group)
+	return a.group
+}
+
+// join adds what was queued since to a group.
+func (a *actor[S]) join(group []*task[S]) []*task[S] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.joinLocked(group)
+}
+
+func (a *actor[S]) joinLocked(group []*task[S]) []*task[S] {
 	n := min(len(a.queue), maxGroup-len(group))
 	group = append(group, a.queue[:n]...)
 	left := copy(a.queue, a.queue[n:])
 	clear(a.queue[left:])
 	a.queue = a.queue[:left]
-	a.group = group
 	return group
 }
 
@@ -325,9 +339,8 @@ func (a *actor[S]) tick() bool {
 	case len(a.owed) > 0:
 		return true
 	case len(a.doubts) > 0:
-		if err := a.refresh(); err != nil {
-			a.reg.cfg.Logger.Warn("read for an append in doubt failed", "stream", a.stream, "error", err)
-			a.dropDoubts(doubtUnread)
+		if err := a.lookForDoubts(); err != nil {
+			a.abandonDoubts(doubtUnread, err)
 		}
 		return true
 	default:
@@ -335,16 +348,26 @@ func (a *actor[S]) tick() bool {
 	}
 }
 
-// lastLook settles appends in doubt before the end. It returns true when something is to be handed back.
+// lastLook settles appends in doubt before the end: it tries to read the stream until Drain's deadline, and
+// what is in doubt then is left to an operator. It returns true when something is to be handed back.
 func (a *actor[S]) lastLook() bool {
-	if len(a.doubts) == 0 {
-		return false
+	for since, pause := time.Now(), firstPause; len(a.doubts) > 0; pause = min(2*pause, doubtPause) {
+		err := a.lookForDoubts()
+		switch {
+		case err == nil:
+			a.dropDoubts(0)
+		case !temporary(err), errors.Is(err, eventlog.ErrClosed), time.Since(since) >= doubtUnread, !pauseFor(a.reg.ctx, jittered(pause)):
+			a.abandonDoubts(0, err)
+		}
 	}
-	if err := a.refresh(); err != nil {
-		a.reg.cfg.Logger.Error("shutting down with an append in doubt", "stream", a.stream, "revision", a.doubts[0].revision, "error", err)
+	if a.reg.ctx.Err() == nil {
+		return len(a.owed) > 0
 	}
-	a.doubts = nil
-	return len(a.owed) > 0
+	for _, t := range a.owed { // there is no time left for another attempt
+		a.giveUp(t, a.reg.ctx.Err())
+	}
+	a.owed = nil
+	return false
 }
 
 // retire ends the actor when nothing is left to do; at shutdown whatever is in memory goes with it.
@@ -442,7 +465,7 @@ func (a *actor[S]) settle(t *task[S], err error) {
 	a.owe(t)
 }
 
-// giveUp leaves it to an operator, who finds the charge by its request id.
+// giveUp leaves it to an operator, who finds the charge by its request id, if it is there.
 func (a *actor[S]) giveUp(t *task[S], err error) {
 	a.reg.metrics.notHandedBack.Inc()
 	a.reg.cfg.Logger.Error("could not hand back what its caller never heard of",

@@ -37,16 +37,13 @@ func (r *round[S]) full() bool {
 
 // process decides a group, appends what was accepted and answers. It returns the tasks that did not fit.
 func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
-	fresh := false // the tail was read after the group was taken
-	if !a.loaded || a.stale {
-		if err := a.refresh(); err != nil {
-			a.fail(group, err)
-			return nil
-		}
-		fresh = true
-	}
 	settle := newPatience(a.reg.cfg.SettleWithin)
-	for len(group) > 0 {
+	group, fresh, err := a.prepare(group)
+	if err != nil {
+		a.fail(group, err)
+		return nil
+	}
+	for lost := 0; len(group) > 0; {
 		r, broken, err := a.decide(group)
 		if err != nil {
 			// One task that cannot be written must not sink the others.
@@ -66,17 +63,15 @@ func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 		switch {
 		case len(r.proposed) == 0: // unproven
 			a.undo(r)
+			err = a.refresh()
 		case err == nil:
 			a.conclude(r, done)
 			return group[len(r.members):]
 		case errors.Is(err, eventlog.ErrWrongRevision):
 			a.undo(r)
 			a.reg.metrics.conflicts.Inc()
-			if !settle.wait(a.reg.ctx) {
-				a.stale = true
-				a.fail(group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.reg.cfg.SettleWithin, ErrBusy))
-				return nil
-			}
+			lost++
+			group, err = a.afterLoss(&settle, lost, group)
 		case errors.Is(err, ErrUnknownOutcome):
 			a.inDoubt(r, err)
 			return group[len(r.members):]
@@ -85,7 +80,7 @@ func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 			a.fail(group[:len(r.members)], err)
 			return group[len(r.members):]
 		}
-		if err := a.refresh(); err != nil {
+		if err != nil {
 			a.fail(group, err)
 			return nil
 		}
@@ -128,7 +123,8 @@ func provenBy(err error, loose bool) bool {
 	if err == nil {
 		return loose
 	}
-	return errors.Is(err, account.ErrInvalid) // whatever the stream says
+	// Whatever the stream says: the one is malformed, the other only gets older.
+	return errors.Is(err, account.ErrInvalid) || errors.Is(err, ErrOlderRecord)
 }
 
 // decideOne decides and applies in one step, so that nobody reserves in between what was just spent.
@@ -212,7 +208,9 @@ func (a *actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 		cancel()
 		switch {
 		case err == nil:
-			a.reg.metrics.appended(len(r.members), len(r.proposed), time.Since(started))
+			took := time.Since(started)
+			a.turns.won(time.Now(), took)
+			a.reg.metrics.appended(len(r.members), len(r.proposed), took)
 			return done, nil
 		case errors.Is(err, eventlog.ErrWrongRevision):
 			return eventlog.Appended{}, err
@@ -288,11 +286,29 @@ func (a *actor[S]) inDoubt(r *round[S], err error) {
 		}
 		a.fail([]*task[S]{m.task}, m.err)
 	}
+	if len(a.doubts) == 0 {
+		a.blind = false
+	}
 	if len(a.doubts) < maxDoubts {
 		a.doubts = append(a.doubts, d)
 		return
 	}
-	a.reg.cfg.Logger.Error("too many appends in doubt, look for charges without an answer", "stream", a.stream, "revision", d.revision)
+	a.abandon(d, fmt.Errorf("too many appends are in doubt: %w", err))
+}
+
+// lookForDoubts reads the stream, which settles what is in doubt. That it cannot be read is told once, and
+// once more when it can be again.
+func (a *actor[S]) lookForDoubts() error {
+	err := a.refresh()
+	switch blind := err != nil; {
+	case blind == a.blind:
+	case blind:
+		a.reg.cfg.Logger.Warn("stream with an append in doubt cannot be read", "stream", a.stream, "appends", len(a.doubts), "error", err)
+	default:
+		a.reg.cfg.Logger.Info("stream with an append in doubt can be read again", "stream", a.stream)
+	}
+	a.blind = err != nil
+	return err
 }
 
 // settleDoubts looks at an event that was read: if it is the first of an append in doubt, all of that
@@ -317,17 +333,49 @@ func (a *actor[S]) settleDoubts(rec *eventlog.Recorded) {
 	a.doubts = kept
 }
 
-// dropDoubts gives up on appends that have been in doubt for so long: the stream holds nothing at their
-// revision, or cannot be read.
+// dropDoubts takes appends as lost that have been in doubt for so long: the stream was read, and holds nothing
+// at their revision.
 func (a *actor[S]) dropDoubts(after time.Duration) {
+	for _, d := range a.takeDoubts(after) {
+		requests := make([]string, len(d.tasks))
+		for i, t := range d.tasks {
+			requests[i] = t.request.ID
+		}
+		a.reg.cfg.Logger.Warn("an append in doubt is taken as lost", "stream", a.stream, "revision", d.revision, "request_ids", requests)
+	}
+}
+
+// abandonDoubts leaves appends to an operator that have been in doubt for so long, because the stream cannot
+// be read: whether they landed nobody knows.
+func (a *actor[S]) abandonDoubts(after time.Duration, err error) {
+	for _, d := range a.takeDoubts(after) {
+		a.abandon(d, err)
+	}
+}
+
+// abandon tells of each of a doubt's commands that would have to be handed back if it landed.
+func (a *actor[S]) abandon(d doubt[S], err error) {
+	for _, t := range d.tasks {
+		if t.caller == nil {
+			continue // it was owed, and answer has seen to it
+		}
+		if back := t.job.orphaned(); back != nil {
+			a.giveUp(back, fmt.Errorf("whether the append at revision %d landed is not known: %w", d.revision, err))
+		}
+	}
+}
+
+// takeDoubts takes out what has been in doubt for so long.
+func (a *actor[S]) takeDoubts(after time.Duration) (taken []doubt[S]) {
 	kept := a.doubts[:0]
 	for _, d := range a.doubts {
 		if time.Since(d.since) < after {
 			kept = append(kept, d)
-			continue
+		} else {
+			taken = append(taken, d)
 		}
-		a.reg.cfg.Logger.Warn("an append in doubt is taken as lost", "stream", a.stream, "revision", d.revision, "commands", len(d.tasks))
 	}
 	clear(a.doubts[len(kept):])
 	a.doubts = kept
+	return taken
 }

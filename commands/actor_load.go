@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +20,10 @@ func (a *actor[S]) refresh() error {
 	ctx, cancel := context.WithTimeout(a.reg.ctx, a.reg.cfg.LoadWithin)
 	defer cancel()
 	var err error
-	if a.loaded {
+	if before, began := a.state.Revisions(), time.Now(); a.loaded {
 		err = a.readTail(ctx)
+		now := time.Now()
+		a.turns.seen(now, a.state.Revisions() > before, now.Sub(began))
 	} else {
 		err = a.load(ctx)
 	}
@@ -55,21 +58,14 @@ func (a *actor[S]) distrust(err error) {
 	a.loaded = false
 }
 
-// load folds the stream, from a snapshot when there is one that fits.
+// load folds the stream, from a snapshot when there is one that fits: one look at the snapshots and, of a
+// stream that has not grown past a page since, one at the log.
 func (a *actor[S]) load(ctx context.Context) error {
-	last, err := a.read(ctx, eventlog.End, eventlog.Backward, 1)
-	if err != nil || len(last) == 0 {
-		return err
-	}
-	a.position = last[0].Position
 	// With an append in doubt every event must be looked at.
-	if len(a.doubts) == 0 && a.restore(ctx, last[0].Revision) {
-		err := a.readTail(ctx)
-		if err == nil && a.fits(&last[0]) {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+	if len(a.doubts) == 0 && a.restore(ctx) {
+		err := a.readFromSnapshot(ctx)
+		if err == nil || temporary(err) || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
 		}
 		// The snapshot is not of this stream, for example of a log that was replaced by a backup.
 		a.reg.cfg.Logger.Warn("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
@@ -80,25 +76,45 @@ func (a *actor[S]) load(ctx context.Context) error {
 	return a.readTail(ctx)
 }
 
-// fits says, when a snapshot stands exactly at the stream's last event, whether it is of that event.
-func (a *actor[S]) fits(last *eventlog.Recorded) bool {
-	if a.chain == nil || a.state.Revisions() != last.Revision+1 {
-		return true // what was read after the snapshot was checked against its head
+// readFromSnapshot folds what follows the snapshot that the state was taken from. It reads from the
+// snapshot's own last event on, which shows whether the snapshot is of this stream.
+func (a *actor[S]) readFromSnapshot(ctx context.Context) error {
+	last := a.state.Revisions() - 1
+	page, err := a.read(ctx, last, eventlog.Forward, tailPage)
+	if err != nil {
+		return err
 	}
-	return hexOf(a.chain.Head()) == last.Metadata.Hash
+	switch {
+	case len(page) == 0 || page[0].Revision != last:
+		return fmt.Errorf("%w: the stream has no revision %d", eventlog.ErrCorrupt, last)
+	case a.chain != nil && hexOf(a.chain.Head()) != page[0].Metadata.Hash:
+		return &ChainError{Stream: a.stream, Revision: last, Reason: "its hash is not the snapshot's"}
+	}
+	a.position = page[0].Position
+	for i := range page[1:] {
+		if err := a.fold(&page[1+i]); err != nil {
+			return err
+		}
+	}
+	if len(page) < tailPage {
+		return nil
+	}
+	return a.readTail(ctx)
 }
 
-// restore takes the state from a snapshot at or before the stream's last event. Any fault means no snapshot.
-func (a *actor[S]) restore(ctx context.Context, last uint64) bool {
+// restore takes the state from a snapshot. Any fault means no snapshot.
+func (a *actor[S]) restore(ctx context.Context) bool {
 	if a.reg.snapshots == nil {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(ctx, snapshotWithin)
+	defer cancel()
 	revision, data, found, err := a.reg.snapshots.Load(ctx, a.stream, a.reg.kind.foldVersion)
 	if err != nil {
 		a.reg.cfg.Logger.Warn("snapshot could not be read", "stream", a.stream, "error", err)
 		return false
 	}
-	if !found || revision > last {
+	if !found {
 		return false
 	}
 	a.mu.Lock()
@@ -134,9 +150,16 @@ func (a *actor[S]) readTail(ctx context.Context) error {
 	}
 }
 
+// read reads one page. A call that hangs must not hold the actor up for all the time that loading may take.
 func (a *actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	a.reg.metrics.reads.Inc()
-	return a.reg.log.ReadStream(ctx, a.stream, from, direction, limit)
+	ctx, cancel := context.WithTimeout(ctx, a.reg.cfg.AppendWithin)
+	defer cancel()
+	page, err := a.reg.log.ReadStream(ctx, a.stream, from, direction, limit)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return page, nil
 }
 
 // fold checks one stored event and applies it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"letterhead/domain/brand"
@@ -115,8 +114,8 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 		if !errors.Is(err, eventlog.ErrWrongRevision) {
 			return state, eventlog.Appended{}, false, err
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause/2)); err != nil {
-			return state, eventlog.Appended{}, false, err
+		if !pauseFor(ctx, jittered(pause)) {
+			return state, eventlog.Appended{}, false, ctx.Err()
 		}
 		pause = min(2*pause, maxBrandBackoff)
 	}
@@ -131,7 +130,7 @@ func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Ex
 		if !errors.Is(err, eventlog.ErrAmbiguous) || repeat == maxBrandRepeats || ctx.Err() != nil {
 			return landed, err
 		}
-		if waited := sleep(ctx, pause); waited != nil {
+		if !pauseFor(ctx, pause) {
 			return landed, err
 		}
 		pause = min(2*pause, maxBrandBackoff)
@@ -166,16 +165,4 @@ func monotonic(now, last time.Time) time.Time {
 		return last
 	}
 	return now
-}
-
-// sleep waits, or returns ctx.Err().
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

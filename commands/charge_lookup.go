@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"letterhead/domain/account"
@@ -19,8 +20,11 @@ type ChargeLookup struct {
 	BrandID        string
 	Domain         string
 	RecordRevision uint64 // of the brand stream, as it is answered
-	HoldID         string // optional: the hold to capture
-	Item           string // optional: tells several charges of one request apart; the domain when empty
+	// FromStream says that the record was read from the brand's stream and not from tables or a cache, which
+	// may trail.
+	FromStream bool
+	HoldID     string // optional: the hold to capture
+	Item       string // optional: tells several charges of one request apart; the domain when empty
 
 	IdempotencyKeyHash string // optional, with RequestHash; hex SHA-256
 	RequestHash        string
@@ -55,14 +59,14 @@ type Receipt struct {
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
 // account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
-// ErrReservationSpent, ErrInvalidRequest, and those of Desk.
+// ErrReservationSpent, ErrInvalidRequest, with DeskConfig.Shared ErrOlderRecord, and those of Desk.
 func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()
 		return Receipt{}, err
 	}
 	started := time.Now()
-	j := &chargeJob{in: account.Charge{
+	j := &chargeJob{fromStream: in.FromStream, in: account.Charge{
 		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item,
 		IdempotencyKeyHash: in.IdempotencyKeyHash, RequestHash: in.RequestHash,
@@ -76,17 +80,21 @@ func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, erro
 
 type chargeJob struct {
 	spending
-	in       account.Charge
-	at       time.Time
-	fact     account.ChargeFact
-	repeated bool
-	receipt  Receipt
+	in         account.Charge
+	fromStream bool
+	at         time.Time
+	fact       account.ChargeFact
+	repeated   bool
+	receipt    Receipt
 }
 
 func (j *chargeJob) decide(l *ledger, now time.Time) (verdict, error) {
 	out, fact, err := l.Charge(j.in, j.others(l), now)
 	if err != nil {
 		return verdict{}, err
+	}
+	if !out.Repeated && !j.fromStream && l.answers.newer(j.in.Domain, j.in.RecordRevision, now) {
+		return verdict{}, fmt.Errorf("%s at revision %d: %w", j.in.Domain, j.in.RecordRevision, ErrOlderRecord)
 	}
 	j.at, j.fact, j.repeated = now, fact, out.Repeated
 	return verdict{events: out.Events}, nil

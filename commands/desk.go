@@ -39,11 +39,13 @@ type DeskConfig struct {
 	SettleWithin time.Duration
 	// KnowWithin bounds the repeats of an append whose outcome is unknown.
 	KnowWithin time.Duration
-	// AppendWithin bounds one call of the log's Append, LoadWithin the loading of one account.
+	// AppendWithin bounds one call of the log's Append or ReadStream, LoadWithin the loading of one account.
 	AppendWithin, LoadWithin time.Duration
 	// SnapshotEvery is how many events of an account lie between two snapshots, at least.
 	SnapshotEvery int
-	// Shared says that other nodes serve the same accounts: Standing then reads the stream's tail first.
+	// Shared says that other nodes serve the same accounts. Standing then reads the stream's tail first, a busy
+	// account leaves a turn to them now and then, and a charge for a record that is older than what another
+	// node answered is refused (ErrOlderRecord).
 	Shared bool
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -61,7 +63,7 @@ func (c DeskConfig) Validate() error {
 func (c DeskConfig) actors() actorConfig {
 	return actorConfig{
 		MaxQueue: c.MaxQueue, MaxLive: c.MaxLive, IdleAfter: c.IdleAfter, SettleWithin: c.SettleWithin, KnowWithin: c.KnowWithin,
-		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Now: c.Now, Logger: c.Logger,
+		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Now: c.Now, Logger: c.Logger,
 	}
 }
 
@@ -151,7 +153,7 @@ func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, erro
 	if err != nil {
 		return nil, fmt.Errorf("account desk: %w", err)
 	}
-	k := kind[*ledger]{foldVersion: account.FoldVersion, open: openLedger}
+	k := kind[*ledger]{foldVersion: account.FoldVersion, open: openLedger(cfg.Shared)}
 	return &Desk{
 		accounts: newRegistry(cfg.actors().withDefaults(), k, log, snapshots, m),
 		metrics:  m,
@@ -160,11 +162,20 @@ func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, erro
 }
 
 // openLedger refuses ids that no account has, so that they never reach the log as stream names.
-func openLedger(id string) (string, *ledger, error) {
-	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
-		return "", nil, fmt.Errorf("account %.64q: %w", id, account.ErrNotFound)
+func openLedger(shared bool) func(id string) (string, *ledger, error) {
+	return func(id string) (string, *ledger, error) {
+		if err := checkAccountID(id); err != nil {
+			return "", nil, err
+		}
+		return account.Stream(id), newLedger(id, shared), nil
 	}
-	return account.Stream(id), newLedger(id), nil
+}
+
+func checkAccountID(id string) error {
+	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+		return fmt.Errorf("account %.64q: %w", id, account.ErrNotFound)
+	}
+	return nil
 }
 
 // Drain refuses new commands with ErrBusy, finishes those that are queued, and ends. When ctx ends first,

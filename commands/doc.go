@@ -11,8 +11,8 @@
 // told of a charge that is not durable.
 //
 // Several desks, in one process or on several nodes, may serve the same account. The stream alone decides:
-// a desk that loses the race for a revision reads the tail, decides its group again and retries, with
-// growing jittered pauses inside a time bound, then answers ErrBusy. An append whose outcome is unknown is
+// a desk that loses the race for a revision reads the tail, decides its group again and retries inside a
+// time bound, then answers ErrBusy. Desks that meet on an account take turns (turns.go). An append whose outcome is unknown is
 // repeated as it is, same ids at the same revision, until the log says what happened; if it does not say
 // so in time, the callers get ErrUnknownOutcome, and what turns out to have been charged is handed back:
 // the stream is looked at for a minute more, then the append is taken as lost.

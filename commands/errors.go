@@ -22,6 +22,9 @@ var (
 	ErrReservationSpent = errors.New("reservation is not open")
 	// ErrUnknownCharge: the account's stream has no such charge at that revision.
 	ErrUnknownCharge = errors.New("no such charge")
+	// ErrOlderRecord: another node answered the account a newer record of the domain, or crawled it for the
+	// account, within answersFor. Nothing was charged. Read the record from the brand's stream.
+	ErrOlderRecord = errors.New("the account was answered a newer record")
 	// errServed: a repeat was answered from the charge that was to be handed back.
 	errServed = errors.New("a repeat was answered from the charge")
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.

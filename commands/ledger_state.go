@@ -16,6 +16,7 @@ type ledger struct {
 	shown    shown
 	reserved int64 // credits set aside in memory, all of this desk's reservations
 	served   served
+	answers  *answers // nil where no other node answers
 
 	expired int // holds that the prelude of the round under way released
 }
@@ -38,7 +39,19 @@ type shown struct {
 	running int64
 }
 
-func newLedger(id string) *ledger { return &ledger{Account: account.New(id)} }
+func newLedger(id string, shared bool) *ledger {
+	l := &ledger{Account: account.New(id)}
+	if shared {
+		l.answers = newAnswers()
+	}
+	return l
+}
+
+// Apply applies an event that is on the stream or will be.
+func (l *ledger) Apply(ev eventschemas.Event, at time.Time) {
+	l.Account.Apply(ev, at)
+	l.answers.note(ev, at)
+}
 
 // Reset goes back to before the first event. Reservations stay: their holders are at work.
 func (l *ledger) Reset() { l.Account = account.New(l.Account.ID()) }

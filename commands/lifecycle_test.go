@@ -315,7 +315,7 @@ func TestAnAccountLoadsFromItsSnapshot(t *testing.T) {
 		t.Fatalf("balance %d after reading %d events", balance, events)
 	}
 	whole, balance := w.readsOf(id, nil)
-	if balance != 50 || whole != 1+1003 {
+	if balance != 50 || whole != 1003 {
 		t.Fatalf("balance %d after reading %d events without snapshots", balance, whole)
 	}
 }

@@ -15,6 +15,7 @@ type deskMetrics struct {
 	events        prometheus.Counter
 	reads         prometheus.Counter
 	conflicts     prometheus.Counter
+	yields        prometheus.Counter
 	retries       prometheus.Counter
 	refused       *prometheus.CounterVec
 	snapshots     *prometheus.CounterVec
@@ -45,6 +46,7 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		events:     counter("letterhead_desk_events_total", "Events appended."),
 		reads:      counter("letterhead_desk_reads_total", "Reads of streams, for loading and for tails."),
 		conflicts:  counter("letterhead_desk_conflicts_total", "Appends that lost the race for their revision."),
+		yields:     counter("letterhead_desk_yields_total", "Pauses in which a desk of another node could append to the stream."),
 		retries:    counter("letterhead_desk_append_retries_total", "Repeats of appends whose outcome was unknown."),
 		refused:    counters("letterhead_desk_busy_total", "Commands refused because of load, by reason.", "reason"),
 		snapshots:  counters("letterhead_desk_snapshots_total", "Snapshots by result.", "result"),
@@ -55,7 +57,7 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		handedBack:    counter("letterhead_desk_handed_back_total", "Charges and holds handed back because their caller had gone."),
 		notHandedBack: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be handed back and are left to an operator."),
 	}
-	return m, register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.retries, m.refused,
+	return m, register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
 		m.snapshots, m.live, m.evicted, m.handedBack, m.notHandedBack)
 }
 

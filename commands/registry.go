@@ -29,6 +29,7 @@ type actorConfig struct {
 	AppendWithin  time.Duration
 	LoadWithin    time.Duration
 	SnapshotEvery int
+	Shared        bool // other nodes append to the same streams
 	Now           func() time.Time
 	Logger        *slog.Logger
 }

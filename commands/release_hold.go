@@ -24,6 +24,21 @@ func (d *Desk) ReleaseHold(ctx context.Context, in ReleaseHold) error {
 	return err
 }
 
+// HandBackHold releases a hold on the desk's own account, for a caller who cannot wait for ReleaseHold: as
+// HandBack does with a charge. Errors: as HandBack.
+func (d *Desk) HandBackHold(in ReleaseHold) error {
+	if err := in.Request.Validate(); err != nil {
+		return err
+	}
+	t := owedTask(in.Request.ID, func(l *ledger, now time.Time) (account.Outcome, error) { return l.Release(in.HoldID, now) })
+	t.request = in.Request
+	err := d.accounts.handIn(in.AccountID, t)
+	if err != nil {
+		d.metrics.notHandedBack.Inc()
+	}
+	return err
+}
+
 // ReleaseOverdue releases the holds of an account whose deadline has passed, at most account.MaxReleases of
 // them, and returns how many. Every command on the account does so as well; this is for accounts that
 // nobody uses. Errors: those of Desk.

@@ -71,6 +71,32 @@ func (d *Desk) Reserve(ctx context.Context, accountID string) (*Reservation, err
 	return j.reservation, nil
 }
 
+// Confirm says whether the account really has the reserved credit. Where other nodes spend the same credits a
+// reservation may have been made of one that is gone: a charge or a hold finds out, and so must an answer
+// that leads to neither but depends on a credit. It reads the stream's tail, where there are other nodes.
+//
+// Errors: as Reserve.
+func (d *Desk) Confirm(ctx context.Context, r *Reservation) error {
+	if !d.shared || r == nil {
+		return nil
+	}
+	return d.accounts.do(ctx, r.actor.key, &task[*ledger]{job: &confirmJob{}})
+}
+
+type confirmJob struct{}
+
+func (*confirmJob) decide(l *ledger, _ time.Time) (verdict, error) {
+	return verdict{}, l.CanSpend(1, max(l.reserved-1, 0))
+}
+
+func (*confirmJob) applied(*ledger) {}
+
+func (*confirmJob) undone(*ledger) {}
+
+func (*confirmJob) finished(*actor[*ledger], error, eventlog.Position) {}
+
+func (*confirmJob) orphaned() *task[*ledger] { return nil }
+
 // reserveJob reserves on the actor's own state, after it was loaded or read again if need be.
 type reserveJob struct{ reservation *Reservation }
 

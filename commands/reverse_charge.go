@@ -25,7 +25,7 @@ func (d *Desk) ReverseCharge(ctx context.Context, in ReverseCharge) error {
 	if err := in.Request.Validate(); err != nil {
 		return err
 	}
-	if _, _, err := openLedger(in.AccountID); err != nil {
+	if err := checkAccountID(in.AccountID); err != nil {
 		return err
 	}
 	charge, at, err := d.chargeAt(ctx, in.AccountID, in.ChargeID, in.Revision)

@@ -13,6 +13,8 @@ const (
 	finalSnapshot = 256
 	// maxSavesWaiting bounds the states that wait to be saved; further ones are left out.
 	maxSavesWaiting = 64
+	// snapshotWithin bounds the look for a snapshot: folding the stream is the way without one.
+	snapshotWithin = 2 * time.Second
 	// saveWithin bounds one save.
 	saveWithin = 10 * time.Second
 )

@@ -38,7 +38,7 @@ func (c UsageConfig) Validate() error { return validateActors("usage desk", c.ac
 func (c UsageConfig) actors() actorConfig {
 	return actorConfig{
 		MaxQueue: c.MaxQueue, MaxLive: c.MaxLive, IdleAfter: c.IdleAfter, SettleWithin: c.SettleWithin, KnowWithin: c.KnowWithin,
-		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Now: c.Now, Logger: c.Logger,
+		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Now: c.Now, Logger: c.Logger,
 	}
 }
 
@@ -88,7 +88,7 @@ func tallyKey(accountID string, m usage.Month) string {
 func openTally(requests func() Request) func(string) (string, *tally, error) {
 	return func(key string) (string, *tally, error) {
 		accountID, text, _ := strings.Cut(key, tallyKeySeparator)
-		if _, _, err := openLedger(accountID); err != nil {
+		if err := checkAccountID(accountID); err != nil {
 			return "", nil, err
 		}
 		month, err := usage.ParseMonth(text)
@@ -121,12 +121,17 @@ func (d *UsageDesk) CountSearch(ctx context.Context, accountID string, at time.T
 // Searches returns how many searches of the month (YYYY-MM) are counted. Errors: as CountSearch, and
 // account.ErrInvalid for what is no month.
 func (d *UsageDesk) Searches(ctx context.Context, accountID string, month string) (int64, error) {
+	return d.searches(ctx, accountID, month, d.shared)
+}
+
+// searches looks at the stream's tail first when it is to be exact.
+func (d *UsageDesk) searches(ctx context.Context, accountID string, month string, exact bool) (int64, error) {
 	m, err := usage.ParseMonth(month)
 	if err != nil {
 		return 0, &account.InvalidError{Field: "month", Reason: "must be of the form YYYY-MM"}
 	}
 	key := tallyKey(accountID, m)
-	if !d.shared {
+	if !exact {
 		var seen shownTally
 		err := d.months.with(key, func(a *actor[*tally]) { seen = a.state.shown })
 		if err != nil || seen.ready {
@@ -134,10 +139,17 @@ func (d *UsageDesk) Searches(ctx context.Context, accountID string, month string
 		}
 	}
 	j := &searchesJob{}
-	if err := d.months.do(ctx, key, &task[*tally]{job: j, loose: !d.shared}); err != nil {
+	if err := d.months.do(ctx, key, &task[*tally]{job: j, loose: !exact}); err != nil {
 		return 0, err
 	}
 	return j.searches, nil
+}
+
+// SearchesSeen returns how many searches of the month (YYYY-MM) are counted at the least: those this desk
+// has seen. Where no other node counts these are all. It reads the stream only the first time. Errors: as
+// Searches.
+func (d *UsageDesk) SearchesSeen(ctx context.Context, accountID string, month string) (int64, error) {
+	return d.searches(ctx, accountID, month, false)
 }
 
 // searchJob counts one search.

@@ -24,8 +24,9 @@ import (
 const (
 	// DefaultFlushEvery is how long counts stay in memory; a kill loses that much of them.
 	DefaultFlushEvery = time.Second
-	// flushWithin bounds one flush.
-	flushWithin = 10 * time.Second
+	// flushWithin bounds one flush, and all attempts of the last one together; lastFlushPause is between two.
+	flushWithin    = 10 * time.Second
+	lastFlushPause = 100 * time.Millisecond
 	// maxRecorded bounds the accounts and keys that are added up; past it counts are dropped and counted.
 	maxRecorded = 200_000
 	// maxTickEntries bounds the entries of one event and maxTickKeys their keys: with ids of 36 characters
@@ -88,8 +89,9 @@ type recorded struct {
 	keys  map[string]time.Time
 }
 
-// NewUsageRecorder returns a recorder that writes to the node's stream. Only one process may use a node name
-// at a time.
+// NewUsageRecorder returns a recorder that writes to the node's stream. Each process is to have a name of its
+// own. Two that share one by mistake lose nothing and count nothing twice, because each appends at an exact
+// revision under ids of its own; they get in each other's way, and say so in the log.
 func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*UsageRecorder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -184,11 +186,23 @@ func (r *UsageRecorder) Run(ctx context.Context) error {
 				r.cfg.Logger.Warn("usage counts could not be appended yet", "stream", r.stream, "error", err)
 			}
 		case <-ctx.Done():
-			// The work of requests that were answered: it must outlive ctx, within its own deadline.
-			if err := r.flush(context.WithoutCancel(ctx)); err != nil {
-				return fmt.Errorf("last flush of %s: %w", r.stream, err)
-			}
+			return r.lastFlush(ctx)
+		}
+	}
+}
+
+// lastFlush appends what is left, again and again while the log is away. It is the work of requests that were
+// answered: it must outlive ctx, within its own deadline.
+func (r *UsageRecorder) lastFlush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
+	defer cancel()
+	for {
+		err := r.flush(ctx)
+		if err == nil {
 			return nil
+		}
+		if !pauseFor(ctx, lastFlushPause) {
+			return fmt.Errorf("last flush of %s: %w", r.stream, err)
 		}
 	}
 }

@@ -384,6 +384,98 @@ func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
 	}
 }
 
+// Two processes with one node name, by mistake, at the same time.
+func TestRecordersUnderOneNameLoseNothing(t *testing.T) {
+	const flushes = 40
+	w := newWorld(t)
+	id := uuid.NewString()
+	var wg sync.WaitGroup
+	for range 2 {
+		r := w.recorder("n1")
+		wg.Go(func() {
+			for range flushes {
+				r.Logo(id, november)
+				_ = r.flush(t.Context()) // too many races: the next one takes it along
+			}
+			if err := r.lastFlush(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	_, entries := w.ticks("usage-node-n1")
+	sum := int64(0)
+	for _, e := range entries {
+		sum += e.Logos
+	}
+	if sum != 2*flushes {
+		t.Errorf("%d logos on the stream, want %d", sum, 2*flushes)
+	}
+}
+
+// The last flush outlasts a log that is away for a moment.
+func TestTheLastFlushTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.recorder("n1")
+		r.Logo(uuid.NewString(), november)
+		away := 5
+		w.log.set(func(f *faults) {
+			f.before = func(sentAppend) error {
+				if away--; away >= 0 {
+					return unavailable()
+				}
+				return nil
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if events, _ := w.ticks("usage-node-n1"); events != 1 {
+			t.Errorf("%d events", events)
+		}
+	})
+}
+
+// What a desk has seen is a lower bound that costs no read; what is counted by all is read.
+func TestSearchesOfAnotherNode(t *testing.T) {
+	w := newWorld(t)
+	var desks [2]*UsageDesk
+	for i := range desks {
+		d, err := NewUsageDesk(UsageConfig{Shared: true}, w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Drain(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		desks[i] = d
+	}
+	id, month := uuid.NewString(), "2026-11"
+	for i := range 6 {
+		if used, err := desks[i%2].CountSearch(t.Context(), id, november, 6); err != nil || used != int64(i+1) {
+			t.Fatal(used, err)
+		}
+		reads := w.log.reads.Load()
+		seen, err := desks[(i+1)%2].SearchesSeen(t.Context(), id, month)
+		if err != nil || seen > int64(i+1) || i > 0 && (seen < int64(i) || w.log.reads.Load() != reads) {
+			t.Fatalf("after %d searches the other desk has seen %d, with %d reads: %v", i+1, seen, w.log.reads.Load()-reads, err)
+		}
+		if all, err := desks[(i+1)%2].Searches(t.Context(), id, month); err != nil || all != int64(i+1) {
+			t.Fatal(all, err)
+		}
+	}
+	for _, d := range desks {
+		if _, err := d.CountSearch(t.Context(), id, november, 6); !errors.Is(err, ErrQuotaExceeded) {
+			t.Errorf("the seventh of six: %v", err)
+		}
+	}
+}
+
 func TestTheRecorderSplitsWhatIsTooMuchForOneEvent(t *testing.T) {
 	w := newWorld(t)
 	r := w.recorder("n1")

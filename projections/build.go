@@ -17,12 +17,18 @@ import (
 // When ctx ends first, what was done stays, and the next Rebuild, or the next start, goes on with it. When
 // a fold fails, the new tables of that read model are dropped and its old ones stay.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, sqlstore.ErrUnavailable, those of the log and of the
-// folds, ctx.Err().
+// On a shared database the node that leads does it, whichever was asked, and goes on with it also when ctx
+// ends; the progress then counts no events. While no node leads, Rebuild waits for one.
+//
+// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrOtherLog, sqlstore.ErrUnavailable, those of the log and of the
+// folds (of another node, their text), ctx.Err().
 func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Progress)) error {
-	models, err := r.named(names)
+	models, err := r.choose(names)
 	if err != nil {
 		return err
+	}
+	if r.shared {
+		return r.request(ctx, models, progress)
 	}
 	if err := r.beginBuild(ctx, models); err != nil {
 		return fmt.Errorf("rebuild: %w", err)
@@ -57,12 +63,15 @@ func (r *Runner) abandon(ctx context.Context, m *model) error {
 	if g == nil {
 		return nil
 	}
-	return r.drop(ctx, g)
+	return r.drop(ctx, g.entry())
 }
 
-func (r *Runner) named(names []string) ([]*model, error) {
+func (r *Runner) choose(names []string) ([]*model, error) {
 	if !r.started.Load() {
 		return nil, ErrNotStarted
+	}
+	if err := r.otherLog(); err != nil {
+		return nil, err
 	}
 	if len(names) == 0 {
 		return r.models, nil
@@ -96,10 +105,14 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 			fresh = append(fresh, m)
 		}
 	}
-	made := make([]*generation, len(fresh))
-	err := r.store.Write(ctx, func(tx *sqlstore.Tx) (err error) {
+	made := make([]entry, len(fresh))
+	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+		entries, err := readRegistry(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for i, m := range fresh {
-			if made[i], err = m.begin(ctx, tx, m.current(), stateBuilding); err != nil {
+			if made[i], err = m.begin(ctx, tx, m.current(), m.next(entries), stateBuilding); err != nil {
 				return err
 			}
 		}
@@ -110,7 +123,7 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 	}
 	for i, m := range fresh {
 		m.mu.Lock()
-		m.building = made[i]
+		m.building = m.generation(m.current(), made[i])
 		m.mu.Unlock()
 	}
 	for _, m := range models {
@@ -144,7 +157,7 @@ func (r *Runner) build(ctx context.Context, models []*model, progress func(Progr
 func (r *Runner) index(ctx context.Context, units []*generation) error {
 	for _, g := range units {
 		// A transaction for each, so that the main lane gets its turn in between.
-		if err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return g.index(context.WithoutCancel(ctx), tx) }); err != nil {
+		if err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return g.index(r.within(ctx), tx) }); err != nil {
 			return err
 		}
 	}
@@ -164,11 +177,14 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		for i, g := range units {
 			if old[i] = g.model.liveGeneration(); old[i] != nil {
-				if err := setState(ctx, tx, g.model.name, old[i].number, stateRetired); err != nil {
+				if err := setState(ctx, tx, old[i], stateRetired); err != nil {
 					return err
 				}
 			}
-			if err := setState(ctx, tx, g.model.name, g.number, stateLive); err != nil {
+			if err := setFailure(ctx, tx, g, ""); err != nil { // an attempt before may have left one
+				return err
+			}
+			if err := setState(ctx, tx, g, stateLive); err != nil {
 				return err
 			}
 		}
@@ -182,10 +198,11 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 		m.mu.Lock()
 		m.building, m.busy, m.buildErr, m.failure = nil, false, nil, nil
 		m.mu.Unlock()
+		g.state = stateLive
 		g.publish(applies[i])
 		r.main = slices.DeleteFunc(r.main, func(u *generation) bool { return u == old[i] })
 		r.main = append(r.main, g)
-		if old[i] != nil {
+		if old[i] != nil && !r.shared { // else see sweeper
 			r.retire(ctx, old[i])
 		}
 		r.cfg.Logger.InfoContext(ctx, "read model has new tables", slog.String("projection", m.name),
@@ -196,11 +213,13 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 
 // retire drops a generation when its last reader has left, or leaves that to the next start.
 func (r *Runner) retire(ctx context.Context, g *generation) {
+	e := g.entry()
+	e.state = stateRetired
 	gone := g.readers.retire()
 	if r.spawn == nil {
 		select {
 		case <-gone:
-			r.dropLogged(ctx, g)
+			r.dropLogged(ctx, e)
 		default:
 		}
 		return
@@ -208,27 +227,28 @@ func (r *Runner) retire(ctx context.Context, g *generation) {
 	r.spawn(func(ctx context.Context) {
 		select {
 		case <-gone:
-			r.dropLogged(ctx, g)
+			r.dropLogged(ctx, e)
 		case <-ctx.Done():
 		}
 	})
 }
 
-func (r *Runner) dropLogged(ctx context.Context, g *generation) {
-	if err := r.drop(ctx, g); err != nil && ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(ctx, "old tables could not be dropped; the next start tries again",
-			slog.String("projection", g.model.name), slog.Int("generation", g.number), slog.Any("error", err))
+func (r *Runner) dropLogged(ctx context.Context, e entry) {
+	if err := r.drop(ctx, e); err != nil && ctx.Err() == nil {
+		r.cfg.Logger.WarnContext(ctx, "tables could not be dropped; the next start, or the node that leads, tries again",
+			slog.String("projection", e.name), slog.Int("generation", e.generation), slog.Any("error", err))
 		return
 	}
-	r.cfg.Logger.DebugContext(ctx, "tables are dropped",
-		slog.String("projection", g.model.name), slog.Int("generation", g.number))
+	r.cfg.Logger.DebugContext(ctx, "tables are dropped", slog.String("projection", e.name), slog.Int("generation", e.generation))
+}
+
+func (g *generation) entry() entry {
+	return entry{name: g.model.name, version: g.version.Number, generation: g.number, state: g.state, position: g.position()}
 }
 
 // drop deletes a generation's tables. What a cancelled ctx leaves is dropped by the next start.
-func (r *Runner) drop(ctx context.Context, g *generation) error {
-	return r.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		return drop(ctx, tx, entry{name: g.model.name, version: g.version.Number, generation: g.number})
-	})
+func (r *Runner) drop(ctx context.Context, e entry) error {
+	return r.store.Write(ctx, func(tx *sqlstore.Tx) error { return drop(ctx, tx, e) })
 }
 
 // buildUntilDone builds what the start found missing, and tries again what fails, until ctx ends.
@@ -237,6 +257,10 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 	for len(models) > 0 {
 		failed, err := r.build(ctx, models, nil)
 		if ctx.Err() != nil {
+			return
+		}
+		if r.shared && errors.Is(err, errDeposed) {
+			r.depose()
 			return
 		}
 		var again []*model
@@ -248,12 +272,18 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			if cause == nil {
 				continue
 			}
+			if failed[m] != nil && r.refuse(ctx, m, cause) {
+				continue
+			}
 			again = append(again, m)
 			m.mu.Lock()
 			m.buildErr = cause
-			noLive := m.live == nil
-			at := m.building.position()
+			noLive, g := m.live == nil, m.building
 			m.mu.Unlock()
+			at := g.position()
+			if r.shared { // for those who only follow
+				r.storeFailure(ctx, g, failureText(cause))
+			}
 			if noLive {
 				m.mark.fail(&SetAsideError{Name: m.name, Position: at, Err: cause})
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"letterhead/internal/eventlog"
@@ -215,7 +216,9 @@ func (c *chaser) narrow(ctx context.Context, g *generation, b batch, known error
 
 // levelOut folds what is left and calls level, both while the main lane stands still.
 func (c *chaser) levelOut(ctx context.Context, level func(context.Context) error) error {
-	c.r.step.Lock()
+	if err := c.r.step.lock(ctx); err != nil {
+		return err
+	}
 	defer c.r.step.Unlock()
 	if _, err := c.advance(ctx, eventlog.Position(c.r.level.Load())); err != nil {
 		return err
@@ -256,16 +259,19 @@ func (r *Runner) noteFailure(ctx context.Context, g *generation, cause error, at
 	r.cfg.Logger.ErrorContext(ctx, "read model is set aside and will be tried again",
 		slog.String("projection", m.name), slog.Uint64("position", uint64(g.position())),
 		slog.Int("attempts", attempts), slog.Duration("pause", pause), slog.Any("error", cause))
-	r.storeFailure(ctx, g, cause.Error())
+	r.storeFailure(ctx, g, failureText(cause))
+}
+
+// failureText is what the registry keeps of an error. A database of UTF-8 takes nothing else.
+func failureText(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxFailureBytes)], "\x00", ""), "")
 }
 
 // storeFailure keeps the reason in the registry, for a `projections list` without a server. It is news
 // only, so a database that cannot take it does not matter.
 func (r *Runner) storeFailure(ctx context.Context, g *generation, text string) {
-	if len(text) > maxFailureBytes {
-		text = text[:maxFailureBytes]
-	}
-	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g.model.name, g.number, text) })
+	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g, text) })
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.WarnContext(ctx, "state of a read model could not be noted", slog.String("projection", g.model.name), slog.Any("error", err))
 	}
@@ -282,6 +288,14 @@ func (r *Runner) retry(ctx context.Context, g *generation) {
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errReplaced):
 			return
+		case errors.Is(err, errDeposed):
+			if r.replaced(ctx, g) {
+				return
+			}
+			if r.shared {
+				r.depose()
+				return
+			}
 		case err == nil && c.failed[g] == nil:
 			return
 		case err == nil:
@@ -299,6 +313,15 @@ func (r *Runner) retry(ctx context.Context, g *generation) {
 			return
 		}
 	}
+}
+
+// replaced says whether another generation of this node's own making is live: one that is about to be holds step.
+func (r *Runner) replaced(ctx context.Context, g *generation) bool {
+	if err := r.step.lock(ctx); err != nil {
+		return true // nobody goes on
+	}
+	defer r.step.Unlock()
+	return g.model.liveGeneration() != g
 }
 
 // errReplaced: another generation became live while this one was tried again.

@@ -29,18 +29,53 @@ const (
 	// time of a metered look-up (BenchmarkLookupHit). An event that comes after a quiet moment is folded at
 	// once, and WaitFor ends the pause; all others are seen this much later at most.
 	liveGather = 100 * time.Millisecond
-	// DefaultRetryFirst and DefaultRetryLast bound the pause before a set-aside read model, or a database
-	// that failed, is tried again; it doubles in between.
+	// DefaultRetryFirst and DefaultRetryLast bound the pause before a set-aside read model is tried again; it
+	// doubles in between. After a fault of the database it ends at faultLast.
 	DefaultRetryFirst = 250 * time.Millisecond
 	DefaultRetryLast  = time.Minute
+	// faultLast bounds the pause after a fault of the database or of the log, and before another attempt to lead:
+	// what failed is likely to be there again at any moment, and readers wait for it. (What a read model cannot fold
+	// it can hardly fold a minute later; that is what RetryLast is for.)
+	faultLast = time.Second
 	// scrapeTimeout bounds the reads of the log for the gauges.
 	scrapeTimeout = time.Second
 	// maxFailureBytes bounds the error text that the registry keeps.
 	maxFailureBytes = 2000
 )
 
+// Limits of several nodes on one database.
+const (
+	// leadName is the name of the leadership of those who fold.
+	leadName = "projections"
+	// pollPause is between two looks of a node at the registry while nobody waits: what its readers may be
+	// behind a swap, what its caches may be behind the tables, and how soon a leader sees what it is asked
+	// for. A look is one statement over a dozen rows.
+	pollPause = liveGather
+	// pollFirst and pollLast bound the pauses while somebody waits in WaitFor; they double in between.
+	pollFirst = 2 * time.Millisecond
+	pollLast  = 20 * time.Millisecond
+	// lookTimeout bounds one look, with what models read for it. A database that hangs must not hold up who
+	// waits for the next one.
+	lookTimeout = 10 * time.Second
+	// DefaultDropAfter is many times what a node that can serve at all may be behind (pollPause), and the
+	// longest request.
+	DefaultDropAfter = time.Minute
+	// orphanFactor times Config.DropAfter without a step is when the scratch tables of a Verify have lost
+	// their node: a batch takes it a second or two, an event store that is away for a while stops it.
+	orphanFactor = 10
+	// aheadLooks is how often a new leader reads the head of the log, with pauses as between attempts (some
+	// eight seconds in all by default), before it believes that tables past it are of another log.
+	aheadLooks = 6
+)
+
 // Config of a Runner. The zero value is complete.
 type Config struct {
+	// FollowOnly says that this node does not fold: another of those that share the database does. It changes
+	// nothing on a database of this process alone.
+	FollowOnly bool
+	// DropAfter is how long tables that are not live any more stay for readers on other nodes, who cannot be
+	// counted. Default: DefaultDropAfter. A database of this process alone drops them with the last reader.
+	DropAfter time.Duration
 	// BatchEvents is the most events of one transaction. Default: DefaultBatchEvents.
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
@@ -60,6 +95,9 @@ func (c Config) withDefaults() Config {
 	if c.RetryLast == 0 {
 		c.RetryLast = max(DefaultRetryLast, c.RetryFirst)
 	}
+	if c.DropAfter == 0 {
+		c.DropAfter = DefaultDropAfter
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -78,6 +116,9 @@ func (c Config) Validate() error {
 	if c.RetryFirst < 0 || c.RetryLast < 0 {
 		errs = append(errs, errors.New("a pause between attempts is negative"))
 	}
+	if c.DropAfter < 0 {
+		errs = append(errs, fmt.Errorf("old tables stay for %s; it cannot be negative", c.DropAfter))
+	}
 	if c.RetryLast != 0 && c.RetryLast < c.RetryFirst {
 		errs = append(errs, fmt.Errorf("the last pause (%s) is shorter than the first (%s)", c.RetryLast, c.RetryFirst))
 	}
@@ -88,6 +129,11 @@ func (c Config) Validate() error {
 type backoff struct{ next, last time.Duration }
 
 func (c *Config) backoff() backoff { return backoff{next: c.RetryFirst, last: c.RetryLast} }
+
+// faultBackoff counts the pauses after faults of the database or the log.
+func (c *Config) faultBackoff() backoff {
+	return backoff{next: min(c.RetryFirst, faultLast), last: min(c.RetryLast, faultLast)}
+}
 
 func (b *backoff) pause() time.Duration {
 	d := b.next

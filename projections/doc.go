@@ -23,6 +23,47 @@
 //	chase lanes ──► building generations (first start, new version, rebuild),
 //	                set-aside ones, scratch ones (verify)      … until level with the main lane
 //
+// # Several nodes on one database
+//
+// On a database that several processes share, one node folds: the one that sqlstore's Lead lets lead. It folds
+// all read models, because the log is read and decoded once for all of them and they commit together; a
+// leadership for each read model would read the log once for each, put their positions apart, and spread work
+// that one node has to spare: a leader keeps up with many times the rate at which the log is written. (The
+// search index follows the brands table and has a leadership of its own.)
+//
+// Every node, also the one that leads, looks at projections_registry all the time (pollPause; faster while
+// somebody waits in WaitFor). From it a node that follows knows which tables are live, how far they are
+// folded, and what stands still and why; it tells models what to forget (Reloader, Invalidator), and only
+// then those who wait.
+//
+//	building ──► live ──► retired ──► dropped after Config.DropAfter
+//	   └──► failed (a rebuild; the reason is for who asked)
+//	scratch ──► dropped by its Verify, or after long when that died
+//
+// Leadership only keeps two nodes from doing the same work. What keeps them from doing it twice is the
+// checkpoint: each transaction begins by moving it from exactly where, and in the state in which, this node
+// left it. When no such row is there, another node has been at work; then nothing of the batch is written,
+// and the node drops all it holds in memory, gives the leadership back and begins anew with what the registry
+// says. So does every new leader: what it folded an hour ago is of no use to it.
+//
+// Rebuild puts a building generation into the registry, from any node, and the leader fills it; when that
+// dies the next one goes on from its checkpoint. Verify folds scratch tables of its own on the node that was
+// asked, and stops nobody: it reads the live tables in one state of the database and folds up to the very
+// position of that state.
+//
+// # Which log was folded
+//
+// The registry names the log by its first event: its id, and its position, because a copy (restore, migrate)
+// keeps the ids and not the positions. Who is about to fold compares. When the log is another one the read models
+// are dropped and built anew from it, as they are when they stand past its head: the log is the truth, they are
+// disposable, and the only other way out, to stand still until an operator drops them by hand, would end in the
+// same. A warning says so.
+//
+// On a shared database one node with a wrong address must not do that to the others. A node that follows and
+// reads another log than the registry names lets no reader in (ErrOtherLog, in Ready, List and WaitFor too). When
+// it gets the lead it gives it back, otherLogLooks times in a row: every node that reads the right log queues for
+// the lead, gets it in between and keeps it. Only when there is none for half a minute were the tables left behind.
+//
 // # Same events, same rows
 //
 // Rows hold nothing but what events say: no wall time, no row numbers, no order of a map. Verify folds

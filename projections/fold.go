@@ -61,7 +61,7 @@ func (r *Runner) foldAndWrite(ctx context.Context, units []*generation, b batch)
 
 // fold folds a batch in memory, while nothing of these units is on its way to the database.
 func (r *Runner) fold(ctx context.Context, units []*generation, b batch) (work []task, failed failures, err error) {
-	pause := r.cfg.backoff()
+	pause := r.cfg.faultBackoff()
 	for {
 		work, failed, err = r.foldOnce(ctx, units, b)
 		if err == nil || ctx.Err() != nil || errors.Is(err, sqlstore.ErrClosed) || errors.Is(err, eventlog.ErrClosed) {
@@ -126,9 +126,9 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c Changes, err error) {
 // the transaction is begun anew without it. The caller resets the folds of units that failed, and all of
 // them after an error.
 func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position) (failed failures, err error) {
-	pause := r.cfg.backoff()
+	pause := r.cfg.faultBackoff()
 	for len(work) > 0 {
-		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(context.WithoutCancel(ctx), tx, work, upTo) })
+		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(r.within(ctx), tx, work, upTo) })
 		if err == nil {
 			for _, t := range work {
 				t.unit.committed(t.changes)
@@ -142,7 +142,7 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 			failed = failed.add(own.unit, own.err)
 			work = without(work, own.unit)
 			continue
-		case ctx.Err() != nil, errors.Is(err, sqlstore.ErrClosed):
+		case ctx.Err() != nil, errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errDeposed):
 			return nil, err
 		}
 		r.cfg.Logger.ErrorContext(ctx, "read models could not be written and will be tried again",
@@ -152,10 +152,27 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 	return failed, nil
 }
 
+// within is the context of the statements of a transaction that must not be cut short: a batch of SQLite, whose
+// driver needs no goroutine per statement then. A shared database may hang for as long as it likes, and who
+// stops leading must not hang with it.
+func (r *Runner) within(ctx context.Context) context.Context {
+	if r.shared {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// writeAll moves the checkpoints first: whoever does not lead any more learns it before it has written a row,
+// and one that may still write them waits for the other's end at the registry and nowhere else.
 func writeAll(ctx context.Context, tx *sqlstore.Tx, work []task, upTo eventlog.Position) error {
 	units := make([]*generation, len(work))
 	for i, t := range work {
 		units[i] = t.unit
+	}
+	if err := checkpoint(ctx, tx, units, upTo); err != nil {
+		return err
+	}
+	for _, t := range work {
 		if err := writeOne(ctx, tx, t); err != nil {
 			if err = sqlstore.Classify(err); storeFault(err) {
 				return fmt.Errorf("write %s: %w", t.unit.model.name, err)
@@ -163,7 +180,7 @@ func writeAll(ctx context.Context, tx *sqlstore.Tx, work []task, upTo eventlog.P
 			return &foldError{unit: t.unit, err: err}
 		}
 	}
-	return checkpoint(ctx, tx, units, upTo)
+	return nil
 }
 
 func writeOne(ctx context.Context, tx *sqlstore.Tx, t task) (err error) {

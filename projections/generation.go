@@ -10,15 +10,16 @@ import (
 )
 
 // generation is one set of a read model's tables with the fold that fills it. The fold belongs to the lane
-// that the generation is in, which alone moves the position.
+// that the generation is in, which alone moves the position. A node that does not fold has none.
 type generation struct {
 	model   *model
 	version *Version
 	number  int
 	tables  *Tables
-	fold    Fold
+	state   string // of the registry; it changes while the lane is between two batches
+	fold    Fold   // nil on a node that only reads
 	at      atomic.Uint64
-	readers readers
+	readers *readers
 }
 
 func (g *generation) position() eventlog.Position { return eventlog.Position(g.at.Load()) }
@@ -34,23 +35,45 @@ func (g *generation) committed(c Changes) {
 	c.Committed(g.model.live == g)
 }
 
-func (m *model) generation(v *Version, number int, position eventlog.Position) *generation {
-	g := &generation{model: m, version: v, number: number, tables: newTables(m.name, v, number)}
-	g.at.Store(uint64(position))
-	g.fold = v.NewFold(g.tables, position == 0)
+// known is a generation without a fold.
+func (m *model) known(v *Version, e entry) *generation {
+	g := &generation{
+		model: m, version: v, number: e.generation, state: e.state, tables: newTables(m.name, v, e.generation), readers: &readers{},
+	}
+	g.at.Store(uint64(e.position))
 	return g
 }
 
-// create makes the tables of a generation, with indexes when nothing will be loaded in bulk.
-func (g *generation) create(ctx context.Context, tx *sqlstore.Tx, state string) error {
-	for _, t := range g.version.Tables {
-		if _, err := tx.ExecContext(ctx, g.tables.SQL(t.Create)); err != nil {
-			return fmt.Errorf("create table %s: %w", g.tables.names[t.Name], err)
+// generation is one that this node folds.
+func (m *model) generation(v *Version, e entry) *generation {
+	g := m.known(v, e)
+	g.fold = v.NewFold(g.tables, e.position == 0)
+	return g
+}
+
+// next is a number that no generation has, or had in this process's time.
+func (m *model) next(entries []entry) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range entries {
+		if e.name == m.name {
+			m.lastGen = max(m.lastGen, e.generation)
 		}
 	}
-	return insertEntry(ctx, tx, entry{
-		name: g.model.name, version: g.version.Number, generation: g.number, state: state, position: g.position(),
-	})
+	m.lastGen++
+	return m.lastGen
+}
+
+// begin registers a new generation and makes its tables, with indexes when nothing will be loaded in bulk.
+func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *Version, number int, state string) (entry, error) {
+	e := entry{name: m.name, version: v.Number, generation: number, state: state}
+	tables, store := newTables(m.name, v, number), m.p.Handle().store
+	for _, t := range v.Tables {
+		if _, err := tx.ExecContext(ctx, store.DDL(tables.SQL(t.Create))); err != nil {
+			return entry{}, fmt.Errorf("create table %s: %w", tables.names[t.Name], err)
+		}
+	}
+	return e, insertEntry(ctx, tx, e)
 }
 
 // index makes the indexes that are not there yet.
@@ -65,22 +88,29 @@ func (g *generation) index(ctx context.Context, tx *sqlstore.Tx) error {
 	return nil
 }
 
-// drop deletes a generation that may be of a version that this binary does not know: its tables are those
-// whose names begin as its tables' do.
+// drop deletes a generation, whose state is the entry's, and its tables. Errors: errDeposed when it is in
+// another state or gone.
 func drop(ctx context.Context, tx *sqlstore.Tx, e entry) error {
+	err := one(tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name = $1 AND generation = $2 AND state = $3",
+		e.name, int64(e.generation), e.state))
+	if err != nil {
+		return fmt.Errorf("forget %s generation %d: %w", e.name, e.generation, err)
+	}
+	return dropTables(ctx, tx, e)
+}
+
+// dropTables finds the tables by their names, which begin alike: the version may be one that this binary
+// does not know.
+func dropTables(ctx context.Context, tx *sqlstore.Tx, e entry) error {
 	prefix := fmt.Sprintf("%s_v%d_g%d_", e.name, e.version, e.generation)
 	names, err := sqlstore.TablesWithPrefix(ctx, tx, prefix)
 	if err != nil {
 		return fmt.Errorf("find tables of %s generation %d: %w", e.name, e.generation, err)
 	}
 	for _, name := range names {
-		if _, err := tx.ExecContext(ctx, `DROP TABLE "`+name+`"`); err != nil {
+		if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS "`+name+`"`); err != nil {
 			return fmt.Errorf("drop table %s: %w", name, err)
 		}
-	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name = $1 AND generation = $2", e.name, e.generation)
-	if err != nil {
-		return fmt.Errorf("forget %s generation %d: %w", e.name, e.generation, err)
 	}
 	return nil
 }

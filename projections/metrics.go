@@ -17,6 +17,15 @@ var (
 		"1 while a read model stands still because its fold failed.", []string{"projection"}, nil)
 )
 
+type metrics struct{ lookFailures prometheus.Counter }
+
+func newMetrics() *metrics {
+	return &metrics{lookFailures: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "letterhead_projection_look_failures_total",
+		Help: "Looks at the registry of the read models of a shared database that failed. While they do, this node reads what it knew before.",
+	})}
+}
+
 // collector asks the log at each scrape, so that a lane that hangs shows.
 type collector struct{ r *Runner }
 
@@ -30,13 +39,15 @@ func (r *Runner) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-func (collector) Describe(ch chan<- *prometheus.Desc) {
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lagDesc
 	ch <- behindDesc
 	ch <- asideDesc
+	c.r.metrics.lookFailures.Describe(ch)
 }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
+	c.r.metrics.lookFailures.Collect(ch)
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // a scrape brings no context
 	defer cancel()
 	all, err := c.r.List(ctx)

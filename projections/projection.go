@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
 
@@ -32,6 +33,18 @@ type Reloader interface {
 	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
 }
 
+// Invalidator is a Projection that keeps something of its live tables in memory, in a process that may not be
+// the one that folds them. On a node that folds, Changes.Committed says what changed. On all others the
+// Runner calls Invalidate when it finds that the live tables have moved, before WaitFor lets those go on who
+// wait for the new position. When a node begins or ceases to fold, and when other tables become live,
+// Reload comes first.
+type Invalidator interface {
+	// Invalidate forgets what the events after one position, up to and with the other, may have changed. It
+	// may ask the tables, which stand at upTo or past it, but not the Handle: the Runner holds it up
+	// meanwhile. After an error it is called again, for the same positions and what came since.
+	Invalidate(ctx context.Context, q Queryer, t *Tables, after, upTo eventlog.Position) error
+}
+
 // Version is one shape and meaning of a read model's rows.
 type Version struct {
 	// Number grows whenever folding the same events would give other rows.
@@ -47,8 +60,8 @@ type Version struct {
 type Table struct {
 	// Name is a lower-case word, unique in the version.
 	Name string
-	// Create is the CREATE TABLE statement. In it and in all SQL that goes through Tables.SQL, {name}
-	// stands for the physical name of a table, {bigkey} for the type of a 64-bit integer primary key.
+	// Create is the CREATE TABLE statement, as sqlstore.Store.DDL takes it. In it and in all SQL that goes
+	// through Tables.SQL, {name} stands for the physical name of a table, {position} for a value; see Handle.
 	Create string
 	// Indexes are CREATE INDEX IF NOT EXISTS statements. A generation that is built gets them when its
 	// rows are loaded. A fold must not depend on them.
@@ -96,7 +109,7 @@ type Tables struct {
 
 func newTables(projection string, v *Version, generation int) *Tables {
 	t := &Tables{Version: v.Number, Generation: generation, names: make(map[string]string, len(v.Tables))}
-	pairs := []string{"{bigkey}", sqlstore.BigKey}
+	pairs := []string{positionWord, positionSQL(projection, generation)}
 	for _, table := range v.Tables {
 		name := projection + "_v" + strconv.Itoa(v.Number) + "_g" + strconv.Itoa(generation) + "_" + table.Name
 		t.names[table.Name] = name
@@ -104,6 +117,15 @@ func newTables(projection string, v *Version, generation int) *Tables {
 	}
 	t.replacer = strings.NewReplacer(pairs...)
 	return t
+}
+
+// positionWord is NULL when the tables are not live in the state of the database that the statement sees,
+// else how far they are folded there.
+const positionWord = "{position}"
+
+func positionSQL(projection string, generation int) string {
+	return fmt.Sprintf("(SELECT position FROM projections_registry WHERE name = '%s' AND generation = %d AND state = '%s')",
+		projection, generation, stateLive) // a name is a word: see validate
 }
 
 // SQL returns the text with the physical name of each table in the place of {name}. The text must be a
@@ -142,7 +164,7 @@ func validate(p Projection) error {
 			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
 		}
 		for _, t := range v.Tables {
-			if !word.MatchString(t.Name) || t.Create == "" || len(t.Key) == 0 {
+			if !word.MatchString(t.Name) || "{"+t.Name+"}" == positionWord || t.Create == "" || len(t.Key) == 0 {
 				errs = append(errs, fmt.Errorf("version %d: table %q has a bad name, no CREATE or no key", v.Number, t.Name))
 			}
 		}

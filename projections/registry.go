@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ const (
 	stateBuilding = "building" // it will be live when it has caught up
 	stateScratch  = "scratch"  // it is for one comparison
 	stateRetired  = "retired"  // its tables are to be dropped
+	stateFailed   = "failed"   // a rebuild could not fill it; the reason is for who asked for it
 )
 
 const createRegistry = `
@@ -59,14 +61,19 @@ FROM projections_registry ORDER BY name, generation`)
 	return all, rows.Err()
 }
 
-func readPosition(ctx context.Context, q Queryer, name string, generation int) (eventlog.Position, error) {
-	var at int64
+// readEntry reads one generation's row.
+func readEntry(ctx context.Context, q Queryer, name string, generation int) (entry, error) {
+	e := entry{name: name, generation: generation}
 	err := q.QueryRowContext(ctx, `
-SELECT position FROM projections_registry WHERE name = $1 AND generation = $2`, name, generation).Scan(&at)
-	if err != nil {
-		return 0, fmt.Errorf("read the position of %s: %w", name, err)
+SELECT fold_version, state, position, failure FROM projections_registry WHERE name = $1 AND generation = $2`,
+		name, generation).Scan(&e.version, &e.state, &e.position, &e.failure)
+	if errors.Is(err, sql.ErrNoRows) {
+		return entry{}, fmt.Errorf("%s generation %d is not registered: %w", name, generation, ErrRetired)
 	}
-	return eventlog.Position(at), nil
+	if err != nil {
+		return entry{}, fmt.Errorf("read the position of %s: %w", name, err)
+	}
+	return e, nil
 }
 
 func insertEntry(ctx context.Context, tx *sqlstore.Tx, e entry) error {
@@ -79,46 +86,76 @@ VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int6
 	return nil
 }
 
-func setState(ctx context.Context, tx *sqlstore.Tx, name string, generation int, state string) error {
-	_, err := tx.ExecContext(ctx, `
-UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3`, state, name, generation)
+// errDeposed: what this node works on is not as it left it: another node leads.
+var errDeposed = errors.New("another node has taken the read models over")
+
+// one is nil when a statement changed one row, else errDeposed.
+func one(res sql.Result, err error) error {
 	if err != nil {
-		return fmt.Errorf("make %s generation %d %s: %w", name, generation, state, err)
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errDeposed
 	}
 	return nil
 }
 
-func setFailure(ctx context.Context, tx *sqlstore.Tx, name string, generation int, failure string) error {
-	_, err := tx.ExecContext(ctx, `
-UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3`, failure, name, generation)
+// setState moves a generation that stands where this node left it from its state to another. Errors:
+// errDeposed.
+func setState(ctx context.Context, tx *sqlstore.Tx, g *generation, state string) error {
+	err := one(tx.ExecContext(ctx, `
+UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
+		state, g.model.name, int64(g.number), g.state, int64(g.position())))
 	if err != nil {
-		return fmt.Errorf("note the failure of %s: %w", name, err)
+		return fmt.Errorf("make %s generation %d %s: %w", g.model.name, g.number, state, err)
 	}
 	return nil
 }
 
-// checkpoint moves all generations of a lane to one position. The statement is one however many there
-// are: it is part of every live batch.
+// setFailure notes why a generation does not go on, if it stands where this node left it. Errors: errDeposed.
+func setFailure(ctx context.Context, tx *sqlstore.Tx, g *generation, failure string) error {
+	err := one(tx.ExecContext(ctx, `
+UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
+		failure, g.model.name, int64(g.number), g.state, int64(g.position())))
+	if err != nil {
+		return fmt.Errorf("note the failure of %s: %w", g.model.name, err)
+	}
+	return nil
+}
+
+// checkpoint moves all generations of a lane from where each stands to one position. The statement is one
+// however many there are: it is part of every live batch. Errors: errDeposed when one of them does not
+// stand there or is not in the state that this node knows; then nothing of the batch may be written.
 func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to eventlog.Position) error {
 	if to > math.MaxInt64 {
 		return fmt.Errorf("checkpoint: position %d is past what the database can hold", to)
 	}
 	var where strings.Builder
-	args := make([]any, 1, 1+2*len(units))
+	const each = 4
+	args := make([]any, 1, 1+each*len(units))
 	args[0] = int64(to)
 	for i, g := range units {
 		if i > 0 {
 			where.WriteString(" OR ")
 		}
-		fmt.Fprintf(&where, "(name = $%d AND generation = $%d)", len(args)+1, len(args)+2)
-		args = append(args, g.model.name, int64(g.number))
+		n := len(args)
+		fmt.Fprintf(&where, "(name = $%d AND generation = $%d AND state = $%d AND position = $%d)", n+1, n+2, n+3, n+4)
+		args = append(args, g.model.name, int64(g.number), g.state, int64(g.position()))
 	}
 	res, err := tx.ExecContext(ctx, "UPDATE projections_registry SET position = $1 WHERE "+where.String(), args...)
 	if err != nil {
 		return fmt.Errorf("checkpoint at position %d: %w", to, err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n != int64(len(units)) {
-		return errors.Join(err, fmt.Errorf("checkpoint at position %d: %d of %d generations are registered", to, n, len(units)))
+	n, err := res.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("checkpoint at position %d: %w", to, err)
+	}
+	if n != int64(len(units)) {
+		return fmt.Errorf("checkpoint at position %d: %d of %d generations stand where they did: %w", to, n, len(units), errDeposed)
 	}
 	return nil
 }

@@ -82,32 +82,34 @@ func profile(b *testing.B) (stop func()) {
 	}
 }
 
+// engines runs a benchmark on each.
+func engines(b *testing.B, run func(b *testing.B, e *projectionstest.Env)) {
+	b.Run("sqlite", func(b *testing.B) { run(b, projectionstest.Open(b)) })
+	b.Run("postgres", func(b *testing.B) { run(b, projectionstest.OpenPostgres(b)) })
+}
+
 // BenchmarkReplay folds a log from its beginning into all read models, indexes and all. Run it with
 // -benchtime 1x; LETTERHEAD_REPLAY_EVENTS sets the size.
 func BenchmarkReplay(b *testing.B) {
-	n := replayEvents(b)
-	e := projectionstest.Open(b)
-	fillFast(b, e, n)
-	head, err := e.Log.Head(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := projections.New(projections.Config{}, e.Log, e.Store, newModels(b, e).all()...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := r.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	defer profile(b)()
-	b.ResetTimer()
-	for b.Loop() {
-		if err := r.Rebuild(b.Context(), nil, nil); err != nil {
+	engines(b, func(b *testing.B, e *projectionstest.Env) {
+		r, _ := e.Start(projections.Config{}, newModels(b, e).all()...)
+		e.CatchUp(r) // the first tables are live, and empty
+		fillFast(b, e, replayEvents(b))
+		e.CatchUp(r)
+		head, err := e.Log.Head(b.Context())
+		if err != nil {
 			b.Fatal(err)
 		}
-	}
-	b.ReportMetric(float64(head)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(0, "ns/op")
+		defer profile(b)()
+		b.ResetTimer()
+		for b.Loop() {
+			if err := r.Rebuild(b.Context(), nil, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(head)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
 // BenchmarkReadAndDecode is what a replay cannot be faster than with one reader: the log's pages, decoded.
@@ -140,8 +142,23 @@ func BenchmarkReadAndDecode(b *testing.B) {
 
 // BenchmarkLive is the time from the append of one event until all read models show it.
 func BenchmarkLive(b *testing.B) {
-	e := projectionstest.Open(b)
-	r, _ := e.Start(projections.Config{}, newModels(b, e).all()...)
+	engines(b, func(b *testing.B, e *projectionstest.Env) {
+		r, _ := e.Start(projections.Config{}, newModels(b, e).all()...)
+		live(b, e, r)
+	})
+}
+
+// BenchmarkLiveOnAnotherNode is BenchmarkLive as seen by a node that does not fold.
+func BenchmarkLiveOnAnotherNode(b *testing.B) {
+	e := projectionstest.OpenPostgres(b)
+	e.Start(projections.Config{}, newModels(b, e).all()...)
+	n := e.Node()
+	r, _ := n.Start(projections.Config{FollowOnly: true}, newModels(b, n).all()...)
+	live(b, e, r)
+}
+
+func live(b *testing.B, e *projectionstest.Env, r *projections.Runner) {
+	b.Helper()
 	w := projectionstest.NewWorld(1, 100, 100, time.Second)
 	e.Fill(w, 5000)
 	e.CatchUp(r)

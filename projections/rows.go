@@ -135,7 +135,7 @@ func (r *Rows[K, V]) Reset() {
 // LoadRows runs a query that ends in a column (or a list of them in parentheses) with IN and the keys, and
 // hands on each row. Values has as many values for each key as there are columns.
 func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any, scan func(rows *sql.Rows) error) error {
-	rows, err := q.QueryContext(ctx, query+" IN "+sqlstore.InRows(columns, len(values)/columns), values...)
+	rows, err := q.QueryContext(ctx, query+" IN "+sqlstore.InValues(columns, values), values...)
 	if err != nil {
 		return fmt.Errorf("load rows: %w", err)
 	}

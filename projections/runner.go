@@ -32,11 +32,34 @@ type Runner struct {
 	log    eventlog.Log
 	store  *sqlstore.Store
 	models []*model // in the order they were given
+	shared bool     // other processes may fold into the same tables
+	// lead runs its argument while this node leads; Store.Lead but in a test.
+	lead func(ctx context.Context, name string, do func(context.Context) error) error
 
-	// step is held while the main lane folds a batch, and by a lane that becomes level with it. It guards
-	// main, each main unit, and which generation of a model is live.
-	step sync.Mutex
+	// step is held while the main lane folds a batch, by a lane that becomes level with it, and by whoever
+	// looks at a shared registry. It guards main, each main unit, and which generation of a model is live.
+	step gate
 	main []*generation
+	// leading is not nil while this node folds into shared tables; step guards it. Leads says so to who only
+	// wants to know how often to look.
+	leading *leadership
+	leads   atomic.Bool
+	// looks counts the looks at a shared registry that were begun; seen is the last that went well.
+	looks, seen atomic.Uint64
+	// failing is not nil while looks fail; see Stale.
+	failing atomic.Pointer[stale]
+	metrics *metrics
+
+	// own is what this node knows of its log, nil: nothing yet; named says that the registry names one.
+	own   atomic.Pointer[view]
+	named atomic.Bool
+	// identified says that the registry names the log that is folded here; step guards it and doubts.
+	identified bool
+	doubts     doubts
+
+	// look ends the pause before the next one; it has room for one word. Waiting is how many are in WaitFor.
+	look    chan struct{}
+	waiting atomic.Int64
 	// level is the position of the main lane.
 	level atomic.Uint64
 
@@ -56,15 +79,18 @@ type model struct {
 	p        Projection
 	name     string
 	versions []Version
-	mark     watermark // of the live generation
+	mark     watermark         // of the live generation
+	told     eventlog.Position // up to where what is kept in memory is right; guarded by step
 
 	mu       sync.Mutex
+	refused  error       // why the live tables must not be read: ErrNewerRelease, ErrOtherLog
+	stale    bool        // what is kept in memory of the live tables must be read anew
 	live     *generation // what is folded and read
 	building *generation // beside it
 	busy     bool        // a lane is at work on building
 	failure  *failure    // of the live generation
 	buildErr error       // why building does not go on
-	lastGen  int         // the highest generation ever used
+	lastGen  int         // the highest generation seen in the registry
 }
 
 func (m *model) version(number int) *Version {
@@ -87,7 +113,10 @@ func (m *model) liveGeneration() *generation {
 // New checks the configuration and the read models. Errors say everything that is wrong.
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projection) (*Runner, error) {
 	errs := []error{cfg.Validate()}
-	r := &Runner{cfg: cfg.withDefaults(), log: log, store: store, hurry: make(chan struct{}, 1)}
+	r := &Runner{
+		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead,
+		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), look: make(chan struct{}, 1),
+	}
 	for _, p := range models {
 		if err := validate(p); err != nil {
 			errs = append(errs, err)
@@ -117,118 +146,27 @@ func (r *Runner) model(name string) *model {
 	return nil
 }
 
-// Start finds or makes the tables and lets readers in where there is a live generation. Nothing is folded
-// before Run. Errors: ErrNewerRelease, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log,
-// ctx.Err().
+// Start lets readers in where there is a live generation. On a database of this process alone it finds or
+// makes the tables for that; on a shared one it only reads the registry, because another node may be at work.
+// Nothing is folded before Run. Tables of another log are built anew by Run; on a shared database nobody is let in
+// until then. Errors: ErrNewerRelease, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those
+// of the log, ctx.Err().
 func (r *Runner) Start(ctx context.Context) error {
 	if r.started.Load() {
 		return errors.New("projections were started before")
 	}
-	head, err := r.log.Head(ctx)
-	if err != nil {
+	begin := r.takeOver
+	if r.shared {
+		begin = r.join
+	}
+	if err := begin(ctx); err != nil {
 		return fmt.Errorf("start projections: %w", err)
 	}
-	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return r.recover(ctx, tx, head) })
-	if err != nil {
-		return fmt.Errorf("start projections: %w", err)
-	}
-	level := head // with nothing live there is nothing for the main lane to catch up with
-	for i, g := range r.liveGenerations() {
-		if i == 0 || g.position() > level {
-			level = g.position()
-		}
-	}
-	r.level.Store(uint64(level))
 	for _, m := range r.models {
-		g := m.liveGeneration()
-		if g == nil {
-			continue
-		}
-		apply, err := r.reload(ctx, g)
-		if err != nil {
-			return fmt.Errorf("start projections: %w", err)
-		}
-		g.publish(apply)
-		if g.position() == level {
-			m.failure = nil // it is tried again with the others
-			r.main = append(r.main, g)
-		}
+		m.p.Handle().runner.Store(r)
 	}
 	r.started.Store(true)
 	return nil
-}
-
-func (r *Runner) liveGenerations() []*generation {
-	var all []*generation
-	for _, m := range r.models {
-		if g := m.liveGeneration(); g != nil {
-			all = append(all, g)
-		}
-	}
-	return all
-}
-
-// recover reads the registry, keeps what goes on, drops the rest and makes what is missing.
-func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position) error {
-	if _, err := tx.ExecContext(ctx, createRegistry); err != nil {
-		return fmt.Errorf("create the registry of projections: %w", err)
-	}
-	entries, err := readRegistry(ctx, tx)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := r.recoverEntry(ctx, tx, e, head); err != nil {
-			return err
-		}
-	}
-	for _, m := range r.models {
-		if m.building == nil && (m.live == nil || m.live.version.Number < m.current().Number) {
-			g, err := m.begin(ctx, tx, m.current(), stateBuilding)
-			if err != nil {
-				return err
-			}
-			m.building = g
-		}
-	}
-	return nil
-}
-
-func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, e entry, head eventlog.Position) error {
-	m := r.model(e.name)
-	if m == nil {
-		return nil // of a release with more read models, or of one that is not run here
-	}
-	m.lastGen = max(m.lastGen, e.generation)
-	v := m.version(e.version)
-	switch {
-	case e.version > m.current().Number && (e.state == stateLive || e.state == stateBuilding):
-		return fmt.Errorf("%w: %s has version %d, this release has version %d", ErrNewerRelease, e.name, e.version, m.current().Number)
-	case e.position > head:
-		// Another log was put in the place of the one that was folded, such as an older backup.
-		r.cfg.Logger.WarnContext(ctx, "read model is ahead of the event log and will be built anew",
-			slog.String("projection", e.name), slog.Uint64("position", uint64(e.position)), slog.Uint64("head", uint64(head)))
-	case e.state == stateLive && v != nil:
-		m.live = m.generation(v, e.generation, e.position)
-		if e.failure != "" {
-			m.failure = &failure{err: errors.New(e.failure)}
-		}
-		return nil
-	case e.state == stateBuilding && v == m.current() && m.building == nil:
-		m.building = m.generation(v, e.generation, e.position)
-		return nil
-	}
-	return drop(ctx, tx, e)
-}
-
-// begin makes the next generation of a model.
-func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *Version, state string) (*generation, error) {
-	m.lastGen++
-	g := m.generation(v, m.lastGen, 0)
-	if err := g.create(ctx, tx, state); err != nil {
-		return nil, err
-	}
-	return g, nil
 }
 
 // reload reads what a model keeps in memory from a generation's tables; see Reloader.
@@ -248,19 +186,41 @@ func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err e
 func (g *generation) publish(apply func()) {
 	m := g.model
 	m.mu.Lock()
-	m.live = g
+	if before := m.p.Handle().live.Load(); before != nil && before.number == g.number {
+		g.readers = before.readers // the tables are the same
+	}
+	m.live, m.refused, m.stale = g, nil, false
 	m.p.Handle().live.Store(g)
 	apply()
 	m.mu.Unlock()
+	m.told = g.position()
 	m.mark.reach(g.position())
 }
 
-// Run folds events until ctx ends, and then returns nil when the batch under way is committed. Errors:
-// ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed.
+// Run folds events until ctx ends, and then returns nil when the batch under way is committed. On a shared
+// database it folds while this node leads, unless Config.FollowOnly says never, and follows the leader
+// otherwise. Errors: ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.started.Load() {
 		return ErrNotStarted
 	}
+	err := r.run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (r *Runner) run(ctx context.Context) error {
+	if r.shared {
+		return r.runNode(ctx)
+	}
+	return r.runLanes(ctx)
+}
+
+// runLanes folds until ctx ends, another node turns out to lead, or the log cannot be read any more. All
+// lanes have ended when it returns.
+func (r *Runner) runLanes(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer r.lanes.Wait()
 	defer stop()
@@ -273,11 +233,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.spawn = nil
 		r.step.Unlock()
 	}()
-	err := r.runMain(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return r.runMain(ctx)
 }
 
 // startLanes begins what the last process left: generations that are being built, and live ones that were
@@ -315,6 +271,8 @@ func (r *Runner) runMain(ctx context.Context) error {
 			return ctx.Err()
 		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed):
 			return fmt.Errorf("follow the event log: %w", err)
+		case r.shared && errors.Is(err, errDeposed):
+			return err
 		}
 		r.cfg.Logger.ErrorContext(ctx, "projections stopped following the event log and will try again", slog.Any("error", err))
 		if err := sleep(ctx, pause.pause()); err != nil {
@@ -367,6 +325,7 @@ func (r *Runner) stepMain(ctx context.Context, batch batch) error {
 		return err
 	}
 	r.level.Store(uint64(batch.upTo))
+	r.identify(ctx)
 	for _, g := range r.main {
 		if err, bad := failed[g]; bad {
 			r.setAside(ctx, g, err)

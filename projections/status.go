@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,6 +50,22 @@ func (w *watermark) fail(err error) {
 	w.tell()
 }
 
+// stand says where live tables of another node's fold are, and why they stand still, if they do.
+func (w *watermark) stand(at eventlog.Position, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known, w.at, w.err = true, at, err
+	w.tell()
+}
+
+// vanish says that there are no live tables any more.
+func (w *watermark) vanish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known, w.err = false, nil
+	w.tell()
+}
+
 func (w *watermark) tell() {
 	if w.changed != nil {
 		close(w.changed)
@@ -81,9 +98,16 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 }
 
 // WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
-// see everything up to a position. Errors: ErrUnknown, a *SetAsideError when it stands still before the position, ctx.Err().
+// see everything up to a position. On a node that follows it looks at the registry often, and sees an event
+// at most liveGather later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
+// ErrNewerRelease, ErrOtherLog, a *SetAsideError when the read model stands still before the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
 	r.want(position)
+	if r.shared && !r.leads.Load() {
+		r.waiting.Add(1)
+		defer r.waiting.Add(-1)
+		r.wake()
+	}
 	return r.Await(ctx, name, position)
 }
 
@@ -131,13 +155,16 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 }
 
 // Ready returns nil when every read model has live tables, else ErrNotReady with the names of those that
-// have none.
+// have none, or ErrOtherLog, which says what to do.
 func (r *Runner) Ready() error {
 	var missing []string
 	for _, m := range r.models {
 		if m.liveGeneration() == nil {
 			missing = append(missing, m.name)
 		}
+	}
+	if err := r.otherLog(); err != nil {
+		return err
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s: %w", strings.Join(missing, ", "), ErrNotReady)
@@ -201,6 +228,9 @@ func (m *model) status() Status {
 	s := Status{Name: m.name, State: stateBuilding}
 	if m.buildErr != nil {
 		s.Error = m.buildErr.Error()
+	}
+	if errors.Is(m.refused, ErrOtherLog) {
+		s.Error = m.refused.Error()
 	}
 	if g := m.live; g != nil {
 		s.State, s.Version, s.Generation, s.Position = stateLive, g.version.Number, g.number, g.position()

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,30 +58,20 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("table %s, row %s, column %s: live %s, rebuilt %s", d.Table, d.Key, d.Column, d.Live, d.Rebuilt)
 }
 
-// Verify folds the log from the beginning into scratch tables, up to where the live ones stand, and
-// compares every column of every row, in the order of the primary keys. The live tables go on being read
-// and folded meanwhile; one moment of them is compared. The progress may be nil.
+// Verify folds the log from the beginning into scratch tables of its own, up to where the live ones stand,
+// and compares every column of every row, in the order of the primary keys. The live tables go on being read
+// and folded meanwhile, by whichever node does: one moment of them is compared. The progress may be nil.
 //
-// Errors: ErrNotStarted, ErrUnknown, sqlstore.ErrUnavailable, those of the log, ctx.Err(). What was found
+// Errors: ErrNotStarted, ErrUnknown, ErrOtherLog, sqlstore.ErrUnavailable, those of the log, ctx.Err(). What was found
 // is in the Verifications, by name.
 func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]Verification, error) {
-	models, err := r.named(names)
+	models, err := r.choose(names)
 	if err != nil {
 		return nil, err
 	}
 	v := &verifier{r: r, results: make(map[string]*Verification)}
 	defer v.cleanUp(ctx)
-	if err := v.begin(ctx, models); err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
-	}
-	c := &chaser{r: r, units: slices.Clone(v.scratch), progress: progress}
-	if err := c.run(ctx, nil, func(ctx context.Context) error { return v.pin(ctx, c.units) }); err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
-	}
-	for g, cause := range c.failed {
-		v.results[g.model.name].Err = fmt.Errorf("replay: %w", cause)
-	}
-	if err := v.compare(ctx); err != nil {
+	if err := v.verify(ctx, models, progress); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	out := make([]Verification, 0, len(v.results))
@@ -94,70 +85,178 @@ func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progr
 type verifier struct {
 	r       *Runner
 	scratch []*generation
+	left    []*generation // whose readers keep its tables here
 	pairs   []pair
-	moment  *sql.Tx // one state of the database that both sides are read from
+	moment  *sql.Tx // one state of the database that the live tables are read from
 	results map[string]*Verification
 }
 
 // pair is a live generation and the scratch one that should be its like.
 type pair struct{ live, scratch *generation }
 
+func (v *verifier) verify(ctx context.Context, models []*model, progress func(Progress)) error {
+	if err := v.begin(ctx, models); err != nil {
+		return err
+	}
+	c := &chaser{r: v.r, units: slices.Clone(v.scratch), progress: progress}
+	if err := v.approach(ctx, c); err != nil {
+		return err
+	}
+	if err := v.pin(ctx, c); err != nil {
+		return err
+	}
+	for g, cause := range c.failed {
+		v.results[g.model.name].Err = fmt.Errorf("replay: %w", cause)
+	}
+	return v.compare(ctx)
+}
+
 func (v *verifier) begin(ctx context.Context, models []*model) error {
-	v.r.step.Lock()
-	defer v.r.step.Unlock()
-	return v.r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+	return v.r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		v.scratch = nil
+		entries, err := readRegistry(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for _, m := range models {
-			live := m.liveGeneration()
-			v.results[m.name] = &Verification{Name: m.name}
+			res := &Verification{Name: m.name}
+			v.results[m.name] = res
+			live := liveEntry(entries, m.name)
 			if live == nil {
-				v.results[m.name].Err = ErrNotReady
+				res.Err = ErrNotReady
 				continue
 			}
-			v.results[m.name].Version = live.version.Number
-			g, err := m.begin(ctx, tx, live.version, stateScratch)
+			version := m.version(live.version)
+			if version == nil {
+				res.Err = newerRelease(m, live)
+				continue
+			}
+			res.Version = live.version
+			e, err := m.begin(ctx, tx, version, m.next(entries), stateScratch)
 			if err != nil {
 				return err
 			}
-			v.scratch = append(v.scratch, g)
+			v.scratch = append(v.scratch, m.generation(version, e))
 		}
 		return nil
 	})
 }
 
-// pin holds the moment at which live and scratch tables stand at one position. The main lane stands still.
-func (v *verifier) pin(ctx context.Context, units []*generation) error {
-	for _, g := range units {
-		m, res := g.model, v.results[g.model.name]
-		live := m.liveGeneration()
-		switch {
-		case live.version != g.version:
-			res.Err = errors.New("a new version became live meanwhile; verify again")
-			continue
-		case live.position() != g.position():
-			m.mu.Lock()
-			f := m.failure
-			m.mu.Unlock()
-			cause := errors.New("it is catching up")
-			if f != nil {
-				cause = f.err
-			}
-			res.Err = &SetAsideError{Name: m.name, Position: live.position(), Err: cause}
-			continue
+func liveEntry(entries []entry, name string) *entry {
+	for i := range entries {
+		if entries[i].name == name && entries[i].state == stateLive {
+			return &entries[i]
 		}
-		if !live.readers.enter() {
-			return fmt.Errorf("%s: live tables are retired", m.name)
-		}
-		v.pairs = append(v.pairs, pair{live: live, scratch: g})
 	}
-	tx, err := v.r.store.Read().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	return nil
+}
+
+// approach folds until hardly anything is left to where the live tables stand by then.
+func (v *verifier) approach(ctx context.Context, c *chaser) error {
+	for folded := levelEvents + 1; folded > levelEvents && len(c.units) > 0; {
+		entries, err := readRegistry(ctx, v.r.store.Read())
+		if err != nil {
+			return sqlstore.Classify(err)
+		}
+		if folded, err = v.advance(ctx, c, entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance folds each unit up to where its live like stands; one that is set aside stands alone.
+func (v *verifier) advance(ctx context.Context, c *chaser, entries []entry) (folded int, err error) {
+	targets := make(map[eventlog.Position][]*generation)
+	for _, g := range c.units {
+		if live := liveEntry(entries, g.model.name); live != nil {
+			targets[live.position] = append(targets[live.position], g)
+		}
+	}
+	var going []*generation
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		part := &chaser{r: c.r, units: targets[target], progress: c.progress, events: c.events}
+		n, err := part.advance(ctx, target)
+		if err != nil {
+			return folded, err
+		}
+		folded, c.events = folded+n, part.events
+		going = append(going, part.units...)
+		for g, cause := range part.failed {
+			c.failed = c.failed.add(g, cause)
+		}
+	}
+	c.units = going
+	return folded, nil
+}
+
+// pin holds a moment of the live tables and brings the scratch ones, which nobody else writes, to exactly
+// where they stand in it.
+func (v *verifier) pin(ctx context.Context, c *chaser) error {
+	if err := v.enter(); err != nil {
+		return err
+	}
+	tx, err := v.r.store.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("begin comparison: %w", sqlstore.Classify(err))
+		return fmt.Errorf("begin comparison: %w", err)
 	}
 	v.moment = tx
-	for _, p := range v.pairs { // the first question fixes the moment
-		res := v.results[p.live.model.name]
-		if res.Position, err = readPosition(ctx, tx, p.live.model.name, p.live.number); err != nil {
-			return sqlstore.Classify(err)
+	entries, err := readRegistry(ctx, tx) // the first question fixes the moment
+	if err != nil {
+		return sqlstore.Classify(err)
+	}
+	var same []*generation
+	for _, g := range c.units {
+		m, res := g.model, v.results[g.model.name]
+		live := liveEntry(entries, m.name)
+		switch {
+		case live == nil || live.version != g.version.Number:
+			res.Err = errors.New("a new version became live meanwhile; verify again")
+			continue
+		case live.failure != "":
+			res.Err = &SetAsideError{Name: m.name, Position: live.position, Err: errors.New(live.failure)}
+			continue
+		}
+		res.Position = live.position
+		same = append(same, g)
+		v.pairs = append(v.pairs, pair{live: m.known(g.version, *live), scratch: g})
+	}
+	if err := v.hold(ctx); err != nil {
+		return err
+	}
+	c.units = same
+	if _, err := v.advance(ctx, c, entries); err != nil {
+		return err
+	}
+	v.pairs = slices.DeleteFunc(v.pairs, func(p pair) bool { return c.failed[p.scratch] != nil })
+	return nil
+}
+
+// enter keeps the tables of a database of this process alone: their last reader drops them.
+func (v *verifier) enter() error {
+	if v.r.shared {
+		return nil
+	}
+	for _, g := range v.scratch {
+		live, err := g.model.p.Handle().enter()
+		if err != nil {
+			return err
+		}
+		v.left = append(v.left, live)
+	}
+	return nil
+}
+
+// hold keeps the tables of a shared database: whoever drops them waits for those who have asked them.
+func (v *verifier) hold(ctx context.Context) error {
+	if !v.r.shared {
+		return nil
+	}
+	for _, p := range v.pairs {
+		for _, table := range p.live.tables.names {
+			if _, err := v.moment.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
+				return fmt.Errorf("hold %s for comparison: %w", table, sqlstore.Classify(err))
+			}
 		}
 	}
 	return nil
@@ -167,7 +266,7 @@ func (v *verifier) compare(ctx context.Context) error {
 	for _, p := range v.pairs {
 		res := v.results[p.live.model.name]
 		for _, table := range p.live.version.Tables {
-			rows, diff, err := compareTable(ctx, v.moment, table, p)
+			rows, diff, err := compareTable(ctx, v.moment, v.r.store.Read(), table, p)
 			if err != nil {
 				return fmt.Errorf("compare %s: %w", p.live.tables.names[table.Name], sqlstore.Classify(err))
 			}
@@ -185,20 +284,20 @@ func (v *verifier) cleanUp(ctx context.Context) {
 	if v.moment != nil {
 		_ = v.moment.Rollback() // nothing was written
 	}
-	for _, p := range v.pairs {
-		p.live.readers.leave()
+	for _, g := range v.left {
+		g.readers.leave()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for _, g := range v.scratch {
-		v.r.dropLogged(ctx, g)
+		v.r.dropLogged(ctx, g.entry())
 	}
 }
 
 // compareTable walks both tables in the order of the primary key.
-func compareTable(ctx context.Context, tx *sql.Tx, table Table, p pair) (rows int64, diff *Difference, err error) {
-	a := &walk{tx: tx, name: p.live.tables.names[table.Name], key: table.Key}
-	b := &walk{tx: tx, name: p.scratch.tables.names[table.Name], key: table.Key}
+func compareTable(ctx context.Context, moment, now Queryer, table Table, p pair) (rows int64, diff *Difference, err error) {
+	a := &walk{q: moment, name: p.live.tables.names[table.Name], key: table.Key}
+	b := &walk{q: now, name: p.scratch.tables.names[table.Name], key: table.Key}
 	for ; ; rows++ {
 		left, err := a.next(ctx)
 		if err != nil {
@@ -274,7 +373,7 @@ func showKey(key, columns []string, row []any) string {
 // walk reads a table in the order of its primary key, a bounded number of rows at a time: one connection
 // cannot be relied on to read two tables at once.
 type walk struct {
-	tx      *sql.Tx
+	q       Queryer
 	name    string
 	key     []string
 	columns []string
@@ -303,7 +402,7 @@ func (w *walk) read(ctx context.Context) error {
 	if w.last != nil {
 		query += " WHERE (" + key + ") > " + sqlstore.In(1, len(w.key))
 	}
-	rows, err := w.tx.QueryContext(ctx, fmt.Sprintf("%s ORDER BY %s LIMIT %d", query, key, compareRows), w.last...)
+	rows, err := w.q.QueryContext(ctx, fmt.Sprintf("%s ORDER BY %s LIMIT %d", query, key, compareRows), w.last...)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,10 +20,12 @@ import (
 
 // Defaults of Config.
 const (
-	defaultCrawlTimeout    = 8500 * time.Millisecond // readings, "Crawl outcomes": clients give up at 10 s
+	defaultCrawlTimeout    = 8500 * time.Millisecond // readings, "Crawl outcomes"; see clientsGiveUp
 	defaultCrawlsPerMinute = 240                     // readings, "limits.crawlsPerMinute"
-	defaultBesideCrawl     = 5 * time.Second         // what everything but the crawl may take
-	defaultUserAgent       = "LetterheadBot/1.0"
+	// defaultBesideCrawl is what a look-up may take before and after the crawl that it waits for; the grace of
+	// its outcome is in it.
+	defaultBesideCrawl = time.Second
+	defaultUserAgent   = "LetterheadBot/1.0"
 )
 
 // Config sets the API up.
@@ -35,7 +38,7 @@ type Config struct {
 	CrawlTimeout    time.Duration // of a live crawl that a request waits for; 0 = 8.5 s
 	CrawlsPerMinute int           // ceiling of live crawls of the whole service; 0 = 240
 	// RequestTimeout bounds the work for one request, whatever its parts are waiting for; past it the answer
-	// is 503. 0 = CrawlTimeout and five seconds.
+	// is 503. 0 = CrawlTimeout and a second. What needs no crawl has five seconds, if that is less.
 	RequestTimeout time.Duration
 
 	Logger     *slog.Logger
@@ -103,7 +106,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the parts that the API stands on. All are required.
+// Deps are the parts that the API stands on. All but CaughtUp are required.
 type Deps struct {
 	Desk      Desk
 	UsageDesk UsageDesk
@@ -116,6 +119,10 @@ type Deps struct {
 	Assets    AssetStore
 	Changes   Changes
 	Counters  ratelimit.Counters
+	// CaughtUp waits until the Index holds all that the log held when it was called. Before an id is told to be
+	// nobody's, it is asked: another node may have answered it a moment ago. Optional: nil where no other node
+	// answers.
+	CaughtUp func(ctx context.Context) error
 }
 
 // Validate reports every part that is missing.
@@ -145,7 +152,9 @@ type API struct {
 	search     Searcher
 	assets     AssetStore
 	counters   ratelimit.Counters
-	timeout    time.Duration
+	timeout    time.Duration // of a request that may wait for a crawl
+	quick      time.Duration // of any other, and of all that is not a crawl
+	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
 	router     *mux.Router
@@ -167,6 +176,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
 		search: deps.Search, assets: deps.Assets, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
+		quick: lookup.quick, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error

@@ -1,9 +1,11 @@
 package readapi
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
@@ -60,9 +62,17 @@ func bearerToken(credentials string) string {
 	return strings.TrimSpace(token)
 }
 
+// Limits of what is checked before a request runs. The stores behind it may be remote, and may hang.
+const (
+	// checksWithin bounds the look at the key and the take of the minute window together.
+	checksWithin = 3 * time.Second
+	// maxChecks bounds the requests that are in it at a time; more find it stuck.
+	maxChecks = 2048
+)
+
 // authenticate finds out who asks. Its refusals are 401, which clients take for final, so a key that could
 // not be checked is 503; a suspended account is told apart later, because its requests count.
-func (a *API) authenticate(h http.Header) (Caller, *Problem) {
+func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
 	sent, problem := sentKey(h)
 	if problem != nil {
 		return Caller{}, problem
@@ -71,9 +81,9 @@ func (a *API) authenticate(h http.Header) (Caller, *Problem) {
 	if err != nil {
 		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")
 	}
-	found, ok, err := a.keys.Lookup(parsed.Hash)
+	found, ok, err := a.keys.Lookup(ctx, parsed.Hash)
 	if err != nil {
-		return Caller{}, unavailable("The key could not be checked, because the service has just started; nothing ran and nothing was charged. Send the request again after Retry-After.", retryStarting, err)
+		return Caller{}, unavailable("The key could not be checked, so nothing ran and nothing was charged. Send the request again after Retry-After.", retryStarting, err)
 	}
 	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
 		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
@@ -88,8 +98,8 @@ func (a *API) authenticate(h http.Header) (Caller, *Problem) {
 
 // admit lets an authenticated request through: right account, right kind of key, inside the minute
 // window. Every request takes a unit of the window, but one that is forbidden stays a 403 past it.
-func (x *exchange) admit(secretOnly bool) *Problem {
-	decision, err := x.api.counters.Take(x.context(), ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
+func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
+	decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
 	if err == nil {
 		h := x.Header()
 		h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}

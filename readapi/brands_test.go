@@ -358,6 +358,36 @@ func TestAWithdrawnBrandIsGone(t *testing.T) {
 	}
 }
 
+// TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill: nobody folds, so tables and cache still hold the
+// brand, but the node has seen on the log that it was withdrawn.
+func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
+	index := &stale{}
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { index.BrandIndex, d.Index = d.Index, index }
+	})
+	c := s.account(plan.Growth, 50)
+	id := s.known("acme.com", record("acme"))
+	held, err := index.Get(t.Context(), "acme.com")
+	s.must(err)
+	index.held.Store(held)
+	watch := s.tail.Watch("acme.com")
+	defer watch.Close()
+	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "owner asked"}))
+	seen, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, _, err = watch.Wait(seen, "")
+	s.must(err)
+	for _, path := range []string{"acme.com", id, "acme.com?refresh=true"} {
+		c.get("/v1/brands/"+path).refused(t, http.StatusNotFound, "no_brand_data")
+	}
+	if a := c.head("/v1/brands/acme.com"); a.status != http.StatusNotFound {
+		t.Errorf("HEAD: %d", a.status)
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
+		t.Errorf("%d charges, %d holds, balance %d", len(b.charges), b.holds, b.balance())
+	}
+}
+
 func TestHeadNeitherChargesNorCrawls(t *testing.T) {
 	s := start(t)
 	c, broke := s.account(plan.Growth, 50), s.account(plan.Growth, 0)

@@ -14,40 +14,41 @@ import (
 
 // live answers for a domain of which the index has nothing to read, or whose caller pays for a new crawl:
 // from the brand's stream when the index only trails, else from the crawl that runs or that it starts.
-func (l *Lookup) live(ctx context.Context, q Query, domain string, refresh bool, reservation *commands.Reservation) (Answer, error) {
+// What comes before the crawl has the time of quick.
+func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refresh bool, reservation *commands.Reservation) (Answer, error) {
 	nothing := Answer{Domain: domain}
 	// Registered before anything is asked for, so that no outcome can pass unseen.
 	watch := l.changes.Watch(domain)
 	defer watch.Close()
-	leave, err := l.gates.enter(ctx, domain)
+	leave, err := l.gates.enter(quick, domain)
 	if err != nil {
 		return nothing, err
 	}
 	defer leave()
 
-	next, err := l.decide(ctx, domain, refresh)
+	next, err := l.decide(quick, domain, refresh)
 	if err != nil {
-		return nothing, err
+		return nothing, l.refuse(quick, reservation, err)
 	}
 	if next.known != nil {
 		leave()
-		return l.settle(ctx, q, *next.known, reservation, nil)
+		return l.settle(quick, q, *next.known, reservation, nil)
 	}
 	if next.joins {
 		leave() // nobody behind has to wait for what only this caller does from here on
 	}
-	units, err := l.takeUnits(ctx, q.Caller, next.joins)
+	units, err := l.takeUnits(quick, q.Caller, next.joins)
 	if err != nil {
-		return nothing, err
+		return nothing, l.refuse(quick, reservation, err)
 	}
-	hold, err := l.holdCredit(ctx, q, domain, reservation, l.timeLeft(next.crawl))
+	hold, err := l.holdCredit(quick, q, domain, reservation, l.timeLeft(next.crawl))
 	if err != nil {
 		units.giveBack(ctx)
 		return nothing, err
 	}
 	defer hold.release(ctx)
 	if !next.joins {
-		if next, err = l.request(ctx, q, domain, refresh, units); err != nil {
+		if next, err = l.request(quick, q, domain, refresh, units); err != nil {
 			return nothing, err
 		}
 		leave()
@@ -224,19 +225,26 @@ func (l *Lookup) takeUnits(ctx context.Context, caller Caller, joins bool) (*uni
 
 func (u *units) accountKey() ratelimit.Key { return ratelimit.Key{Scope: scopeCrawls, ID: u.accountID} }
 
-// giveBack returns what was taken, for a crawl that turned out not to be needed.
+// giveBack returns what was taken, for a crawl that turned out not to be needed. It takes giveWithin at most:
+// the domain's gate and the answer wait for it.
 func (u *units) giveBack(ctx context.Context) {
+	ctx, cancel := afterwards(ctx, giveWithin)
+	defer cancel()
 	u.give(ctx, u.accountKey(), &u.account)
-	u.giveBackService(ctx)
+	u.give(ctx, serviceCrawls, &u.service)
 }
 
-func (u *units) giveBackService(ctx context.Context) { u.give(ctx, serviceCrawls, &u.service) }
+func (u *units) giveBackService(ctx context.Context) {
+	ctx, cancel := afterwards(ctx, giveWithin)
+	defer cancel()
+	u.give(ctx, serviceCrawls, &u.service)
+}
 
 func (u *units) give(ctx context.Context, key ratelimit.Key, taken *ratelimit.Decision) {
 	if !taken.Allowed {
 		return
 	}
-	if err := u.lookup.counters.Give(context.WithoutCancel(ctx), key, 1, *taken); err != nil {
+	if err := u.lookup.counters.Give(ctx, key, 1, *taken); err != nil {
 		u.lookup.log.WarnContext(ctx, "unit of a live-crawl limit is not handed back", "scope", key.Scope, "account", u.accountID, "error", err)
 	}
 	taken.Allowed = false
@@ -276,16 +284,24 @@ func (h *openHold) captured() {
 	}
 }
 
-// release hands the credit back. It works on after the request's end; what it cannot do, any desk that
-// touches the account or the sweeper does past the hold's deadline.
+// release hands the credit back. What it cannot do in a moment, or before the request is over, the desk does
+// on its own account, and what that misses any desk that touches the account, or the sweeper, does past the
+// hold's deadline.
 func (h *openHold) release(ctx context.Context) {
 	if h == nil || !h.open {
 		return
 	}
 	h.open = false
-	ctx, cancel := afterwards(ctx)
-	defer cancel()
-	err := h.lookup.desk.ReleaseHold(ctx, commands.ReleaseHold{Request: h.query.Request, AccountID: h.query.Caller.AccountID, HoldID: h.id})
+	release := commands.ReleaseHold{Request: h.query.Request, AccountID: h.query.Caller.AccountID, HoldID: h.id}
+	err := ctx.Err()
+	if err == nil {
+		within, cancel := context.WithTimeout(ctx, releaseWithin)
+		defer cancel()
+		err = h.lookup.desk.ReleaseHold(within, release)
+	}
+	if err != nil {
+		err = h.lookup.desk.HandBackHold(release)
+	}
 	if err != nil {
 		h.lookup.log.WarnContext(ctx, "hold is not released before its deadline", "request_id", h.query.Request.ID,
 			"account", h.query.Caller.AccountID, "hold", h.id, "error", err)

@@ -51,7 +51,7 @@ var codeDocs = []codeDoc{
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
 	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeUpstreamFailed, []int{503}, "The key, the credits or the usage counters could not be checked, so nothing ran; or the service is crawling as many new domains in this minute as it may.",
+	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; or the service is crawling as many new domains in this minute as it may. If the request was charged, that is handed back.",
 		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
 }
 

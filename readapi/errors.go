@@ -51,6 +51,14 @@ const (
 	retryUnavailable = 5 * time.Second
 )
 
+// Messages of a 503. Whether anything was charged nobody may know by then: an append may land although its
+// outcome was not heard of in time. But nobody pays for an answer like this.
+const (
+	messageHandedBack  = "If it was charged, that is handed back."
+	messageUnavailable = "A part of the service could not be reached in time. " + messageHandedBack + " Send the request again."
+	messageBusy        = "The account has more requests under way than can be settled in time. " + messageHandedBack + " Send this one again."
+)
+
 // statusClientGone is logged and counted for a request whose caller left before an answer; it never
 // reaches a wire. The number is the one that proxies use for it.
 const statusClientGone = 499
@@ -183,20 +191,30 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	case errors.Is(err, account.ErrSuspended):
 		return forbidden(messageSuspended)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
-		return unavailable("The account has more requests under way than can be settled in time. Send this one again.", retryBusy, err)
+		return unavailable(messageBusy, retryBusy, err)
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),
 		errors.Is(err, ratelimit.ErrUnavailable), errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, projections.ErrNotReady),
+		errors.Is(err, projections.ErrRetired), errors.Is(err, projections.ErrNewerRelease), errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errBehind),
 		errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is told apart before
-		return unavailable("The key, the credits or the usage counters could not be checked, so nothing ran and nothing was charged. Send the request again.", retryUnavailable, err)
+		return unavailable(messageUnavailable, retryUnavailable, err)
 	default:
 		return internalError(err)
 	}
 }
 
+// isOfTheLog says that the event log could not be reached, or did not say in time what became of an append.
+func isOfTheLog(err error) bool {
+	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed) ||
+		errors.Is(err, commands.ErrUnknownOutcome)
+}
+
+// errBehind: the index does not hold yet what the log does, so that nobody can say that a brand is not there.
+var errBehind = errors.New("the index of brands is behind the log")
+
 func internalError(cause error) *Problem {
 	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: cause,
-		Message: "Something failed on our side and nothing was charged. Send the request again, and report the X-Request-Id if it keeps failing."}
+		Message: "Something failed on our side. " + messageHandedBack + " Send the request again, and report the X-Request-Id if it keeps failing."}
 }
 
 // insufficientCredits tells what could be spent: the balance less what is set aside, never below zero; a

@@ -197,10 +197,15 @@ func (x *exchange) fail(err error) {
 const creditsWithin = 250 * time.Millisecond
 
 // setCreditsBeside tells the credits that are left beside an error: on a 402 what could be spent, which is
-// less than the balance while credits are set aside. When the desk cannot say, the header stays away.
+// less than the balance while credits are set aside. When the desk cannot say, the header stays away, and a
+// desk whose log has just failed is not asked.
 func (x *exchange) setCreditsBeside(p *Problem) {
-	if p.Code == CodeInsufficientCredits {
+	switch {
+	case p.Code == CodeInsufficientCredits:
 		x.setCredits(*p.Details.Balance)
+		return
+	case isOfTheLog(p):
+		delete(x.Header(), headerCreditsRemaining)
 		return
 	}
 	// The request's own context: the work's may have run out of time.

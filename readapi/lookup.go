@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/internal/ratelimit"
@@ -17,12 +19,26 @@ const (
 	// maxCrawlTimeout bounds what can be set, so that a server's write timeout always covers it.
 	maxCrawlTimeout = 60 * time.Second
 	// outcomeGrace is what a crawl's outcome may take from the crawler's own deadline to the log and back.
-	// With the 8.5 s of a crawl it stays below the 10 s at which clients give up.
 	outcomeGrace = 500 * time.Millisecond
-	// afterwardsWithin bounds what is handed back after a request: it must happen although the caller has
-	// gone, and must not keep a dying store's requests for ever. What it misses, the desk or the sweeper
-	// finds overdue.
-	afterwardsWithin = 5 * time.Second
+	// clientsGiveUp is when clients stop waiting for an answer (readings, "Crawl outcomes"). Every answer leaves
+	// before it, whatever hangs: a crawl with what is beside it, giveWithin and creditsWithin stay below it
+	// together, and so do quickWithin, afterwardsWithin and creditsWithin.
+	clientsGiveUp = 10 * time.Second
+	// quickWithin bounds all of a request that is no crawl, and each part before and after one. A store that
+	// hangs so long is away.
+	quickWithin = 5 * time.Second
+	// afterwardsWithin bounds what is done after a request's end because it must not be left half done.
+	afterwardsWithin = 4 * time.Second
+	// giveWithin bounds the return of units of the live-crawl limits, also after a request's end. A unit that is
+	// not returned by then stays taken, until its minute is over.
+	giveWithin = 200 * time.Millisecond
+	// releaseWithin bounds how long an answer waits for a hold to be handed back, inside the time that the
+	// request has; after that the desk does it on its own account.
+	releaseWithin = 500 * time.Millisecond
+	// caughtUpWithin bounds the wait for the index before an id is told to be nobody's.
+	caughtUpWithin = 2 * time.Second
+	// maxLookups bounds the look-ups under way: with each some tens of KB, past it a part is stuck.
+	maxLookups = 8192
 )
 
 // Cache says where an answer came from.
@@ -59,9 +75,12 @@ type Lookup struct {
 	index    BrandIndex
 	changes  Changes
 	counters ratelimit.Counters
+	caughtUp func(ctx context.Context) error // nil where no other node answers
 	gates    gates
 	recent   recent
-	timeout  time.Duration
+	underway bulkhead
+	timeout  time.Duration // of a crawl
+	quick    time.Duration // of what is no crawl
 	ceiling  int64
 	log      *slog.Logger
 	now      func() time.Time
@@ -71,7 +90,8 @@ type Lookup struct {
 func newLookup(cfg Config, deps Deps) *Lookup {
 	return &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		timeout: cfg.CrawlTimeout, ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
+		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups},
+		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
 }
 
@@ -82,23 +102,45 @@ func newLookup(cfg Config, deps Deps) *Lookup {
 // ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError;
 // eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
 func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
-	if q.Peek {
-		return l.peek(ctx, q)
+	leave, ok := l.underway.enter()
+	if !ok {
+		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
 	}
-	reservation, err := l.desk.Reserve(ctx, q.Caller.AccountID)
+	defer leave()
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	if q.Peek {
+		return l.peek(quick, q)
+	}
+	reservation, err := l.desk.Reserve(quick, q.Caller.AccountID)
 	if err != nil {
 		return Answer{Domain: q.Identifier.Domain}, err
 	}
-	defer reservation.Drop() // does nothing once a charge or a hold took it over
-	entry, domain, err := l.find(ctx, q.Identifier)
+	defer func() { reservation.Drop() }() // does nothing once a charge or a hold took it over
+	entry, domain, err := l.find(quick, q.Identifier)
 	if err != nil {
-		return Answer{Domain: domain}, err
+		return Answer{Domain: domain}, l.refuse(quick, reservation, err)
 	}
 	refresh := q.Refresh && q.Caller.Plan.Refresh
 	if entry != nil && !refresh {
-		return l.settle(ctx, q, foundAt(entry), reservation, nil)
+		answer, err := l.settle(quick, q, foundAt(entry), reservation, nil)
+		if !errors.Is(err, commands.ErrOlderRecord) {
+			return answer, err
+		}
+		// Another node answered this account from the brand's stream, and the index trails.
+		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
+			return Answer{Domain: domain}, err
+		}
 	}
-	return l.live(ctx, q, domain, refresh, reservation)
+	return l.live(ctx, quick, q, domain, refresh, reservation)
+}
+
+// refuse returns why a look-up is refused: for want of credits, which comes first, or for the given reason.
+func (l *Lookup) refuse(ctx context.Context, reservation *commands.Reservation, reason error) error {
+	if err := l.desk.Confirm(ctx, reservation); err != nil {
+		return err
+	}
+	return reason
 }
 
 // HandBack reverses the charge of an answer that was never sent, because its caller left before the first
@@ -116,11 +158,11 @@ func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
 }
 
 // find asks the index. It returns the entry when the index has something to read that is as new as what was
-// answered last, the domain in any case, and ErrNoSuchBrand for an id that no brand has. Without an entry
-// the brand's own stream decides.
+// answered last and that was not withdrawn since, the domain in any case, and ErrNoSuchBrand for an id that
+// no brand has. Without an entry the brand's own stream decides.
 func (l *Lookup) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	entry, domain, err := l.ask(ctx, id)
-	if entry != nil && entry.Revision < l.recent.revision(domain) {
+	if entry != nil && (entry.Revision < l.recent.revision(domain) || l.changes.Withdrawn(domain)) {
 		return nil, domain, nil // the index trails: nobody pays for a record older than the last answer
 	}
 	return entry, domain, err
@@ -133,6 +175,9 @@ func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, s
 			if domain, ok := l.recent.domain(id.BrandID.String()); ok {
 				return nil, domain, nil
 			}
+			entry, err = l.askAgain(ctx, id.BrandID)
+		}
+		if errors.Is(err, brands.ErrNotFound) {
 			return nil, "", ErrNoSuchBrand
 		}
 		if err != nil {
@@ -148,6 +193,19 @@ func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, s
 		return nil, id.Domain, fmt.Errorf("find %s: %w", id.Domain, err)
 	}
 	return entry, id.Domain, nil
+}
+
+// askAgain asks for an id once the index holds what other nodes may have answered already.
+func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
+	if l.caughtUp == nil {
+		return nil, brands.ErrNotFound
+	}
+	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
+	defer cancel()
+	if err := l.caughtUp(waiting); err != nil {
+		return nil, fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
+	}
+	return l.index.ByID(ctx, id)
 }
 
 // peek answers whether the index holds a brand, and with what.
@@ -195,6 +253,7 @@ type found struct {
 	revision uint64 // of the brand stream
 	logo     bool
 	body     brands.Body
+	stream   bool // it was read from the brand's stream
 }
 
 // foundAt takes the record from the index.
@@ -210,7 +269,7 @@ func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 	l.recent.note(view)
 	return found{
 		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
-		logo: view.Record.HasLogo(), body: brands.Render(view),
+		logo: view.Record.HasLogo(), body: brands.Render(view), stream: true,
 	}
 }
 
@@ -219,17 +278,18 @@ func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
 	answer := Answer{Domain: f.domain, Body: f.body, Cache: f.cache}
 	if !f.logo {
-		if reservation != nil {
-			reservation.Drop()
+		err := l.refuse(ctx, reservation, nil)
+		if err != nil {
+			return Answer{Domain: f.domain}, err
 		}
+		reservation.Drop()
 		hold.release(ctx)
-		var err error
 		answer.Remaining, err = l.Credits(ctx, q.Caller.AccountID)
 		return answer, err
 	}
 	charge := commands.ChargeLookup{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation,
-		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, HoldID: hold.holdID(),
+		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(),
 	}
 	receipt, err := l.desk.ChargeLookup(ctx, charge)
 	if err != nil {
@@ -242,6 +302,6 @@ func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *comm
 
 // afterwards returns a context for what has to happen although the request may be over: without its end,
 // with a deadline of its own.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), afterwardsWithin)
+func afterwards(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), within)
 }

@@ -22,9 +22,11 @@ type (
 	// Desk decides credits; *commands.Desk.
 	Desk interface {
 		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
+		Confirm(ctx context.Context, r *commands.Reservation) error
 		HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error)
 		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)
 		ReleaseHold(ctx context.Context, in commands.ReleaseHold) error
+		HandBackHold(in commands.ReleaseHold) error
 		HandBack(in commands.HandBack) error
 		Standing(ctx context.Context, accountID string) (commands.Standing, error)
 	}
@@ -33,6 +35,7 @@ type (
 	UsageDesk interface {
 		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
 		Searches(ctx context.Context, accountID, month string) (int64, error)
+		SearchesSeen(ctx context.Context, accountID, month string) (int64, error)
 	}
 
 	// UsageRecorder notes what is counted at leisure; *commands.UsageRecorder. It never blocks.
@@ -56,7 +59,7 @@ type (
 	// KeyDirectory finds keys by the hash of what was sent; projections/keys. An error means that the key
 	// could not be checked, which is not the key's fault.
 	KeyDirectory interface {
-		Lookup(hash [32]byte) (k keys.Key, found bool, err error)
+		Lookup(ctx context.Context, hash [32]byte) (k keys.Key, found bool, err error)
 	}
 
 	// UsageCounts tells what was counted at leisure in a month; projections/usage.
@@ -77,5 +80,6 @@ type (
 	// Changes tells what happens on brand streams as it happens; projections/changes.
 	Changes interface {
 		Watch(domain string) *changes.Watch
+		Withdrawn(domain string) bool
 	}
 )

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 )
@@ -24,6 +25,7 @@ type endpoint struct {
 	name    string // for logs and metrics
 	access  access
 	credits bool // every answer to an account carries X-Credits-Remaining
+	crawls  bool // a request may wait for a crawl
 	plain   bool // errors are plain text, not the error body
 	methods map[string]func(*exchange) error
 	allow   []string // value of the Allow header
@@ -50,7 +52,7 @@ func (a *API) newRouter() *mux.Router {
 		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
 	}
 	brand := newEndpoint("brand", secretKey, getAndHead((*exchange).serveBrand))
-	brand.credits = true
+	brand.credits, brand.crawls = true, true
 	me := newEndpoint("me", secretKey, get((*exchange).serveMe))
 	me.credits = true
 	search := newEndpoint("search", anyKey, get((*exchange).serveSearch))
@@ -95,7 +97,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.access != open {
-		ctx, cancel := context.WithTimeout(r.Context(), x.api.timeout)
+		ctx, cancel := context.WithTimeout(r.Context(), e.timeout(x.api))
 		defer cancel()
 		x.ctx = ctx
 	}
@@ -108,16 +110,31 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// timeout is how long the work for a request may take.
+func (e *endpoint) timeout(a *API) time.Duration {
+	if e.crawls {
+		return a.timeout
+	}
+	return a.quick
+}
+
 func (e *endpoint) letIn(x *exchange) *Problem {
 	if e.access == open {
 		return nil
 	}
-	caller, problem := x.api.authenticate(x.request.Header)
+	ctx, cancel := context.WithTimeout(x.context(), checksWithin)
+	defer cancel()
+	leave, ok := x.api.checks.enter()
+	if !ok {
+		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errStuck)
+	}
+	defer leave()
+	caller, problem := x.api.authenticate(ctx, x.request.Header)
 	if problem != nil {
 		return problem
 	}
 	x.caller = caller
-	if problem = x.admit(e.access == secretKey); problem != nil && problem.Status == http.StatusForbidden {
+	if problem = x.admit(ctx, e.access == secretKey); problem != nil && problem.Status == http.StatusForbidden {
 		return problem
 	}
 	x.credits = e.credits

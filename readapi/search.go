@@ -52,7 +52,8 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	ctx, now := x.context(), x.api.now()
 	allowed := x.caller.Plan.SearchesPerMonth
 	if allowed != plan.Unlimited {
-		used, err := x.api.usageDesk.Searches(ctx, x.caller.AccountID, usage.MonthOf(now).String())
+		// What this node has seen is enough: counts only grow, and CountSearch decides.
+		used, err := x.api.usageDesk.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +68,7 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody is there to answer, so nothing counts
 	}
-	counting, cancel := afterwards(ctx)
+	counting, cancel := afterwards(ctx, afterwardsWithin)
 	defer cancel()
 	if _, err := x.api.usageDesk.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
 		return nil, quotaExceeded(allowed, now, x.api.billingURL)

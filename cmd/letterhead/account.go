@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -65,18 +66,18 @@ func accountCreate(e *environment) *cobra.Command {
 			return err
 		}
 		created, err := s.createAccount(ctx, *name, plan.ID(*planName))
-		if err != nil {
+		if err != nil && !errors.Is(err, errNotSeen) {
 			return err
 		}
 		if *asJSON {
-			return printJSON(e.stdout, created)
+			return errors.Join(err, printJSON(e.stdout, created))
 		}
 		fmt.Fprintf(e.stdout, "account %s (%s), plan %s, %d credits\n", created.Account.ID, created.Account.Name, created.Account.Plan, created.Credits.Balance)
 		for _, k := range created.Keys {
 			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
 		fmt.Fprintln(e.stdout, "The keys are shown this once; only their hashes are stored.")
-		return nil
+		return err
 	})
 	return c
 }
@@ -97,14 +98,16 @@ func (s *service) createAccount(ctx context.Context, name string, id plan.ID) (c
 	return s.keysFor(ctx, accountID, name)
 }
 
-// keysFor issues a key of each kind.
+// keysFor issues a key of each kind. After errNotSeen what it returns is whole, too.
 func (s *service) keysFor(ctx context.Context, accountID, name string) (createdJSON, error) {
 	var out createdJSON
+	var unseen error
 	for _, kind := range []apikey.Kind{apikey.Secret, apikey.Publishable} {
 		k, err := s.issueKey(ctx, accountID, kind, "")
-		if err != nil {
+		if err != nil && !errors.Is(err, errNotSeen) {
 			return out, err
 		}
+		unseen = errors.Join(unseen, err)
 		out.Keys = append(out.Keys, k)
 	}
 	standing, err := s.desk.Standing(ctx, accountID)
@@ -113,7 +116,7 @@ func (s *service) keysFor(ctx context.Context, accountID, name string) (createdJ
 	}
 	out.Account = accountJSON{ID: accountID, Name: name, Plan: string(standing.Plan), Status: standing.Status}
 	out.Credits.Balance = standing.Balance
-	return out, nil
+	return out, unseen
 }
 
 func accountShow(e *environment) *cobra.Command {
@@ -202,13 +205,16 @@ func accountChange(e *environment, verb, short string, do func(context.Context, 
 		})}
 }
 
+// errNotSeen: a decision is durable, and whether requests are judged by it could not be seen in time.
+var errNotSeen = errors.New("it was not yet seen enforced")
+
 // enforced waits until requests are judged by what was just decided, and says so.
 func (s *service) enforced(ctx context.Context, accountID string, done commands.Done, err error, e *environment, what string) error {
 	if err != nil {
 		return explainAccount(accountID, err)
 	}
 	if err := s.waitForKeys(ctx, done.Position); err != nil {
-		return fmt.Errorf("%s of account %s is recorded, but was not yet seen enforced: %w", what, accountID, err)
+		return fmt.Errorf("%s of account %s is recorded: %w: %w", what, accountID, errNotSeen, err)
 	}
 	if done.Repeated {
 		_, err = fmt.Fprintf(e.stdout, "account %s: %s (nothing to change)\n", accountID, what)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -99,7 +100,8 @@ func brandOverride(e *environment) *cobra.Command {
 			if !json.Valid([]byte(args[2])) {
 				return usageError{fmt.Errorf("%s is not JSON; a text needs its double quotes", args[2])}
 			}
-			return s.brands.OverrideField(ctx, commands.OverrideField{Request: s.operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
+			err = s.brands.OverrideField(ctx, commands.OverrideField{Request: s.operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
+			return s.answered(ctx, e, err, domain+": "+args[1]+" is set")
 		})}
 }
 
@@ -110,7 +112,8 @@ func brandRemoveOverride(e *environment) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return s.brands.RemoveOverride(ctx, commands.RemoveOverride{Request: s.operator(), Domain: domain, Field: args[1]})
+			err = s.brands.RemoveOverride(ctx, commands.RemoveOverride{Request: s.operator(), Domain: domain, Field: args[1]})
+			return s.answered(ctx, e, err, domain+": "+args[1]+" is left to crawls")
 		})}
 }
 
@@ -121,6 +124,21 @@ func brandDecision(e *environment, use, short string, do func(context.Context, *
 			if err != nil {
 				return usageError{err}
 			}
-			return do(ctx, s, domain)
+			verb, _, _ := strings.Cut(use, " ")
+			return s.answered(ctx, e, do(ctx, s, domain), domain+": "+verb+" is done")
 		})}
+}
+
+// answered waits until look-ups are answered by what was just decided about a brand, and says so.
+func (s *service) answered(ctx context.Context, e *environment, err error, what string) error {
+	if err != nil {
+		return err
+	}
+	waiting, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.foldedTo(waiting, brands.Name); err != nil {
+		return fmt.Errorf("%s: %w: %w", what, errNotSeen, err)
+	}
+	_, err = fmt.Fprintln(e.stdout, what)
+	return err
 }

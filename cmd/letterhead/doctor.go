@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/searchindex/elastic"
+	"letterhead/internal/sqlstore"
 )
 
 // lowDisk is the free space below which doctor complains: room for some hundred thousand events.
@@ -20,28 +28,46 @@ func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
 		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing."}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		var failed []error
-		for _, check := range s.checks() {
-			detail, err := check.run(ctx)
-			word := "ok"
+	node := e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		return examine(ctx, e, s.checks(), *asJSON)
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if e.service == nil {
+			cfg, err := e.config()
 			if err != nil {
-				word, detail = "FAIL", err.Error()
-				failed = append(failed, fmt.Errorf("%s: %w", check.name, err))
-			}
-			if *asJSON {
-				if err := printJSON(e.stdout, map[string]any{"check": check.name, "ok": err == nil, "detail": detail}); err != nil {
-					return err
-				}
-				continue
-			}
-			if _, err := fmt.Fprintf(e.stdout, "%-4s %-14s %s\n", word, check.name, detail); err != nil {
 				return err
 			}
+			if cfg.Shared() { // nothing can be opened while one of them is away, and which one is the question
+				if err := examine(cmd.Context(), e, reachable(cfg), *asJSON); err != nil {
+					return err
+				}
+			}
 		}
-		return errors.Join(failed...)
-	})
+		return node(cmd, args)
+	}
 	return c
+}
+
+// examine runs checks and prints what each finds.
+func examine(ctx context.Context, e *environment, checks []check, asJSON bool) error {
+	var failed []error
+	for _, check := range checks {
+		detail, err := check.run(ctx)
+		word := "ok"
+		if err != nil {
+			word, detail = "FAIL", err.Error()
+			failed = append(failed, fmt.Errorf("%s: %w", check.name, err))
+		}
+		if asJSON {
+			err = printJSON(e.stdout, map[string]any{"check": check.name, "ok": err == nil, "detail": detail})
+		} else {
+			_, err = fmt.Fprintf(e.stdout, "%-4s %-14s %s\n", word, check.name, detail)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
 }
 
 type check struct {
@@ -55,20 +81,8 @@ func (s *service) checks() []check {
 			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())), eventschemas.Check()
 		}},
 		{"disk", func(context.Context) (string, error) { return diskSpace(s.config.Data) }},
-		{"event log", func(ctx context.Context) (string, error) {
-			head, err := s.log.Head(ctx)
-			if err != nil {
-				return "", err
-			}
-			info, err := os.Stat(s.config.EventsPath())
-			if err != nil {
-				return "", err
-			}
-			if err := s.logFile.Check(ctx, nil); err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("%s, head at position %d, %d MiB, every checksum holds", filepath.Base(s.config.EventsPath()), head, info.Size()>>20), nil
-		}},
+		{"event log", s.checkLog},
+		{"database", s.checkDatabase},
 		{"read models", func(ctx context.Context) (string, error) {
 			models, err := s.runner.List(ctx)
 			if err != nil {
@@ -90,6 +104,7 @@ func (s *service) checks() []check {
 			}
 			return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
 		}},
+		{"broker", s.checkBroker},
 		{"assets", func(ctx context.Context) (string, error) {
 			for _, err := range s.assets.List(ctx) {
 				if err != nil {
@@ -99,6 +114,110 @@ func (s *service) checks() []check {
 			}
 			return s.config.AssetsURL(), nil
 		}},
+	}
+}
+
+// checkLog reads every checksum of a log in the data folder, and asks a shared one for its end.
+func (s *service) checkLog(ctx context.Context) (string, error) {
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return "", err
+	}
+	if s.logFile == nil {
+		return fmt.Sprintf("answers, head at position %d", head), nil
+	}
+	info, err := os.Stat(s.config.EventsPath())
+	if err != nil {
+		return "", err
+	}
+	if err := s.logFile.Check(ctx, nil); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, head at position %d, %d MiB, every checksum holds", filepath.Base(s.config.EventsPath()), head, info.Size()>>20), nil
+}
+
+// maxClockOffset is how wrong this machine's clock may be before doctor complains. Nothing depends on it:
+// nodes follow the database's clock. But logs are hard to read together.
+const maxClockOffset = 2 * time.Second
+
+func (s *service) checkDatabase(ctx context.Context) (string, error) {
+	var one int
+	if err := s.store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
+		return "", err
+	}
+	if !s.store.Shared() {
+		return filepath.Base(s.config.DatabasePath()), nil
+	}
+	offset, bound := s.clock.Offset()
+	if offset.Abs() > maxClockOffset {
+		return "", fmt.Errorf("answers; this machine's clock is %s away from the database's: let it follow a time server", offset.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("answers; this machine's clock is %s away from the database's, give or take %s", offset.Round(time.Millisecond), bound.Round(time.Microsecond)), nil
+}
+
+func (s *service) checkBroker(ctx context.Context) (string, error) {
+	if s.config.Broker == config.Embedded {
+		return "in this process", nil
+	}
+	cfg, err := kafka.ParseURL(s.config.Broker)
+	if err != nil {
+		return "", err
+	}
+	cfg.Logger = s.logger
+	report, err := kafka.Inspect(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	if problems := report.Problems(); len(problems) > 0 {
+		return "", errors.New(strings.Join(problems, "; "))
+	}
+	var behind int64
+	for _, g := range report.Groups {
+		behind = max(behind, g.Messages)
+	}
+	return fmt.Sprintf("%d brokers, %d topics, %d consumer groups, at most %d messages behind", len(report.Brokers), len(report.Topics), len(report.Groups), behind), nil
+}
+
+// reachTimeout bounds one attempt to reach a service that nodes share.
+const reachTimeout = 10 * time.Second
+
+// reachable are the checks of what nodes share, each for itself.
+func reachable(cfg config.Config) []check {
+	quiet := slog.New(slog.DiscardHandler)
+	within := func(run func(context.Context) (string, error)) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+			defer cancel()
+			return run(ctx)
+		}
+	}
+	return []check{
+		{"event store", within(func(ctx context.Context) (string, error) {
+			log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: cfg.EventStore, Logger: quiet, ConnectTimeout: reachTimeout})
+			if err != nil {
+				return "", err
+			}
+			head, err := log.Head(ctx)
+			return fmt.Sprintf("is reached, head at position %d", head), errors.Join(err, log.Close())
+		})},
+		{"database", within(func(ctx context.Context) (string, error) {
+			store, err := sqlstore.Open(ctx, sqlstore.Config{URL: cfg.Database, Logger: quiet})
+			if err != nil {
+				return "", err
+			}
+			return "is reached", store.Close()
+		})},
+		{"search", within(func(ctx context.Context) (string, error) {
+			if cfg.Search == config.Embedded {
+				return "in the data folder", nil
+			}
+			index, err := elastic.Open(ctx, elastic.Config{URL: cfg.Search, Logger: quiet})
+			if err != nil {
+				return "", err
+			}
+			_, err = index.Checkpoint(ctx)
+			return "is reached", errors.Join(err, index.Close())
+		})},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func eventsCommand(e *environment) *cobra.Command {
-	return group("events", "Look at the event log", eventsTail(e))
+	return group("events", "Look at the event log, and read it again", eventsTail(e), replayCommand(e))
 }
 
 // eventJSON is an event as `events tail --json` prints it.

@@ -6,28 +6,31 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 	"letterhead/projections/brands"
 	"letterhead/starter"
 )
 
-// importStarter loads the embedded starter index, unless this version of it was loaded to its end before,
-// and waits until it is searchable.
-func (s *service) importStarter(ctx context.Context) error {
-	marker := starter.FileMarker{Path: filepath.Join(s.config.Data, "starter")}
-	head, err := s.log.Head(ctx)
-	if err != nil {
-		return err
-	}
-	if head == 0 {
-		// A marker without a log is from a log that somebody took away.
-		if err := os.Remove(marker.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// importStarter loads the embedded starter index, unless the marker says that this version of it was loaded
+// to its end before, and waits until it is searchable.
+func (s *service) importStarter(ctx context.Context, marker starter.Marker) error {
+	if file, own := marker.(starter.FileMarker); own {
+		head, err := s.log.Head(ctx)
+		if err != nil {
 			return err
+		}
+		if head == 0 {
+			// A marker without a log is from a log that somebody took away.
+			if err := os.Remove(file.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 	}
 	began, said := time.Now(), time.Now()
@@ -54,6 +57,73 @@ func (s *service) importStarter(ctx context.Context) error {
 	}
 	s.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// starterOnce is the part that loads the starter index of a distributed service, on one node at a time.
+func (s *service) starterOnce() part {
+	return s.led("starter index", func(ctx context.Context) error {
+		pause := firstImportPause
+		for {
+			err := s.importStarter(ctx, sharedMarker{s.positions, s.log})
+			if err == nil || ctx.Err() != nil {
+				<-ctx.Done() // nobody else need look
+				return nil
+			}
+			s.logger.Warn("starter index", "error", err, "again_in", pause)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, lastImportPause)
+		}
+	})
+}
+
+// Pauses between attempts at the starter index; they double in between.
+const (
+	firstImportPause = time.Second
+	lastImportPause  = time.Minute
+)
+
+// sharedMarker remembers in the database that nodes share which version of the starter index was loaded into
+// which log. It stands among the readers' positions, which are as disposable: without it each brand is looked
+// at again.
+type sharedMarker struct {
+	positions *sqlstore.Positions
+	log       eventlog.Log
+}
+
+// row names a version in this log by its first brand event: a log that was put in the place of another and is
+// empty has none.
+func (m sharedMarker) row(ctx context.Context, version string) (string, bool, error) {
+	page, err := m.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.StreamPrefix}}, 1)
+	if err != nil || len(page.Events) == 0 {
+		return "", false, err
+	}
+	return "starter index " + version + " in " + page.Events[0].ID.String(), true, nil
+}
+
+// Load implements starter.Marker.
+func (m sharedMarker) Load(ctx context.Context) (string, error) {
+	row, known, err := m.row(ctx, starter.Version)
+	if err != nil || !known {
+		return "", err
+	}
+	_, found, err := m.positions.Load(ctx, row)
+	if err != nil || !found {
+		return "", err
+	}
+	return starter.Version, nil
+}
+
+// Save implements starter.Marker.
+func (m sharedMarker) Save(ctx context.Context, version string) error {
+	row, known, err := m.row(ctx, version)
+	if err != nil || !known {
+		return err
+	}
+	return m.positions.Save(ctx, row, 1)
 }
 
 // starterBrands takes the starter's brands in through the command that every import uses.

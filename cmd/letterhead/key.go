@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -36,19 +37,23 @@ func keyIssue(e *environment) *cobra.Command {
 			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
 		}
 		issued, err := s.issueKey(ctx, *accountID, k, *name)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNotSeen) {
 			return explainAccount(*accountID, err)
 		}
+		// A key that nobody was seen to accept yet is issued all the same, and its text is nowhere else.
+		var printed error
 		if *asJSON {
-			return printJSON(e.stdout, issued)
+			printed = printJSON(e.stdout, issued)
+		} else {
+			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown this once; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
 		}
-		_, err = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown this once; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
-		return err
+		return errors.Join(err, printed)
 	})
 	return c
 }
 
-// issueKey makes a key and returns once requests with it are accepted.
+// issueKey makes a key and returns once requests with it are accepted. After errNotSeen the key is there, and
+// returned, too.
 func (s *service) issueKey(ctx context.Context, accountID string, kind apikey.Kind, name string) (keyJSON, error) {
 	text, err := apikey.Generate(kind, rand.Reader)
 	if err != nil {
@@ -70,10 +75,11 @@ func (s *service) issueKey(ctx context.Context, accountID string, kind apikey.Ki
 	if err != nil {
 		return keyJSON{}, err
 	}
+	issued := keyJSON{ID: id, Kind: string(kind), Key: text, Last: key.Last4}
 	if err := s.waitForKeys(ctx, done.Position); err != nil {
-		return keyJSON{}, fmt.Errorf("key %s is recorded, but was not yet seen accepted: %w", id, err)
+		return issued, fmt.Errorf("key %s is issued: %w: %w", id, errNotSeen, err)
 	}
-	return keyJSON{ID: id, Kind: string(kind), Key: text, Last: key.Last4}, nil
+	return issued, nil
 }
 
 func keyList(e *environment) *cobra.Command {

@@ -22,7 +22,7 @@ type environment struct {
 	// service is set inside a server: commands use it as it is.
 	service *service
 
-	data, listen, baseURL, renderer string // flags
+	data, listen, baseURL, renderer, roles string // flags
 }
 
 // newRoot builds the command tree.
@@ -53,6 +53,11 @@ same data folder, also while it serves.`,
 		projectionsCommand(e),
 		eventsCommand(e),
 		doctorCommand(e),
+		healthCommand(e),
+		backupCommand(e),
+		restoreCommand(e),
+		migrateCommand(e),
+		devCommand(e),
 		versionCommand(e),
 	)
 	return root
@@ -87,6 +92,7 @@ func (e *environment) config() (config.Config, error) {
 		"LETTERHEAD_LISTEN":   e.listen,
 		"LETTERHEAD_BASE_URL": e.baseURL,
 		"LETTERHEAD_RENDERER": e.renderer,
+		"LETTERHEAD_ROLES":    e.roles,
 	})
 	if err != nil {
 		return c, usageError{fmt.Errorf("settings: %w", err)}
@@ -109,7 +115,12 @@ func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) err
 		if err != nil {
 			return err
 		}
-		lock, err := lockFolder(cfg.Data, folderMustExist)
+		mode := folderMustExist
+		if cfg.Shared() {
+			mode = folderMayBeNew // it holds no data
+			cfg.Roles = nil       // the serving nodes do the work
+		}
+		lock, err := lockFolder(cfg.Data, mode)
 		if errors.Is(err, errFolderInUse) {
 			return runRemotely(ctx, cfg.Data, e.args, e.stdout, e.stderr)
 		}
@@ -120,17 +131,25 @@ func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) err
 		if err != nil {
 			return err
 		}
-		err = s.catchUp(ctx)
-		if errors.As(err, new(*projections.SetAsideError)) {
-			// What needs that read model will say so; what mends it must run.
-			fmt.Fprintf(e.stderr, "warning: %v\n", err)
-			err = nil
-		}
-		if err == nil {
+		if err = s.current(ctx, e); err == nil {
 			err = run(ctx, s, cmd, args)
 		}
 		return errors.Join(err, s.close())
 	}
+}
+
+// current waits until the read models hold what the log holds, and warns about those that do not: what needs
+// them will say so, and what mends them must run.
+func (s *service) current(ctx context.Context, e *environment) error {
+	err := s.catchUp(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, new(*projections.SetAsideError)), errors.Is(err, errBehind):
+		fmt.Fprintf(e.stderr, "warning: %v\n", err)
+		return nil
+	}
+	return err
 }
 
 // printJSON prints one value as one line.

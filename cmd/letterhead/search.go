@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/bleveindex"
+	"letterhead/internal/searchindex/elastic"
 	"letterhead/projections"
 	"letterhead/projections/brands"
 	"letterhead/projections/search"
@@ -13,12 +16,13 @@ import (
 
 // openSearch opens the search index, which follows the brands table.
 func (s *service) openSearch(ctx context.Context) error {
-	index, err := bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
+	index, err := s.openIndex(ctx)
 	if err != nil {
 		return err
 	}
 	s.closing(index.Close)
 	s.search, err = search.New(ctx, search.Config{
+		Lead:       s.feedsIndex(),
 		Await:      func(ctx context.Context, at eventlog.Position) error { return s.runner.Await(ctx, brands.Name, at) },
 		Head:       s.log.Head,
 		Logger:     s.logger,
@@ -27,13 +31,39 @@ func (s *service) openSearch(ctx context.Context) error {
 	return err
 }
 
+// feedsIndex says when this process feeds the index: its own always, one that nodes share while it leads.
+func (s *service) feedsIndex() func(ctx context.Context, name string, do func(context.Context) error) error {
+	switch {
+	case s.config.Search == config.Embedded:
+		return nil
+	case s.config.Has(config.RoleProjector):
+		return s.store.Lead
+	default:
+		return func(ctx context.Context, _ string, _ func(context.Context) error) error {
+			<-ctx.Done() // others feed it
+			return nil
+		}
+	}
+}
+
+func (s *service) openIndex(ctx context.Context) (searchindex.Index, error) {
+	if s.config.Search == config.Embedded {
+		return bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
+	}
+	return elastic.Open(ctx, elastic.Config{URL: s.config.Search, Logger: s.logger, Registerer: s.metrics})
+}
+
 // searchStatus says how the search index is doing, in the words of the other read models.
 func (s *service) searchStatus(ctx context.Context) (projections.Status, error) {
 	head, err := s.log.Head(ctx)
 	if err != nil {
 		return projections.Status{}, err
 	}
-	status := projections.Status{Name: search.Name, State: "live", Position: s.search.Position()}
+	at, err := s.search.Current(ctx)
+	if err != nil {
+		return projections.Status{}, err
+	}
+	status := projections.Status{Name: search.Name, State: "live", Position: at}
 	if head > status.Position {
 		status.Lag = uint64(head - status.Position)
 	}

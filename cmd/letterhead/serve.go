@@ -21,6 +21,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
+	"letterhead/starter"
 )
 
 const (
@@ -32,10 +33,11 @@ const (
 )
 
 func serveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "serve", Short: "Serve the API with everything in one folder", Args: exactArgs(), Long: serveHelp()}
+	c := &cobra.Command{Use: "serve", Short: "Serve the API with everything in one folder, or some roles of a distributed service", Args: exactArgs(), Long: serveHelp()}
 	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.Flags().StringVar(&e.baseURL, "base-url", "", "how clients reach this service (LETTERHEAD_BASE_URL)")
 	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
+	c.Flags().StringVar(&e.roles, "roles", "", "what this process does: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.service != nil {
 			return usageError{errors.New("this server is serving already")}
@@ -51,14 +53,15 @@ func serveCommand(e *environment) *cobra.Command {
 
 func serveHelp() string {
 	var b strings.Builder
-	b.WriteString("Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.\n\nSettings, from the environment:\n")
+	b.WriteString(`Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.\n\nSettings, from the environment:
+`)
 	for _, s := range config.Settings() {
 		fmt.Fprintf(&b, "  %-29s %s\n  %-29s default: %s\n", s.Name, s.Help, "", s.Default)
 	}
 	return b.String()
 }
 
-// serve runs every role in this process until ctx ends, then drains.
+// serve runs this process's roles until ctx ends, then drains.
 func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	lock, err := lockFolder(cfg.Data, folderMayBeNew)
 	if errors.Is(err, errFolderInUse) {
@@ -71,36 +74,36 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.release())
 	}
-	s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: cfg.LogLevel})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	admin, err := serveAdmin(cfg.Data, s)
-	if err != nil {
-		return errors.Join(err, listener.Close(), s.close())
-	}
-	handler, err := s.handler()
-	if err == nil {
-		err = s.work(ctx)
-	}
-	if err != nil {
-		return errors.Join(err, listener.Close(), admin.close(ctx), s.close())
-	}
-	server := readapi.NewServer(handler)
+	front := newDoor()
+	server := readapi.NewServer(front)
 	failed := make(chan error, 1)
 	go func() {
 		if err := server.Serve(readapi.NewListener(listener)); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
 		}
 	}()
+	s, admin, err := startNode(ctx, e, cfg, lock, front)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // asked to stop
+		}
+		return errors.Join(err, server.Close())
+	}
 	slog.SetDefault(s.logger) // net/http and others write to the standard logger
-	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data)
+	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles)
 
+	go func() {
+		select {
+		case err := <-failed:
+			s.kill(err)
+		case <-s.alive.Done():
+		case <-ctx.Done():
+		}
+	}()
 	err = s.begin(ctx, e)
 	if err == nil {
 		select {
 		case <-ctx.Done():
-		case err = <-failed:
 		case <-s.alive.Done():
 			err = context.Cause(s.alive)
 		}
@@ -123,8 +126,11 @@ func shutdown(ctx context.Context, server *http.Server) error {
 }
 
 // begin brings a started server to where it serves everything: read models caught up, starter index
-// searchable, the first account there. It greets somebody at a terminal.
+// searchable, and, with a log of its own, the first account there. It greets somebody at a terminal.
 func (s *service) begin(ctx context.Context, e *environment) error {
+	if s.config.Shared() {
+		return s.beginShared(ctx)
+	}
 	if err := s.catchUp(ctx); err != nil {
 		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
 		if !errors.As(err, new(*projections.SetAsideError)) {
@@ -140,7 +146,7 @@ func (s *service) begin(ctx context.Context, e *environment) error {
 		return err
 	}
 	if s.config.Starter {
-		if err := s.importStarter(ctx); err != nil {
+		if err := s.importStarter(ctx, starter.FileMarker{Path: filepath.Join(s.config.Data, "starter")}); err != nil {
 			return err
 		}
 	}
@@ -154,6 +160,36 @@ func (s *service) begin(ctx context.Context, e *environment) error {
 	}
 	s.ready.Store(true)
 	return s.greetFirst(e, created)
+}
+
+// beginShared is begin where other nodes fold: it waits for what answers depend on, and for as long as that
+// takes. Accounts are made by `letterhead account create`, the starter index is loaded by a crawler, and a
+// search index that is away keeps nobody from look-ups.
+func (s *service) beginShared(ctx context.Context) error {
+	pause := firstStartPause
+	for {
+		waiting, cancel := s.bounded(ctx)
+		err := s.foldedTo(waiting, keys.Name, accounts.Name, brands.Name)
+		cancel()
+		if s.alive.Err() != nil {
+			return context.Cause(s.alive)
+		}
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		s.logger.Warn("the read models are not current yet", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastStartPause)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.ready.Store(true)
+	s.logger.Info("ready")
+	return nil
 }
 
 const greetingMarker = "first-start"

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -17,13 +14,12 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/broker"
-	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
-	"letterhead/internal/safehttp"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections"
@@ -34,11 +30,6 @@ import (
 	"letterhead/projections/ledger"
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
-	"letterhead/readapi"
-	"letterhead/workers/crawl"
-	"letterhead/workers/refresh"
-	"letterhead/workers/relay"
-	"letterhead/workers/sweep"
 )
 
 // service is one opened data folder with every part wired together. A command that finds no server opens
@@ -51,8 +42,9 @@ type service struct {
 	plans   plan.Table
 
 	log         eventlog.Log
-	logFile     *sqlite.Log // the same
+	logFile     *sqlite.Log // the same when it is a file in the data folder, else nil
 	store       *sqlstore.Store
+	clock       *sqlstore.Clock
 	holders     *holders.Holders
 	positions   *sqlstore.Positions
 	snapshots   *sqlstore.Snapshots
@@ -69,6 +61,10 @@ type service struct {
 	brandReader *brands.Model
 	changes     *changes.Tail
 	search      *search.Projection
+	counters    ratelimit.Counters // nil without role api
+	pulse       *pulse             // nil when everything is in this process
+	bus         *broker.Bus        // nil without a role that uses it
+	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process
 
 	ready atomic.Bool
 	// alive ends when a part that must run has ended, with its error as the cause.
@@ -95,6 +91,9 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 			err = errors.Join(err, s.close())
 		}
 	}()
+	if err := refuseHalfRestored(cfg.Data); err != nil {
+		return nil, err
+	}
 	if s.logger, err = telemetry.NewLogger(options.logs, options.logLevel, cfg.LogFormat); err != nil {
 		return nil, err
 	}
@@ -120,36 +119,6 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 // closing notes what close must do; it runs in the reverse order.
 func (s *service) closing(f func() error) { s.closers = append(s.closers, f) }
 
-func (s *service) openStorage(ctx context.Context) error {
-	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), Logger: s.logger, Registerer: s.metrics})
-	if err != nil {
-		return err
-	}
-	s.log, s.logFile = log, log
-	s.closing(log.Close)
-	if s.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: s.config.DatabasePath(), Logger: s.logger, Registerer: s.metrics}); err != nil {
-		return err
-	}
-	s.closing(s.store.Close)
-	if s.holders, err = holders.New(ctx, s.store); err != nil {
-		return err
-	}
-	if s.positions, err = sqlstore.NewPositions(ctx, s.store); err != nil {
-		return err
-	}
-	if s.snapshots, err = sqlstore.NewSnapshots(ctx, s.store); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(s.config.Data, "assets"), 0o700); err != nil {
-		return fmt.Errorf("make the folder of assets: %w", err)
-	}
-	if s.assets, err = assets.Open(ctx, s.config.AssetsURL()); err != nil {
-		return err
-	}
-	s.closing(s.assets.Close)
-	return nil
-}
-
 func (s *service) openReadModels(ctx context.Context) error {
 	var err error
 	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(s.store), ledger.New(s.store)
@@ -159,7 +128,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.brandReader)
 	if err != nil {
 		return err
@@ -181,7 +150,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 
 func (s *service) openCommands(context.Context) error {
 	var err error
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(func() error {
@@ -189,7 +158,7 @@ func (s *service) openCommands(context.Context) error {
 		defer cancel()
 		return s.desk.Drain(ctx)
 	})
-	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
+	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
 		return err
 	}
 	s.closing(func() error {
@@ -197,10 +166,10 @@ func (s *service) openCommands(context.Context) error {
 		defer cancel()
 		return s.usageDesk.Drain(ctx)
 	})
-	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
+	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
 		return err
 	}
-	s.brands, err = commands.NewBrands(commands.BrandsConfig{}, s.log)
+	s.brands, err = commands.NewBrands(commands.BrandsConfig{Now: s.clock.Now}, s.log)
 	return err
 }
 
@@ -212,6 +181,7 @@ func (s *service) follow(ctx context.Context) error {
 		s.running.Wait()
 		return nil
 	})
+	s.run(ctx, "clock", s.clock.Run)
 	s.run(ctx, "read models", s.runner.Run)
 	s.run(ctx, "search", s.search.Run)
 	return nil
@@ -240,116 +210,40 @@ func (s *service) whileAlive(ctx context.Context) (context.Context, context.Canc
 	}
 }
 
-// work starts what only a serving node does: crawls, and what runs beside requests.
-func (s *service) work(ctx context.Context) error {
-	transport, err := inprocess.New(inprocess.Config{})
-	if err != nil {
-		return err
-	}
-	bus, err := broker.New(broker.Config{Logger: s.logger, Registerer: s.metrics}, transport)
-	if err != nil {
-		return err
-	}
-	s.closing(bus.Close)
-	drawn := openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
-	s.closing(drawn.close)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var workers sync.WaitGroup
-	s.closing(func() error {
-		cancel()
-		workers.Wait()
-		return nil
-	})
-	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Registerer: s.metrics})
-	if err != nil {
-		return err
-	}
-	browser, err := openBrowser(s.config, client, s.logger)
-	if err != nil {
-		return err
-	}
-	crawler, err := crawl.New(crawl.Config{Renderer: drawn, Browser: browser, Logger: s.logger}, client, s.assets)
-	if err != nil {
-		return err
-	}
-	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics,
-	}, bus, s.brands, crawler)
-	if err != nil {
-		return err
-	}
-	carrier, err := relay.New(relay.Config{Logger: s.logger, Registerer: s.metrics}, s.log, bus, s.positions)
-	if err != nil {
-		return err
-	}
-	sweeper, err := sweep.New(sweep.Config{Logger: s.logger, Registerer: s.metrics}, s.log, s.desk, s.brands, s.snapshots)
-	if err != nil {
-		return err
-	}
-	refresher, err := refresh.New(refresh.Config{Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics}, s.log, s.positions, s.brands, s.brandReader)
-	if err != nil {
-		return err
-	}
-	parts := map[string]func(context.Context) error{
-		"changes": s.changes.Run, "crawler": consumer.Run, "relay": carrier.Run, "sweeper": sweeper.Run,
-		"refresher": refresher.Run, "usage recorder": s.recorder.Run,
-	}
-	for name, part := range parts {
-		workers.Add(1)
-		s.run(ctx, name, func(ctx context.Context) error {
-			defer workers.Done()
-			return part(ctx)
-		})
-	}
-	return nil
-}
-
-// handler returns the API with the operators' endpoints.
-func (s *service) handler() (http.Handler, error) {
-	counters, err := ratelimit.NewMemory(ratelimit.Config{})
-	if err != nil {
-		return nil, err
-	}
-	api, err := readapi.New(readapi.Config{
-		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
-		CrawlTimeout: s.config.CrawlTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
-		Logger: s.logger, Registerer: s.metrics,
-		Extra: map[string]http.Handler{
-			"/healthz": http.HandlerFunc(s.healthz), "/readyz": http.HandlerFunc(s.readyz), "/metrics": s.metrics.Handler(),
-		},
-	}, readapi.Deps{
-		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
-		Usage: s.usage, Search: s.search, Assets: s.assets, Changes: s.changes, Counters: counters,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return api.Handler(), nil
-}
-
-// healthz says that the process answers.
-func (s *service) healthz(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintln(w, "ok")
-}
-
-// readyz says whether everything that was there at the start is served: read models caught up, the starter
-// index searchable.
-func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err := s.runner.Ready(); err != nil || !s.ready.Load() {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, "starting")
-		return
-	}
-	fmt.Fprintln(w, "ready")
-}
+// errBehind: another node folds, and it is behind or none does.
+var errBehind = errors.New("the read models are behind the event log; does a node with role projector run? \"letterhead projections list\" shows how far they are")
 
 // catchUp waits until the named read models (all of them without names) and the search index hold what the
 // log holds now. One that stands still does not keep the others waiting; the error then names it and is a
-// *projections.SetAsideError.
+// *projections.SetAsideError. Where another node folds, the wait is bounded, and its end is errBehind.
 func (s *service) catchUp(ctx context.Context, names ...string) error {
+	ctx, stop := s.whileAlive(ctx)
+	defer stop()
+	waiting, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.foldedTo(waiting, names...)
+	if err == nil {
+		var head eventlog.Position
+		if head, err = s.log.Head(waiting); err == nil {
+			err = s.cause(ctx, s.search.WaitFor(waiting, head))
+		}
+	}
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return errBehind
+	}
+	return err
+}
+
+// bounded bounds a wait for what another node does.
+func (s *service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !s.config.Shared() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, enforceTimeout)
+}
+
+// foldedTo is catchUp without the search index.
+func (s *service) foldedTo(ctx context.Context, names ...string) error {
 	ctx, stop := s.whileAlive(ctx)
 	defer stop()
 	if len(names) == 0 {
@@ -370,10 +264,7 @@ func (s *service) catchUp(ctx context.Context, names ...string) error {
 			return s.cause(ctx, err)
 		}
 	}
-	if aside != nil {
-		return aside
-	}
-	return s.cause(ctx, s.search.WaitFor(ctx, head))
+	return aside
 }
 
 // cause is why a wait ended early: a part of the service that ended says more than the end of a context.

@@ -5,6 +5,13 @@
 // content. Events carry ids, so an asset can be fetched, cached and served for ever; the sweeper deletes
 // what no record refers to any more.
 //
-// The store is a gocloud.dev/blob bucket named by a URL. file:///folder is built in; another scheme is one
-// import away, and must pass assetstest.Run.
+// The store is a gocloud.dev/blob bucket named by a URL; each kind passes assetstest.Run:
+//
+//	file:///folder
+//	s3://bucket?region=eu-central-1                                          Amazon S3
+//	s3://bucket?endpoint=https://minio.example.com:9000&use_path_style=true  MinIO and its like
+//
+// A bucket's URL may also have prefix=assets/ (put all keys below it), anonymous=true and profile=NAME.
+// Keys come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), from the profile or from the
+// machine's role, never from the URL.
 package assets

@@ -17,20 +17,29 @@ import (
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob" // registers file://
+	_ "gocloud.dev/blob/s3blob"   // registers s3://
 	"gocloud.dev/gcerrors"
 )
 
-// MaxBytes bounds one asset. Pictures are far below it; what is above is a mistake.
-const MaxBytes = 16 << 20
+const (
+	// MaxBytes bounds one asset. Pictures are far below it; what is above is a mistake.
+	MaxBytes = 16 << 20
+	// callTimeout bounds one request to a bucket whose caller has no nearer deadline: the client of S3
+	// waits for an answer for ever.
+	callTimeout = 15 * time.Second
+)
 
 // Errors of a Store. Other errors are the context's.
 var (
 	// ErrNotFound: no asset has that id with that extension, or it is no asset's id at all.
 	ErrNotFound = errors.New("asset not found")
-	// ErrUnavailable: the storage could not be reached or could not do it (also a full disk). Try again.
+	// ErrUnavailable: the storage could not be reached, did not answer before the deadline (the error is then
+	// a context.DeadlineExceeded too), or could not do it (also a full disk). Try again.
 	ErrUnavailable = errors.New("asset storage is unavailable")
 	// ErrInvalid: the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
+	// ErrDamaged: the bytes are not those that the id names.
+	ErrDamaged = errors.New("asset is damaged")
 )
 
 // Store holds assets. It is safe for concurrent use, by several processes too.
@@ -39,15 +48,21 @@ type Store struct {
 	folder string // of a file:// store, else empty
 }
 
-// Open opens the store at a URL, such as file:///var/lib/letterhead/assets. A folder is created when it
-// is not there.
+// Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
+// s3://bucket?region=eu-central-1. A folder is created when it is not there; a bucket is not, and is not
+// asked for anything before it is used. See the package's comment for what the URL of a bucket may say.
 func Open(ctx context.Context, storeURL string) (*Store, error) {
 	u, err := url.Parse(storeURL)
 	if err != nil {
-		return nil, fmt.Errorf("open assets: %w", err)
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err // without the URL, which may hold a password
+		}
+		return nil, fmt.Errorf("open assets: the URL cannot be read: %w", err)
 	}
 	s := &Store{}
-	if u.Scheme == "file" {
+	switch u.Scheme {
+	case "file":
 		if s.folder, err = folderOf(u); err != nil {
 			return nil, fmt.Errorf("open assets: %w", err)
 		}
@@ -58,6 +73,10 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		q.Set("no_tmp_dir", "true")
 		q.Set("create_dir", "true")
 		u.RawQuery = q.Encode()
+	case "s3":
+		if err := PrepareS3(u); err != nil {
+			return nil, fmt.Errorf("open assets: %w", err)
+		}
 	}
 	if s.bucket, err = blob.OpenBucket(ctx, u.String()); err != nil {
 		return nil, fmt.Errorf("open assets at %s: %w: %w", u.Redacted(), ErrUnavailable, err)
@@ -103,12 +122,15 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 	sum := sha256.Sum256(data)
 	id := hex.EncodeToString(sum[:])
 	k, _ := key(id, ext)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	// The size tells a whole file from what a power failure may leave of one that was never confirmed.
-	if a, err := s.bucket.Attributes(ctx, k); err == nil && a.Size == int64(len(data)) {
+	if a, err := s.bucket.Attributes(call, k); err == nil && a.Size == int64(len(data)) {
 		return id, nil
 	}
-	if err := s.bucket.Upload(ctx, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
-		return "", s.failed(ctx, "put asset "+k, err)
+	// Whoever stores the same bytes at the same moment writes the same object; either order will do.
+	if err := s.bucket.Upload(call, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
+		return "", s.failed(call, "put asset "+k, err)
 	}
 	if err := s.sync(k); err != nil {
 		return "", fmt.Errorf("put asset %s: %w: %w", k, ErrUnavailable, err)
@@ -148,8 +170,8 @@ type Reader struct {
 	ContentType string
 }
 
-// Open reads an asset. Errors: ErrNotFound (also for a malformed id or another extension than the stored
-// one), ErrUnavailable.
+// Open reads an asset. The reader lasts as long as ctx. Errors: ErrNotFound (also for a malformed id or
+// another extension than the stored one), ErrUnavailable.
 func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	k, ok := key(id, ext)
 	if !ok {
@@ -158,26 +180,77 @@ func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	if err := ctx.Err(); err != nil { // the driver for folders does not look
 		return nil, fmt.Errorf("open asset %s: %w", k, err)
 	}
-	r, err := s.bucket.NewReader(ctx, k, nil)
+	// The answer must begin within the time of a call; how long the body takes is the reader's business.
+	call, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
+	r, err := s.bucket.NewReader(call, k, nil)
+	late.Stop()
 	if err != nil {
-		return nil, s.failed(ctx, "open asset "+k, err)
+		err = s.failed(call, "open asset "+k, err)
+		cancel(nil)
+		return nil, err
 	}
 	contentType, _ := ContentType(ext)
-	return &Reader{ReadCloser: r, Size: r.Size(), ContentType: contentType}, nil
+	return &Reader{ReadCloser: body{r, cancel}, Size: r.Size(), ContentType: contentType}, nil
+}
+
+// body is an asset's bytes on their way; closing it ends the request.
+type body struct {
+	*blob.Reader
+	end context.CancelCauseFunc
+}
+
+func (b body) Close() error {
+	defer b.end(nil)
+	return b.Reader.Close()
 }
 
 // Read returns a whole asset. Errors as for Open.
 func (s *Store) Read(ctx context.Context, id, ext string) ([]byte, error) {
-	r, err := s.Open(ctx, id, ext)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := s.Open(call, id, ext)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	if r.Size > MaxBytes {
+		return nil, fmt.Errorf("read asset %s of %d bytes: %w", id, r.Size, ErrDamaged)
+	}
 	data := make([]byte, r.Size)
 	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, s.failed(ctx, "read asset "+id, err)
+		return nil, s.failed(call, "read asset "+id, err)
 	}
 	return data, nil
+}
+
+// Has says whether an asset is there. Errors: ErrUnavailable.
+func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
+	k, ok := key(id, ext)
+	if !ok {
+		return false, nil
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := call.Err(); err != nil { // the driver for folders does not look
+		return false, s.failed(call, "look for asset "+k, err)
+	}
+	there, err := s.bucket.Exists(call, k)
+	if err != nil {
+		return false, s.failed(call, "look for asset "+k, err)
+	}
+	if !there && !s.present(call, nil) {
+		return false, fmt.Errorf("look for asset %s: %w", k, ErrUnavailable)
+	}
+	return there, nil
+}
+
+// Verify says whether data are the bytes that an id names. Errors: ErrDamaged.
+func Verify(id string, data []byte) error {
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != id {
+		return fmt.Errorf("asset %s of %d bytes: %w", id, len(data), ErrDamaged)
+	}
+	return nil
 }
 
 // Delete removes an asset; one that is not there is no error. Errors: ErrUnavailable.
@@ -186,8 +259,10 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 	if !ok {
 		return nil
 	}
-	if err := s.bucket.Delete(ctx, k); err != nil {
-		if err = s.failed(ctx, "delete asset "+k, err); errors.Is(err, ErrNotFound) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := s.bucket.Delete(call, k); err != nil {
+		if err = s.failed(call, "delete asset "+k, err); errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		return err
@@ -197,23 +272,36 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 
 // failed turns an error of the bucket into one of this package's.
 func (s *Store) failed(ctx context.Context, what string, err error) error {
-	switch {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, cause)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, ctx.Err())
-	case gcerrors.Code(err) == gcerrors.NotFound && s.present():
+	case gcerrors.Code(err) == gcerrors.NotFound && s.present(ctx, err):
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
-// present tells a missing asset from a missing folder: a volume that is not mounted holds nothing, but
-// that is no answer.
-func (s *Store) present() bool {
-	if s.folder == "" {
-		return true
+// present tells a missing asset from a missing store: a volume that is not mounted holds nothing, nor does a
+// bucket that was never made, but that is no answer. err is what the bucket said, or nil.
+func (s *Store) present(ctx context.Context, err error) bool {
+	if s.folder != "" {
+		info, err := os.Stat(s.folder)
+		return err == nil && info.IsDir()
 	}
-	info, err := os.Stat(s.folder)
-	return err == nil && info.IsDir()
+	var coded interface{ ErrorCode() string }
+	if errors.As(err, &coded) {
+		switch coded.ErrorCode() {
+		case "NoSuchBucket":
+			return false
+		case "NoSuchKey":
+			return true
+		}
+	}
+	// The answer to HEAD has no body that could tell.
+	there, err := s.bucket.IsAccessible(ctx)
+	return err == nil && there
 }
 
 // Object is an asset as a listing has it.
@@ -261,33 +349,53 @@ func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, erro
 	return removed, nil
 }
 
-// objects lists everything below the 256 first folders, one by one: the driver for folders walks all that
-// a prefix covers again for each page of 1,000.
+// objects lists everything. In a folder it does so below the 256 first folders, one by one: the driver walks
+// all that a prefix covers again for each page of 1,000.
 func (s *Store) objects(ctx context.Context) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
-		if !s.present() {
+		if s.folder == "" {
+			s.below(ctx, "", yield)
+			return
+		}
+		if !s.present(ctx, nil) {
 			yield(nil, fmt.Errorf("list assets: %w", ErrUnavailable))
 			return
 		}
 		for first := range 256 {
-			list := s.bucket.List(&blob.ListOptions{Prefix: fmt.Sprintf("%02x/", first)})
-			for {
-				if err := ctx.Err(); err != nil {
-					yield(nil, fmt.Errorf("list assets: %w", err))
-					return
-				}
-				o, err := list.Next(ctx)
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					yield(nil, s.failed(ctx, "list assets", err))
-					return
-				}
-				if !yield(o, nil) {
-					return
-				}
+			if !s.below(ctx, fmt.Sprintf("%02x/", first), yield) {
+				return
 			}
+		}
+	}
+}
+
+// below lists what has a prefix, and says whether to go on.
+func (s *Store) below(ctx context.Context, prefix string, yield func(*blob.ListObject, error) bool) bool {
+	list := s.bucket.List(&blob.ListOptions{Prefix: prefix})
+	next := func() (*blob.ListObject, error) {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		o, err := list.Next(call)
+		if err != nil && err != io.EOF {
+			return nil, s.failed(call, "list assets", err)
+		}
+		return o, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			yield(nil, s.failed(ctx, "list assets", err))
+			return false
+		}
+		o, err := next()
+		if err == io.EOF {
+			return true
+		}
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !yield(o, nil) {
+			return false
 		}
 	}
 }

@@ -42,7 +42,8 @@ type Message struct {
 	Metadata map[string]string
 }
 
-func (m Message) validate() error {
+// Validate says what keeps a message from being published. Errors: ErrInvalid.
+func (m Message) Validate() error {
 	switch {
 	case m.ID == "":
 		return fmt.Errorf("%w: no id", ErrInvalid)

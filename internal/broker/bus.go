@@ -28,6 +28,8 @@ const (
 	retryGrowth = 3.0
 	// maxConfigRetries bounds Config.Retries: a lane must not stand still for minutes for one message.
 	maxConfigRetries = 20
+	// maxReasonBytes bounds the reason that a message is set aside with: the message must fit its lane.
+	maxReasonBytes = 2 << 10
 	// metaKey carries a message's key through transports that know metadata only.
 	metaKey = "letterhead_key"
 )
@@ -129,7 +131,7 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 func (b *Bus) Publish(ctx context.Context, lane string, messages ...Message) error {
 	out := make([]*message.Message, len(messages))
 	for i, m := range messages {
-		if err := m.validate(); err != nil {
+		if err := m.Validate(); err != nil {
 			return fmt.Errorf("publish to %s: %w", lane, err)
 		}
 		w := message.NewMessageWithContext(ctx, m.ID, m.Payload)
@@ -195,7 +197,7 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 		MaxInterval:     b.cfg.MaxRetryAfter,
 		Multiplier:      retryGrowth,
 		ShouldRetry: func(p middleware.RetryParams) bool {
-			again := bad(p.Err)
+			again := bad(p.Err) && !errors.Is(p.Err, ErrUnreadable)
 			if again && p.RetryNum < b.cfg.Retries {
 				b.handled.WithLabelValues(lane, group, "retried").Inc()
 			}
@@ -205,6 +207,9 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 		ResetContextOnRetry: true,
 	}
 	h := func(m *message.Message) ([]*message.Message, error) {
+		if reason := m.Metadata.Get(metaUnreadable); reason != "" {
+			return nil, fmt.Errorf("%w: %s", ErrUnreadable, reason)
+		}
 		return nil, handle(m.Context(), received(m))
 	}
 	return setAside(retry.Middleware(middleware.Recoverer(h))), nil
@@ -263,7 +268,7 @@ func (p poisoner) Publish(topic string, messages ...*message.Message) error {
 			out.Metadata.Set(k, v)
 		}
 		out.Metadata.Set(metaKey, KeyOf(m))
-		out.Metadata.Set(MetaReason, reason)
+		out.Metadata.Set(MetaReason, clip(reason, maxReasonBytes))
 		out.Metadata.Set(MetaLane, p.lane)
 		out.Metadata.Set(MetaGroup, p.group)
 		if err := p.bus.transport.Publish(topic, out); err != nil {
@@ -282,7 +287,7 @@ func received(m *message.Message) Message {
 	out := Message{ID: m.UUID, Key: KeyOf(m), Payload: m.Payload, Metadata: map[string]string{}}
 	for k, v := range m.Metadata {
 		switch k {
-		case metaKey, middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey,
+		case metaKey, metaUnreadable, middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey,
 			middleware.PoisonedHandlerKey, middleware.PoisonedSubscriberKey:
 		default:
 			out.Metadata[k] = v

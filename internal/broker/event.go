@@ -14,6 +14,14 @@ const (
 	CrawlRefresh = "crawl.refresh"
 )
 
+// Lanes of record: copies of events for others to read, over a broker that keeps them.
+const (
+	// Ledger carries the events of account and usage streams.
+	Ledger = "ledger"
+	// Brands carries the events of brand streams.
+	Brands = "brands"
+)
+
 // Metadata of a message that carries an event of the log.
 const (
 	MetaType        = "event_type"

@@ -155,3 +155,52 @@ func FuzzEventType(f *testing.F) {
 		}
 	})
 }
+
+// A lane of record carries all of an event.
+func TestARecordIsTheWholeEvent(t *testing.T) {
+	r := recorded(t)
+	r.Metadata.CausationID, r.Metadata.Hash = "caused", strings.Repeat("ab", 32)
+	m := broker.Record(r)
+	if err := m.Validate(); err != nil || m.Key != r.Stream || m.ID != r.ID.String() {
+		t.Errorf("message %+v: %v", m, err)
+	}
+	got, err := broker.Recorded(m)
+	if err != nil || !got.OccurredAt.Equal(r.OccurredAt) || string(got.Data) != string(r.Data) || got.Metadata != r.Metadata ||
+		got.ID != r.ID || got.Type != r.Type || got.SchemaVersion != r.SchemaVersion || got.Stream != r.Stream || got.Revision != r.Revision || got.Position != r.Position {
+		t.Errorf("got %+v, want %+v: %v", got, r, err)
+	}
+	for _, missing := range []string{broker.MetaType, broker.MetaVersion, broker.MetaStream, broker.MetaRevision, broker.MetaPosition, broker.MetaOccurredAt} {
+		part := m
+		part.Metadata = maps.Clone(m.Metadata)
+		delete(part.Metadata, missing)
+		if _, err := broker.Recorded(part); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+	m.ID = "no uuid"
+	if _, err := broker.Recorded(m); !errors.Is(err, broker.ErrInvalid) {
+		t.Errorf("without an id: %v", err)
+	}
+}
+
+func FuzzRecorded(f *testing.F) {
+	f.Add("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "account-a", "0", "1", "2026-11-21T15:04:05.000000Z")
+	f.Add("", "", "-1", "99999999999999999999", "yesterday")
+	f.Fuzz(func(t *testing.T, id, stream, revision, position, at string) {
+		m := broker.Message{ID: id, Key: stream, Metadata: map[string]string{
+			broker.MetaType: "X", broker.MetaVersion: "1", broker.MetaStream: stream, broker.MetaRevision: revision,
+			broker.MetaPosition: position, broker.MetaOccurredAt: at,
+		}}
+		r, err := broker.Recorded(m)
+		if err != nil {
+			if !errors.Is(err, broker.ErrInvalid) {
+				t.Fatalf("%v is no ErrInvalid", err)
+			}
+			return
+		}
+		again, err := broker.Recorded(broker.Record(r))
+		if err != nil || again.ID != r.ID || again.Stream != r.Stream || again.Revision != r.Revision || again.Position != r.Position || !again.OccurredAt.Equal(r.OccurredAt) {
+			t.Fatalf("%+v came back as %+v: %v", r, again, err)
+		}
+	})
+}

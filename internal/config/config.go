@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,15 +20,19 @@ type Config struct {
 	Data       string // folder that holds everything of the embedded shape
 	Listen     string // host:port
 	BaseURL    string // without a trailing slash; how clients reach this service
+	baseURLSet bool   // and it is not of this node's own making
 	BillingURL string
 
-	EventStore string // "sqlite"
-	Database   string // "sqlite"
-	Search     string // "bleve"
-	Broker     string // "inprocess"
+	EventStore string // Embedded, or the connection string of an EventStoreDB
+	Database   string // Embedded, or the URL of a PostgreSQL
+	Search     string // Embedded, or the URL of an Elasticsearch
+	Broker     string // Embedded, or the URL of a Kafka
 	Assets     string // URL of a gocloud.dev bucket; empty = file:// in the data folder
 
-	Node string // name of this node, for its own streams
+	Roles []Role // what `serve` does in this process
+	Node  string // name of this node, for its own streams
+	// ClockSkew is added to what this machine's clock says, before the database corrects it.
+	ClockSkew time.Duration
 
 	Starter         bool          // load the embedded starter index on first start
 	Refresh         bool          // crawl brands again in the background
@@ -72,6 +77,7 @@ func Settings() []Setting {
 				c.BaseURL = baseURLOf(c.Listen)
 				return nil
 			}
+			c.baseURLSet = true
 			u, err := url.Parse(v)
 			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 				return fmt.Errorf("%q is not an http or https URL without query", v)
@@ -86,22 +92,33 @@ func Settings() []Setting {
 			c.BillingURL = v
 			return nil
 		}},
-		{"LETTERHEAD_EVENTSTORE", "sqlite", "event store: sqlite (a file in the data folder)", only("sqlite", func(c *Config) *string { return &c.EventStore })},
-		{"LETTERHEAD_DATABASE", "sqlite", "database of the read models: sqlite (a file in the data folder)", only("sqlite", func(c *Config) *string { return &c.Database })},
-		{"LETTERHEAD_SEARCH", "bleve", "search index: bleve (a folder in the data folder)", only("bleve", func(c *Config) *string { return &c.Search })},
-		{"LETTERHEAD_BROKER", "inprocess", "broker of crawl work: inprocess", only("inprocess", func(c *Config) *string { return &c.Broker })},
-		{"LETTERHEAD_ASSETS", "file:// + data folder + /assets", "bucket for logos and images, as a file:// URL", func(c *Config, v string) error {
+		{"LETTERHEAD_EVENTSTORE", "sqlite", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, "esdb", "esdb+discover")},
+		{"LETTERHEAD_DATABASE", "sqlite", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
+		{"LETTERHEAD_SEARCH", "bleve", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
+		{"LETTERHEAD_BROKER", "inprocess", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
+		{"LETTERHEAD_ASSETS", "file:// + data folder + /assets", "bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
 			if strings.HasPrefix(v, "file:// + ") {
 				return nil
 			}
-			if !strings.HasPrefix(v, "file:///") {
-				return fmt.Errorf("%q is not a file:/// URL, the only kind of bucket this release knows", v)
+			if !strings.HasPrefix(v, "file:///") && !strings.HasPrefix(v, "s3://") {
+				return errors.New("a bucket is a file:/// or an s3:// URL")
 			}
 			c.Assets = v
 			return nil
 		}},
-		{"LETTERHEAD_NODE", "main", "name of this node (letters, digits, dashes); it names the node's usage stream", func(c *Config, v string) error {
-			if v == "" || len(v) > 63 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+		{"LETTERHEAD_ROLES", "all", "what this process does: all, or some of api, crawler, projector, relay, sweeper, refresher", func(c *Config, v string) error {
+			var err error
+			c.Roles, err = parseRoles(v)
+			return err
+		}},
+		{"LETTERHEAD_NODE", "main; the host name with a shared event store", "name of this node (letters, digits, dashes), another one for each process; it names the node's usage stream", func(c *Config, v string) error {
+			if strings.HasPrefix(v, "main;") {
+				v = "main"
+				if c.Shared() {
+					v = hostName()
+				}
+			}
+			if v == "" || len(v) > maxNode || strings.Trim(v, nodeLetters) != "" {
 				return fmt.Errorf("%q is not a name of 1 to 63 letters, digits and dashes", v)
 			}
 			c.Node = v
@@ -138,6 +155,7 @@ func Settings() []Setting {
 			return nil
 		}},
 		{"LETTERHEAD_RENDERER", "off", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
+		{"LETTERHEAD_CLOCK_SKEW", "0s", "added to this machine's clock before the database's corrects it; for tests of nodes whose clocks are wrong", duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
 		{"LETTERHEAD_LOG_LEVEL", "info", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
 		{"LETTERHEAD_LOG_FORMAT", "text", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
 	}
@@ -160,6 +178,7 @@ func Load(lookup func(string) (string, bool), overrides map[string]string) (Conf
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
 		}
 	}
+	errs = append(errs, c.check())
 	return c, errors.Join(errs...)
 }
 
@@ -184,6 +203,9 @@ func (c Config) AssetsURL() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(c.Data, "assets"))}).String()
 }
 
+// nodeLetters are what a node's name is made of.
+const nodeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+
 func baseURLOf(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -195,10 +217,17 @@ func baseURLOf(listen string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-func only(known string, field func(*Config) *string) func(*Config, string) error {
+// embeddedOr takes the name of what is embedded, or a URL of one of the schemes. An error never holds the
+// URL: there may be a password in it.
+func embeddedOr(embedded string, field func(*Config) *string, schemes ...string) func(*Config, string) error {
 	return func(c *Config, v string) error {
-		if v != known {
-			return fmt.Errorf("this release knows %q only, not %q", known, v)
+		if v == embedded {
+			*field(c) = Embedded
+			return nil
+		}
+		scheme, rest, found := strings.Cut(v, "://")
+		if !found || rest == "" || !slices.Contains(schemes, scheme) {
+			return fmt.Errorf("it is neither %q nor a URL that begins with %s://", embedded, strings.Join(schemes, ":// or "))
 		}
 		*field(c) = v
 		return nil

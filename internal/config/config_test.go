@@ -34,13 +34,16 @@ func TestEveryBadSettingIsNamedAtOnce(t *testing.T) {
 	_, err := Load(env(
 		"LETTERHEAD_LISTEN", "8080",
 		"LETTERHEAD_BASE_URL", "ftp://x",
-		"LETTERHEAD_EVENTSTORE", "esdb://somewhere",
+		"LETTERHEAD_EVENTSTORE", "mysql://admin:letmein@somewhere",
 		"LETTERHEAD_CRAWL_WORKERS", "-1",
 		"LETTERHEAD_PLAN_CRAWLS", "free",
 		"LETTERHEAD_LOG_LEVEL", "loud",
 	), nil)
 	if err == nil {
 		t.Fatal("bad settings were accepted")
+	}
+	if strings.Contains(err.Error(), "letmein") {
+		t.Errorf("the error tells a password: %v", err)
 	}
 	for _, name := range []string{"LISTEN", "BASE_URL", "EVENTSTORE", "CRAWL_WORKERS", "PLAN_CRAWLS", "LOG_LEVEL"} {
 		if !strings.Contains(err.Error(), "LETTERHEAD_"+name) {
@@ -60,5 +63,65 @@ func TestFlagsWinAndTheBaseURLFollowsTheListenAddress(t *testing.T) {
 	c, err = Load(env("LETTERHEAD_BASE_URL", "https://brands.example.com/"), nil)
 	if err != nil || c.BaseURL != "https://brands.example.com" {
 		t.Fatalf("%s %v", c.BaseURL, err)
+	}
+}
+
+var distributed = []string{
+	"LETTERHEAD_EVENTSTORE", "esdb://events:2113?tls=false",
+	"LETTERHEAD_DATABASE", "postgres://letterhead:secret@database/letterhead",
+	"LETTERHEAD_ASSETS", "s3://logos?region=eu-central-1",
+	"LETTERHEAD_BASE_URL", "https://brands.example.com",
+	"LETTERHEAD_SEARCH", "https://search:9200",
+	"LETTERHEAD_BROKER", "kafka://one:9092,two:9092",
+}
+
+func TestRolesRunApartOnSharedParts(t *testing.T) {
+	c, err := Load(env(append(distributed, "LETTERHEAD_ROLES", "api, sweeper,api")...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Shared() || !c.Has(RoleAPI) || !c.Has(RoleSweeper) || c.Has(RoleCrawler) || len(c.Roles) != 2 {
+		t.Fatalf("%+v", c)
+	}
+	if c.Node == "main" || c.Node == "" {
+		t.Fatalf("node %q: processes that share a log need names of their own", c.Node)
+	}
+}
+
+func TestOneProcessHasAllRoles(t *testing.T) {
+	c, err := Load(env(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Shared() || c.Node != "main" || len(c.Roles) != len(AllRoles()) {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pairs []string
+		want  []string
+	}{
+		{"roles apart on embedded parts", []string{"LETTERHEAD_ROLES", "api"}, []string{"LETTERHEAD_EVENTSTORE"}},
+		{"an unknown role", []string{"LETTERHEAD_ROLES", "api,cook"}, []string{"LETTERHEAD_ROLES", "cook"}},
+		{"a shared log without a shared database", []string{"LETTERHEAD_EVENTSTORE", "esdb://events:2113"}, []string{"LETTERHEAD_DATABASE"}},
+		{"roles apart with nothing between them", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
+			[]string{"LETTERHEAD_BROKER", "LETTERHEAD_SEARCH"}},
+		{"nodes with pictures and URLs of their own", distributed[:4], []string{"LETTERHEAD_ASSETS", "LETTERHEAD_BASE_URL"}},
+	} {
+		_, err := Load(env(c.pairs...), nil)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error does not name %s: %v", c.name, want, err)
+			}
+		}
+	}
+}
+
+func TestOneProcessMayUseASharedLogWithEmbeddedBrokerAndIndex(t *testing.T) {
+	if _, err := Load(env(distributed[:8]...), nil); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -42,6 +42,33 @@ func CheckAppend(stream string, events []Proposed) error {
 	return nil
 }
 
+// CheckImport says whether an import keeps the limits and is well formed. Every Importer calls it first.
+//
+// Errors: ErrInvalid, ErrTooLarge.
+func CheckImport(runs []Run) error {
+	if len(runs) == 0 {
+		return fmt.Errorf("import: %w: no runs", ErrInvalid)
+	}
+	events, bytes := 0, 0
+	for i := range runs {
+		r := &runs[i]
+		if err := CheckAppend(r.Stream, r.Events); err != nil {
+			return fmt.Errorf("import, run %d: %w", i, err)
+		}
+		if r.Expected.IsAny() {
+			return fmt.Errorf("import, run %d: %w: %s is at any revision", i, ErrInvalid, r.Stream)
+		}
+		events += len(r.Events)
+		for j := range r.Events {
+			bytes += Size(&r.Events[j])
+		}
+		if events > MaxImportEvents || bytes > MaxImportBytes {
+			return fmt.Errorf("import of %d runs: %w: at most %d events and %d bytes", len(runs), ErrTooLarge, MaxImportEvents, MaxImportBytes)
+		}
+	}
+	return nil
+}
+
 // Size is what an event counts against MaxEventBytes and MaxAppendBytes: its data and its metadata values.
 func Size(e *Proposed) int {
 	m := &e.Metadata

@@ -2,7 +2,7 @@
 // and numbered from revision 0; one global order, the position, runs through all of them.
 //
 // Adapters: sqlite (the default, one file) and kurrent (EventStoreDB). eventlogtest holds the suite of
-// promises that each of them keeps.
+// promises that each of them keeps. A Log may also be an Importer; sqlite is.
 package eventlog
 
 import (
@@ -27,6 +27,10 @@ const (
 	MaxStreamName = 300
 	// MaxPage bounds the events of one read.
 	MaxPage = 16384
+	// MaxImportEvents and MaxImportBytes bound all runs of one import together. Larger ones were no faster at 100,000 events,
+	// and whoever appends beside it waits for its commit.
+	MaxImportEvents = 4096
+	MaxImportBytes  = 4 << 20
 )
 
 // Errors of a Log. Adapters wrap them with what was attempted; callers use errors.Is.
@@ -264,4 +268,28 @@ type Log interface {
 	// Close ends all subscriptions, waits for appends under way and releases the store. Closing again
 	// returns what the first Close returned.
 	Close() error
+}
+
+// Run is events that follow each other in one stream, as an import takes them.
+type Run struct {
+	Stream   string
+	Expected Expected
+	Events   []Proposed
+}
+
+// Importer is a Log that takes events of many streams in a given order. It is for copies of whole logs, which
+// one append at a time makes slow; not every store can do it.
+type Importer interface {
+	Log
+
+	// Import does the appends that the runs describe, one after the other, or none of them: they are durable
+	// together when it returns, their events stand in exactly the given order, and readers and subscribers
+	// see them as after Append. The order of the runs counts: one may go on where an earlier one ended.
+	// Each run keeps the limits of Append, all together keep MaxImportEvents and MaxImportBytes.
+	//
+	// A run whose events the stream already holds at their revisions is left as it is, as by Append, so the
+	// same import may be repeated. Any is refused, because its repeats are not recognised.
+	//
+	// Errors: as Append; the first run that is refused decides, and nothing of the others was written.
+	Import(ctx context.Context, runs []Run) error
 }

@@ -23,24 +23,37 @@ const (
 	MaxNameBytes = 1000
 	// namesPerQuery bounds the ids of one statement.
 	namesPerQuery = 500
+	// MaxPage bounds the holders of one Page, and of one PutAll.
+	MaxPage = 1000
 )
 
-// ErrInvalid: an id or a name is empty, too long or not UTF-8. Nothing was written.
+// ErrInvalid: an id or a name is empty, too long, not UTF-8 or has a NUL in it, there are too many of them, or
+// an id comes twice. Nothing was written.
 var ErrInvalid = errors.New("invalid holder")
 
 const create = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
 
-const put = `
-INSERT INTO holders (id, name) VALUES ($1, $2)
-ON CONFLICT (id) DO UPDATE SET name = excluded.name`
+const (
+	columns = `holders (id, name)`
+	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name`
+	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2) ` + replace
+	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
+)
+
+// Holder is one row: a name and the id that events know it by.
+type Holder struct{ ID, Name string }
+
+func (h Holder) validate() error {
+	return errors.Join(validate("id", h.ID, MaxIDBytes), validate("name", h.Name, MaxNameBytes))
+}
 
 // Holders is the table. It is safe for concurrent use.
 type Holders struct{ store *sqlstore.Store }
 
 // New makes the table when it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
-	err := store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, create)
+	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		_, err := tx.ExecContext(ctx, store.DDL(create))
 		return err
 	})
 	if err != nil {
@@ -52,7 +65,7 @@ func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
 // Put sets the name behind an id. It is on the disk when Put returns. Errors: ErrInvalid,
 // sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func (h *Holders) Put(ctx context.Context, id, name string) error {
-	if err := errors.Join(validate("id", id, MaxIDBytes), validate("name", name, MaxNameBytes)); err != nil {
+	if err := (Holder{id, name}).validate(); err != nil {
 		return fmt.Errorf("put holder: %w", err)
 	}
 	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
@@ -65,14 +78,72 @@ func (h *Holders) Put(ctx context.Context, id, name string) error {
 	return nil
 }
 
+// PutAll is Put for at most MaxPage holders, each id once: all of them, or none. Errors: as Put.
+func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
+	if len(all) > MaxPage {
+		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
+	}
+	values := make([]any, 0, 2*len(all))
+	seen := make(map[string]struct{}, len(all))
+	for _, one := range all {
+		if err := one.validate(); err != nil {
+			return fmt.Errorf("put %d holders: %w", len(all), err)
+		}
+		seen[one.ID] = struct{}{}
+		values = append(values, one.ID, one.Name)
+	}
+	if len(seen) < len(all) {
+		return fmt.Errorf("put %d holders: %w: an id comes twice", len(all), ErrInvalid)
+	}
+	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+		return sqlstore.Insert(ctx, tx, columns, 2, replace, values)
+	})
+	if err != nil {
+		return fmt.Errorf("put %d holders: %w", len(all), err)
+	}
+	return nil
+}
+
+// Page returns at most limit holders, in the database's order of ids, behind an id that a page gave; "" begins.
+// The last page is empty. Every holder that is there from the first page to the last one comes exactly once.
+// Errors: ErrInvalid (a limit that is not within 1 and MaxPage), sqlstore.ErrUnavailable, sqlstore.ErrCorrupt,
+// ctx.Err().
+func (h *Holders) Page(ctx context.Context, after string, limit int) ([]Holder, error) {
+	if limit < 1 || limit > MaxPage {
+		return nil, fmt.Errorf("list holders: %w: limit %d is not within 1 and %d", ErrInvalid, limit, MaxPage)
+	}
+	found, err := h.page(ctx, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list holders: %w", sqlstore.Classify(err))
+	}
+	return found, nil
+}
+
+func (h *Holders) page(ctx context.Context, after string, limit int) ([]Holder, error) {
+	rows, err := h.store.Read().QueryContext(ctx, page, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var found []Holder
+	for rows.Next() {
+		var one Holder
+		if err := rows.Scan(&one.ID, &one.Name); err != nil {
+			return nil, err
+		}
+		found = append(found, one)
+	}
+	return found, rows.Err()
+}
+
 func validate(what, value string, limit int) error {
 	switch {
 	case strings.TrimSpace(value) == "":
 		return fmt.Errorf("%w: %s is empty", ErrInvalid, what)
 	case len(value) > limit:
 		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrInvalid, what, len(value), limit)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
+	case !utf8.ValidString(value) || strings.Contains(value, "\x00"):
+		return fmt.Errorf("%w: %s is not UTF-8 or has a NUL in it", ErrInvalid, what)
 	}
 	return nil
 }
@@ -111,10 +182,16 @@ func (h *Holders) names(ctx context.Context, ids []string, into map[string]strin
 	return rows.Err()
 }
 
-// Erase forgets the name behind an id, for ever: its place in the file is overwritten, and the write-ahead
-// log, which would still hold it, is emptied. Erasing what is not there is no error. Backups made before
-// keep it until they are deleted. Errors: sqlstore.ErrUnavailable (also when the row is gone but a reader
-// kept the log from being emptied; repeat it then), sqlstore.ErrClosed, ctx.Err().
+// Erase forgets the name behind an id, for ever. Erasing what is not there is no error. Backups made before
+// keep it until they are deleted.
+//
+// On SQLite its place in the file is overwritten, and the write-ahead log, which would still hold it, is
+// emptied. On PostgreSQL the row is deleted and no session finds it any more, while its bytes stay in the
+// server's files until VACUUM and later rows have overwritten them, and in its write-ahead log, archives
+// and replicas for as long as its administrator keeps these.
+//
+// Errors: sqlstore.ErrUnavailable (also when the row is gone but a reader kept SQLite's log from being
+// emptied; repeat it then), sqlstore.ErrClosed, ctx.Err().
 func (h *Holders) Erase(ctx context.Context, id string) error {
 	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)

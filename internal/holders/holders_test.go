@@ -12,15 +12,12 @@ import (
 
 	"letterhead/internal/holders"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-func open(t *testing.T, dir string) (*holders.Holders, *sqlstore.Store) {
+func open(t *testing.T, cfg sqlstore.Config) (*holders.Holders, *sqlstore.Store) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(dir, "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := sqlstoretest.Open(t, cfg)
 	h, err := holders.New(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
@@ -44,38 +41,115 @@ func wantNames(t *testing.T, h *holders.Holders, want map[string]string, ids ...
 }
 
 func TestNamesStayOverARestart(t *testing.T) {
-	dir := t.TempDir()
-	h, store := open(t, dir)
-	put(t, h, "1", "Acme")
-	put(t, h, "2", "Zoë 🦊 GmbH")
-	put(t, h, "1", "Acme Ltd")
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	h, _ = open(t, dir)
-	wantNames(t, h, map[string]string{"1": "Acme Ltd", "2": "Zoë 🦊 GmbH"}, "1", "2", "3")
-	wantNames(t, h, map[string]string{})
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, store := open(t, cfg)
+		put(t, h, "1", "Acme")
+		put(t, h, "2", "Zoë 🦊 GmbH")
+		put(t, h, "1", "Acme Ltd")
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		h, _ = open(t, cfg)
+		wantNames(t, h, map[string]string{"1": "Acme Ltd", "2": "Zoë 🦊 GmbH"}, "1", "2", "3")
+		wantNames(t, h, map[string]string{})
+	})
 }
 
 func TestManyNamesAtOnce(t *testing.T) {
-	h, _ := open(t, t.TempDir())
-	want := map[string]string{}
-	var ids []string
-	for i := range 1203 {
-		id := fmt.Sprint("id", i)
-		ids = append(ids, id)
-		if i%100 == 0 {
-			want[id] = "name of " + id
-			put(t, h, id, want[id])
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		want := map[string]string{}
+		var ids []string
+		for i := range 1203 {
+			id := fmt.Sprint("id", i)
+			ids = append(ids, id)
+			if i%100 == 0 {
+				want[id] = "name of " + id
+				put(t, h, id, want[id])
+			}
 		}
-	}
-	wantNames(t, h, want, ids...)
+		wantNames(t, h, want, ids...)
+	})
 }
 
-// Erased means that no file of the database holds the name any more, not only that no query finds it.
+func TestPagesGiveEveryHolderOnce(t *testing.T) {
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		if page, err := h.Page(t.Context(), "", 1); err != nil || len(page) > 0 {
+			t.Errorf("a page of nothing: %v, %v", page, err)
+		}
+		want := map[string]string{}
+		var all []holders.Holder
+		for i := range holders.MaxPage {
+			// Capitals, signs and letters that databases sort in ways of their own.
+			one := holders.Holder{ID: fmt.Sprintf("%s%d", []string{"a", "B", "å", "-", "z:", "Z"}[i%6], i*7), Name: fmt.Sprint("Näme ", i)}
+			all = append(all, one)
+			want[one.ID] = one.Name
+		}
+		if err := h.PutAll(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.PutAll(t.Context(), []holders.Holder{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}); err != nil {
+			t.Fatal(err)
+		}
+		want["a0"], want["new"] = "changed", "New"
+		for _, limit := range []int{13, holders.MaxPage} {
+			got := map[string]string{}
+			for after := ""; ; {
+				page, err := h.Page(t.Context(), after, limit)
+				if err != nil || len(page) > limit {
+					t.Fatalf("%d holders behind %q, limit %d: %v", len(page), after, limit, err)
+				}
+				if len(page) == 0 {
+					break
+				}
+				for _, one := range page {
+					if _, twice := got[one.ID]; twice {
+						t.Errorf("%s comes twice", one.ID)
+					}
+					got[one.ID] = one.Name
+				}
+				after = page[len(page)-1].ID
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("pages of %d give %d holders, want %d", limit, len(got), len(want))
+			}
+		}
+	})
+}
+
+func TestPutAllWritesAllOrNothing(t *testing.T) {
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		good := holders.Holder{ID: "1", Name: "Acme"}
+		for what, all := range map[string][]holders.Holder{
+			"an empty name": {good, {ID: "2"}},
+			"an empty id":   {good, {Name: "x"}},
+			"NUL":           {good, {ID: "2", Name: "a\x00"}},
+			"an id twice":   {good, {ID: "1", Name: "Other"}},
+			"too many":      make([]holders.Holder, holders.MaxPage+1),
+		} {
+			if err := h.PutAll(t.Context(), all); !errors.Is(err, holders.ErrInvalid) {
+				t.Errorf("%s: %v, want ErrInvalid", what, err)
+			}
+		}
+		for _, limit := range []int{0, -1, holders.MaxPage + 1} {
+			if _, err := h.Page(t.Context(), "", limit); !errors.Is(err, holders.ErrInvalid) {
+				t.Errorf("a page of %d: %v, want ErrInvalid", limit, err)
+			}
+		}
+		if err := h.PutAll(t.Context(), nil); err != nil {
+			t.Errorf("nothing: %v", err)
+		}
+		wantNames(t, h, map[string]string{}, "1", "2")
+	})
+}
+
+// Erased means, on SQLite, that no file of the database holds the name any more, not only that no query finds it.
 func TestEraseLeavesNoTrace(t *testing.T) {
-	dir := t.TempDir()
-	h, _ := open(t, dir)
+	cfg := sqlstoretest.SQLite(t)
+	dir := filepath.Dir(cfg.Path)
+	h, _ := open(t, cfg)
 	const name = "Erika Mustermann-Unverwechselbar"
 	put(t, h, "keep", "Somebody else")
 	put(t, h, "1", name)
@@ -92,6 +166,19 @@ func TestEraseLeavesNoTrace(t *testing.T) {
 	if err := h.Erase(t.Context(), "1"); err != nil {
 		t.Errorf("erasing what is gone: %v", err)
 	}
+}
+
+// On PostgreSQL no session of the database finds it any more; its files are the server's business.
+func TestEraseOnPostgres(t *testing.T) {
+	h, _ := open(t, sqlstoretest.Postgres(t))
+	put(t, h, "keep", "Somebody else")
+	put(t, h, "1", "Erika Mustermann")
+	for range 2 {
+		if err := h.Erase(t.Context(), "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantNames(t, h, map[string]string{"keep": "Somebody else"}, "1", "keep")
 }
 
 func traces(t *testing.T, dir, name string) bool {
@@ -113,14 +200,16 @@ func traces(t *testing.T, dir, name string) bool {
 }
 
 func TestInvalidHoldersAreRefused(t *testing.T) {
-	h, _ := open(t, t.TempDir())
-	for _, in := range []struct{ id, name string }{
-		{"", "a"}, {"1", ""}, {"1", " \t"}, {strings.Repeat("i", holders.MaxIDBytes+1), "a"},
-		{"1", strings.Repeat("n", holders.MaxNameBytes+1)}, {"1", "\xff"},
-	} {
-		if err := h.Put(t.Context(), in.id, in.name); !errors.Is(err, holders.ErrInvalid) {
-			t.Errorf("%.20q %.20q: %v", in.id, in.name, err)
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		for _, in := range []struct{ id, name string }{
+			{"", "a"}, {"1", ""}, {"1", " \t"}, {strings.Repeat("i", holders.MaxIDBytes+1), "a"},
+			{"1", strings.Repeat("n", holders.MaxNameBytes+1)}, {"1", "\xff"}, {"1", "a\x00"}, {"\x00", "a"},
+		} {
+			if err := h.Put(t.Context(), in.id, in.name); !errors.Is(err, holders.ErrInvalid) {
+				t.Errorf("%.20q %.20q: %v", in.id, in.name, err)
+			}
 		}
-	}
-	wantNames(t, h, map[string]string{}, "1", "")
+		wantNames(t, h, map[string]string{}, "1", "")
+	})
 }

@@ -5,8 +5,8 @@
 // nodes agree on it without talking. A limit is an upper bound: whatever the interleaving, no more units
 // are let through in one window than the limit of the call that asked.
 //
-// Counters is the port. Memory keeps the counts in this process; a store that nodes share can stand
-// behind the same port, and may then answer ErrUnavailable.
+// Counters is the port. Memory keeps the counts in this process, Shared in the PostgreSQL database that all
+// nodes share, by that database's clock.
 package ratelimit
 
 import (
@@ -20,7 +20,8 @@ const Window = time.Minute
 
 // Errors of Counters.
 var (
-	// ErrUnavailable: the counts could not be checked, so nothing may run. Nothing was taken.
+	// ErrUnavailable: the counts could not be checked, so nothing may run. Nothing was taken in memory; a
+	// shared store that did not answer may count the units until the window ends.
 	ErrUnavailable = errors.New("rate-limit counters are unavailable")
 	// ErrInvalid: units below one or a limit below zero. Nothing was taken.
 	ErrInvalid = errors.New("invalid request to the rate-limit counters")
@@ -55,7 +56,7 @@ type Counters interface {
 	// Take takes units of the key's current window if all of them fit below limit, and none otherwise. The
 	// limit comes with each call because plans change: a higher one counts at once, within the window too.
 	//
-	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). With an error nothing was taken.
+	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). With an error the caller may use nothing.
 	Take(ctx context.Context, key Key, units, limit int64) (Decision, error)
 
 	// Give hands back units that an allowed Take took, for work that turned out not to be done. Once the

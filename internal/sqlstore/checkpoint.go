@@ -28,12 +28,12 @@ const (
 // meanwhile while it holds the writer slot. Only when all is copied does the next writer start the log
 // from its beginning; without the second step a writer that never rests would let it grow for ever.
 type checkpointer struct {
-	store *Store
+	store *sqliteFile
 	dirty chan struct{} // capacity 1: something was committed
 	ended sync.WaitGroup
 }
 
-func newCheckpointer(s *Store) *checkpointer {
+func newCheckpointer(s *sqliteFile) *checkpointer {
 	c := &checkpointer{store: s, dirty: make(chan struct{}, 1)}
 	c.ended.Go(c.run)
 	return c
@@ -106,10 +106,7 @@ func walCheckpoint(ctx context.Context, db *sql.DB, mode string) (frames int64, 
 	return inLog - copied, nil
 }
 
-// Truncate copies the write-ahead log into the database file and cuts it to nothing, so that no old
-// version of a row stays in it. It waits for readers up to the busy timeout; when one of them stays
-// longer the error is ErrUnavailable, and the log is overwritten in the course of later writes.
-func (s *Store) Truncate(ctx context.Context) error {
+func (s *sqliteFile) truncate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	if err := s.take(ctx); err != nil {

@@ -1,9 +1,17 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -11,9 +19,14 @@ import (
 // Errors of a Store. Use errors.Is.
 var (
 	// ErrUnavailable: the database could not do it now (disk full, input/output error, locked by another
-	// process, out of memory). Nothing was written. Try again later.
+	// process, out of memory; the server cannot be reached, does not answer in time, goes down, has no
+	// connection left). Nothing was written, unless it is ErrAmbiguous as well. Try again later.
 	ErrUnavailable = errors.New("database is unavailable")
-	// ErrCorrupt: the file is damaged or is no database.
+	// ErrAmbiguous: the connection was lost during COMMIT, and within the time nobody could be asked for
+	// the outcome, or only a server that took over. It may be written or not: read what is there before writing again. It is an
+	// ErrUnavailable too. SQLite never says it.
+	ErrAmbiguous = fmt.Errorf("outcome of the transaction is unknown: %w", ErrUnavailable)
+	// ErrCorrupt: the file is damaged or is no database, or the server found its files damaged.
 	ErrCorrupt = errors.New("database file is damaged")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("database is closed")
@@ -22,23 +35,102 @@ var (
 // primaryCode masks SQLite's extended result codes down to the primary one.
 const primaryCode = 0xff
 
-// Classify puts ErrUnavailable or ErrCorrupt in front of a driver's error that means it; every other
-// error, and one that is classified already, is returned as it is. Errors of Write are classified, those
-// of statements on Read are not.
+// Codes of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html
+const (
+	codeSerialization  = "40001"
+	codeDeadlock       = "40P01"
+	codeReadOnly       = "25006"
+	codeUndefinedTable = "42P01"
+	codeLockTimeout    = "55P03"
+)
+
+// unavailableCodes are codes and classes (of two characters) that pass by themselves or with an
+// administrator's help.
+var unavailableCodes = map[string]bool{
+	"08": true, // connection exception
+	"28": true, // the server does not let us in
+	"53": true, // out of memory, disk or connections
+	"57": true, // cancelled by statement_timeout, shut down, starting up
+	"58": true, // input/output error
+
+	codeSerialization: true, codeDeadlock: true, codeLockTimeout: true, codeReadOnly: true,
+	"25P03": true, // idle_in_transaction_session_timeout
+	"3D000": true, // the database is not there
+}
+
+// Classify puts ErrUnavailable, ErrCorrupt or ErrClosed in front of a driver's error that means it; every
+// other error, and one that is classified already, is returned as it is. A deadline that ran out while the
+// database was waited for is ErrUnavailable; a cancelled context is not. Errors of Write are classified,
+// those of statements on Read are not.
 func Classify(err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCorrupt) {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrClosed) {
 		return err
 	}
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	sentinel := error(nil)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case errors.As(err, &pg):
+		sentinel = sentinelOf(pg.Code)
+	case errors.As(err, &lite):
+		sentinel = sentinelOfSQLite(lite.Code())
+	case errors.Is(err, puddle.ErrClosedPool):
+		sentinel = ErrClosed
+	case errors.Is(err, context.DeadlineExceeded), lostConnection(err):
+		sentinel = ErrUnavailable
+	}
+	if sentinel == nil {
 		return err
 	}
-	switch e.Code() & primaryCode {
+	return fmt.Errorf("%w: %w", sentinel, err)
+}
+
+func sentinelOf(code string) error {
+	switch {
+	case code == "XX001", code == "XX002": // data or an index is corrupted
+		return ErrCorrupt
+	case unavailableCodes[code], len(code) > 2 && unavailableCodes[code[:2]]:
+		return ErrUnavailable
+	}
+	return nil
+}
+
+func sentinelOfSQLite(code int) error {
+	switch code & primaryCode {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
 		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return ErrUnavailable
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return ErrCorrupt
 	}
-	return err
+	return nil
+}
+
+// lostConnection says that the server could not be reached, went away, or takes nobody in.
+func lostConnection(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"), pg.Code == "53300":
+			return true
+		}
+		return false
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, net.ErrClosed)
+}
+
+// IsUndefinedTable says that a statement named a table that is not there, as when another node dropped
+// the tables of an old generation.
+func IsUndefinedTable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == codeUndefinedTable
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && strings.Contains(lite.Error(), "no such table")
 }

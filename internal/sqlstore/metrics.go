@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,27 +9,53 @@ import (
 type metrics struct {
 	normal, durable prometheus.Observer
 	walFrames       prometheus.Gauge
+	repeats         *prometheus.CounterVec
+	leading         *prometheus.GaugeVec
+	clockOffset     prometheus.Gauge
+	all             []prometheus.Collector
 }
 
 // writeBuckets reach from a live batch to the index of a large table, in seconds.
 var writeBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics() *metrics {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "letterhead_database_write_seconds",
-		Help:    "Time a write transaction of the database took, without the wait for its turn.",
+		Help:    "Time a write transaction of the database took: on SQLite without the wait for its turn, on PostgreSQL with its repeats.",
 		Buckets: writeBuckets,
 	}, []string{"durability"})
 	frames := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "letterhead_database_wal_frames",
 		Help: "Pages in the write-ahead log that the last checkpoint could not copy.",
 	})
-	m := &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames}
+	repeats := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_database_repeats_total",
+		Help: "Transactions that ran again, because another changed the same rows (conflict) or the connection was lost.",
+	}, []string{"reason"})
+	leading := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "letterhead_leading",
+		Help: "1 while this process leads what has the name, else 0.",
+	}, []string{"name"})
+	offset := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "letterhead_clock_offset_seconds",
+		Help: "How far the database's clock is ahead of this machine's.",
+	})
+	return &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
+		repeats: repeats, leading: leading, clockOffset: offset, all: []prometheus.Collector{seconds, frames, repeats, leading, offset}}
+}
+
+// register registers all of them or, with an error, none.
+func (m *metrics) register(reg prometheus.Registerer) error {
 	if reg == nil {
-		return m, nil
+		return nil
 	}
-	if err := errors.Join(reg.Register(seconds), reg.Register(frames)); err != nil {
-		return nil, fmt.Errorf("register metrics of the database: %w", err)
+	for i, metric := range m.all {
+		if err := reg.Register(metric); err != nil {
+			for _, done := range m.all[:i] {
+				reg.Unregister(done)
+			}
+			return fmt.Errorf("register metrics of the database: %w", err)
+		}
 	}
-	return m, nil
+	return nil
 }

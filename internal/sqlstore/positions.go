@@ -20,14 +20,18 @@ INSERT INTO positions (name, position) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position
 WHERE positions.position < excluded.position`
 
+const resetPosition = `
+INSERT INTO positions (name, position) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position`
+
 // Positions remembers how far readers of the log have come that have no tables of their own: relays and
 // workers. They are disposable: whoever finds none begins where it sees fit, and repeats are harmless.
 type Positions struct{ store *Store }
 
 // NewPositions makes the table when it is missing.
 func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
-	err := store.Write(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, createPositions)
+	err := store.Setup(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx, store.DDL(createPositions))
 		return err
 	})
 	if err != nil {
@@ -39,17 +43,12 @@ func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
 // Load returns the position saved under a name. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error) {
 	var at int64
-	err = p.store.read.QueryRowContext(ctx, "SELECT position FROM positions WHERE name = $1", name).Scan(&at)
+	err = p.store.Read().QueryRowContext(ctx, "SELECT position FROM positions WHERE name = $1", name).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
 	if err != nil {
-		select {
-		case <-p.store.closing: // the driver has no error of its own for it
-			err = ErrClosed
-		default:
-		}
-		return 0, false, fmt.Errorf("load position of %s: %w", name, Classify(err))
+		return 0, false, fmt.Errorf("load position of %s: %w", name, p.store.classify(err))
 	}
 	return eventlog.Position(at), true, nil
 }
@@ -57,8 +56,18 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 // Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrCorrupt, ErrClosed,
 // ctx.Err() when it ended before the writer was free.
 func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
+	return p.write(ctx, savePosition, name, position)
+}
+
+// Reset keeps a position whatever is there, also a later one: when another log was put in place, the saved
+// positions are not of it, and Save would keep nothing until it is as long. Errors: those of Save.
+func (p *Positions) Reset(ctx context.Context, name string, position eventlog.Position) error {
+	return p.write(ctx, resetPosition, name, position)
+}
+
+func (p *Positions) write(ctx context.Context, query, name string, position eventlog.Position) error {
 	err := p.store.Write(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, savePosition, name, int64(position))
+		_, err := tx.ExecContext(ctx, query, name, int64(position))
 		return err
 	})
 	if err != nil {

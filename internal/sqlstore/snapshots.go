@@ -36,8 +36,8 @@ type Snapshots struct{ store *Store }
 
 // NewSnapshots makes the table when it is missing.
 func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
-	err := store.Write(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, createSnapshots)
+	err := store.Setup(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx, store.DDL(createSnapshots))
 		return err
 	})
 	if err != nil {
@@ -50,13 +50,13 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 // this version of the fold. Errors: ErrUnavailable, ErrCorrupt, ctx.Err().
 func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error) {
 	var rev int64
-	err = s.store.read.QueryRowContext(ctx,
+	err = s.store.Read().QueryRowContext(ctx,
 		"SELECT revision, state FROM snapshots WHERE stream = $1 AND fold_version = $2", stream, foldVersion).Scan(&rev, &state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, false, nil
 	}
 	if err != nil {
-		return 0, nil, false, fmt.Errorf("load snapshot of %s: %w", stream, Classify(err))
+		return 0, nil, false, fmt.Errorf("load snapshot of %s: %w", stream, s.store.classify(err))
 	}
 	return uint64(rev), state, true, nil
 }

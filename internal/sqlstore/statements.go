@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 )
@@ -14,20 +15,42 @@ const (
 	maxParameters = 32766
 )
 
-// BigKey is the column type of a 64-bit integer primary key: in SQLite only INTEGER makes the key the
-// place of the row itself, so that rows in growing order are appended without a second tree.
-const BigKey = "INTEGER"
+// bigKeyMark stands in a CREATE text for the type of a 64-bit integer primary key.
+const bigKeyMark = "{bigkey}"
+
+// DDL returns a CREATE text as the engine understands it: {bigkey} becomes the type of a 64-bit integer
+// primary key (in SQLite only INTEGER makes the key the place of the row itself, so that rows in growing
+// order are appended without a second tree), and columns of TEXT, written in capitals, compare byte by
+// byte on both engines.
+func (s *Store) DDL(text string) string { return s.engine.ddl(text) }
+
+// insertion is what Insert was asked for.
+type insertion struct {
+	into     string // table (column, …)
+	columns  int
+	conflict string
+	values   []any
+}
 
 // Insert writes rows in as few statements as pay off. Into is `table (column, …)`; values are the rows one
 // after the other, columns values each; conflict is empty or an ON CONFLICT clause. Rows that conflict
-// with each other must not be in one call.
+// with each other must not be in one call. A NUL in a text, and bytes of it that are not UTF-8, are stored
+// as U+FFFD.
 func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict string, values []any) error {
 	if columns <= 0 || columns > maxParameters || len(values)%columns != 0 {
 		return fmt.Errorf("insert into %s: %d values do not make rows of %d columns", into, len(values), columns)
 	}
+	if len(values) == 0 {
+		return nil
+	}
+	return tx.store.engine.insert(ctx, tx, insertion{into: into, columns: columns, conflict: conflict, values: storableAll(values)})
+}
+
+func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
+	into, columns, conflict, values := rows.into, rows.columns, rows.conflict, rows.values
 	chunk := min(insertRows, maxParameters/columns) * columns
 	if len(values) >= 2*chunk {
-		stmt, err := tx.PrepareContext(ctx, insertText(into, columns, chunk/columns, conflict))
+		stmt, err := tx.Tx.PrepareContext(ctx, insertText(into, columns, chunk/columns, conflict))
 		if err != nil {
 			return fmt.Errorf("prepare insert into %s: %w", into, err)
 		}
@@ -44,7 +67,7 @@ func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict stri
 	}
 	for len(values) > 0 {
 		part := values[:min(chunk, len(values))]
-		if _, err := tx.ExecContext(ctx, insertText(into, columns, len(part)/columns, conflict), part...); err != nil {
+		if _, err := tx.Tx.ExecContext(ctx, insertText(into, columns, len(part)/columns, conflict), part...); err != nil {
 			return fmt.Errorf("insert into %s: %w", into, err)
 		}
 		values = values[len(part):]
@@ -87,38 +110,71 @@ func In(first, values int) string {
 	return b.String()
 }
 
-// InRows returns "(VALUES ($1,$2),($3,$4),…)", what a row of columns is looked up in; for one column it is In.
-func InRows(columns, rows int) string {
+// InValues returns what a row of columns is looked up in: "(VALUES ($1,$2),($3,$4),…)", or In for one column.
+// Values are the rows one after the other: the types of the first row are spelled out, because PostgreSQL
+// takes parameters in VALUES for texts.
+func InValues(columns int, values []any) string {
+	rows := len(values) / columns
 	if columns == 1 {
 		return In(1, rows)
 	}
 	var b strings.Builder
-	b.WriteString("(VALUES ")
-	for i := range rows {
+	b.WriteString("(VALUES (")
+	for i := range columns {
 		if i > 0 {
 			b.WriteByte(',')
 		}
+		fmt.Fprintf(&b, "CAST($%d AS %s)", 1+i, columnType(values[i]))
+	}
+	b.WriteByte(')')
+	for i := 1; i < rows; i++ {
+		b.WriteByte(',')
 		b.WriteString(In(1+i*columns, columns))
 	}
 	b.WriteByte(')')
 	return b.String()
 }
 
-// TablesWithPrefix returns the names of the tables that begin with the prefix, sorted.
+func columnType(value any) string {
+	switch value.(type) {
+	case string:
+		return "TEXT"
+	case []byte:
+		return "BYTEA"
+	case float32, float64:
+		return "DOUBLE PRECISION"
+	}
+	return "BIGINT"
+}
+
+// TablesWithPrefix returns the names of the tables that begin with the prefix, sorted byte by byte. On
+// PostgreSQL those of the schema that new tables are made in.
 func TablesWithPrefix(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
-	rows, err := tx.QueryContext(ctx, `
-SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`, len(prefix), prefix)
+	names, err := tx.store.engine.tables(ctx, tx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list tables %s*: %w", prefix, err)
 	}
+	return names, nil
+}
+
+func (s *sqliteFile) tables(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
+	return names(tx.QueryContext(ctx, `
+SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`, len(prefix), prefix))
+}
+
+// names reads a column of texts.
+func names(rows *sql.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
 	defer rows.Close()
-	var names []string
+	var all []string
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("list tables %s*: %w", prefix, err)
+			return nil, err
 		}
-		names = append(names, name)
+		all = append(all, name)
 	}
-	return names, rows.Err()
+	return all, rows.Err()
 }

@@ -5,92 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 )
-
-// Limits and defaults.
-const (
-	// DefaultBusyTimeout is how long a statement waits for another process's lock before ErrUnavailable.
-	DefaultBusyTimeout = 5 * time.Second
-	// DefaultCacheBytes is the writer's page cache. A bulk load keeps the upper pages of its trees in it.
-	DefaultCacheBytes = 32 << 20
-	// minReaders and maxReaders bound the pool of reading connections; each has a page cache of its own.
-	minReaders, maxReaders = 4, 32
-	// readerCacheBytes is the page cache of one reading connection.
-	readerCacheBytes = 4 << 20
-	// maxCacheBytes keeps a typing error from asking for all memory.
-	maxCacheBytes = 4 << 30
-)
-
-// Config of a Store. Path is required.
-type Config struct {
-	// Path of the database file. It is made when it is missing; its folder must exist.
-	Path string
-	// Readers is the number of reading connections. Default: twice the processors, 4 to 32.
-	Readers int
-	// BusyTimeout is how long a statement waits for another process. Default: DefaultBusyTimeout.
-	BusyTimeout time.Duration
-	// CacheBytes is the writer's page cache. Default: DefaultCacheBytes.
-	CacheBytes int64
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
-}
-
-func (c Config) withDefaults() Config {
-	if c.Readers == 0 {
-		c.Readers = min(max(2*runtime.GOMAXPROCS(0), minReaders), maxReaders)
-	}
-	if c.BusyTimeout == 0 {
-		c.BusyTimeout = DefaultBusyTimeout
-	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = DefaultCacheBytes
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
-// Validate reports everything that is wrong with the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Path == "" {
-		errs = append(errs, errors.New("path of the database is empty"))
-	}
-	if c.Readers < 0 || c.Readers > maxReaders {
-		errs = append(errs, fmt.Errorf("readers is %d; it is 0 (chosen by the number of processors) to %d", c.Readers, maxReaders))
-	}
-	if c.BusyTimeout < 0 {
-		errs = append(errs, fmt.Errorf("busy timeout is %s; it cannot be negative", c.BusyTimeout))
-	}
-	if c.CacheBytes < 0 || c.CacheBytes > maxCacheBytes {
-		errs = append(errs, fmt.Errorf("cache is %d bytes; it is 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes)))
-	}
-	return errors.Join(errs...)
-}
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
 	cfg     Config
-	read    *sql.DB
-	write   *sql.DB // synchronous=NORMAL, one connection
-	durable *sql.DB // synchronous=FULL, one connection
-	copier  *sql.DB // for the checkpointer, which must not keep a writer waiting for a connection
-	// slot is held by whoever writes. It orders writers of this process first come, first served;
-	// SQLite's own lock would make them poll.
-	slot    chan struct{}
-	check   *checkpointer
+	engine  engine
 	metrics *metrics
 
 	closing   chan struct{}
@@ -98,197 +19,131 @@ type Store struct {
 	closeErr  error
 }
 
-// Open opens the database, and makes it when it is missing. Errors: ErrCorrupt, ErrUnavailable, or what
-// Config.Validate says.
+// engine is what differs between a file and a server.
+type engine interface {
+	reader() *sql.DB
+	normal(ctx context.Context, fn func(*Tx) error) error
+	full(ctx context.Context, fn func(*Tx) error) error
+	setup(ctx context.Context, fn func(*Tx) error) error
+	snapshot(ctx context.Context) (*sql.Tx, error)
+	one(ctx context.Context, query string, args, dest []any) error
+	ddl(text string) string
+	insert(ctx context.Context, tx *Tx, rows insertion) error
+	tables(ctx context.Context, tx *Tx, prefix string) ([]string, error)
+	truncate(ctx context.Context) error
+	lead(ctx context.Context, name string, do func(ctx context.Context) error) error
+	close() error
+}
+
+// Open opens the database. A SQLite file is made when it is missing; a PostgreSQL database and its schema
+// must be there. Errors: ErrCorrupt, ErrUnavailable, or what Config.Validate says.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration of the database: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Store{cfg: cfg, slot: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{cfg: cfg, closing: make(chan struct{}), metrics: newMetrics()}
 	var err error
-	if s.metrics, err = newMetrics(cfg.Registerer); err != nil {
+	if cfg.URL != "" {
+		s.engine, err = openPostgres(ctx, s)
+	} else {
+		s.engine, err = openSQLite(ctx, s)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(ctx); err != nil {
-		s.disconnect()
-		return nil, fmt.Errorf("open database %s: %w", filepath.Base(cfg.Path), Classify(err))
+	if err := s.metrics.register(cfg.Registerer); err != nil { // at last: whoever tries again finds them free
+		return nil, errors.Join(err, s.Close())
 	}
-	s.check = newCheckpointer(s)
 	return s, nil
 }
 
-func (s *Store) connect(ctx context.Context) (err error) {
-	// The file holds names of people and hashes of keys: nobody else may read it. SQLite gives the files
-	// beside it the same mode.
-	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		err = file.Close()
-	}
+// Shared says that other processes may have the same database open: true on PostgreSQL.
+func (s *Store) Shared() bool { return s.cfg.URL != "" }
+
+// Read returns the pool of reading connections. Statements that write fail on it. Each statement sees the
+// latest state that was committed when it began; for several that see one state there is Snapshot. What
+// its statements return is not classified: see Classify.
+func (s *Store) Read() *sql.DB { return s.engine.reader() }
+
+// Snapshot begins a transaction that reads one state of the database for as long as it lasts: that of its
+// first statement. End it with Rollback, and soon: it keeps SQLite's write-ahead log from being emptied
+// and PostgreSQL's dead rows from being cleared, and the server ends one that is idle for a minute.
+// Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+func (s *Store) Snapshot(ctx context.Context) (*sql.Tx, error) {
+	tx, err := s.engine.snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("begin reading: %w", s.classify(err))
 	}
-	// The writer comes first: it makes the file and turns WAL on, which the readers may not.
-	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)"); err != nil {
-		return err
-	}
-	if err := s.checkLength(ctx); err != nil {
-		return err
-	}
-	// secure_delete: what is erased for a holder's sake leaves no copy in free pages.
-	if s.durable, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(FULL)", "secure_delete(ON)"); err != nil {
-		return err
-	}
-	if s.copier, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(NORMAL)"); err != nil {
-		return err
-	}
-	s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
-	return err
+	return tx, nil
 }
 
-// pool opens connections with the pragmas and reads from the file once, which is when SQLite finds out
-// that it is truncated or no database at all.
-func (s *Store) pool(ctx context.Context, size int, cacheBytes int64, pragmas ...string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", s.dsn(cacheBytes, pragmas))
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(size)
-	db.SetMaxIdleConns(size)
-	var tables int
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
-}
-
-// checkLength compares the file with the length that it should have, once the write-ahead log is moved into
-// it. SQLite itself notices a cut file only when it comes to a missing page.
-func (s *Store) checkLength(ctx context.Context) error {
-	if _, err := walCheckpoint(ctx, s.write, "TRUNCATE"); err != nil {
-		return err
-	}
-	var pages, pageBytes int64
-	if err := s.write.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&pages, &pageBytes); err != nil {
-		return err
-	}
-	info, err := os.Stat(s.cfg.Path)
-	if err != nil {
-		return err
-	}
-	if info.Size() < pages*pageBytes {
-		return fmt.Errorf("%w: it has %d bytes and should have %d: its end is missing", ErrCorrupt, info.Size(), pages*pageBytes)
-	}
-	return nil
-}
-
-func (s *Store) dsn(cacheBytes int64, pragmas []string) string {
-	q := url.Values{
-		"_txlock": {"immediate"}, // a writer that cannot have the lock learns it at BEGIN, not in the middle
-		"_dqs":    {"0"},         // "x" is a column or an error, as in PostgreSQL
-		"_pragma": append([]string{
-			"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
-			"journal_mode(WAL)",
-			"wal_autocheckpoint(0)", // see checkpointer
-			"journal_size_limit(" + strconv.Itoa(maxIdleWALBytes) + ")",
-			"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
-			"temp_store(MEMORY)",
-		}, pragmas...),
-	}
-	return "file:" + (&url.URL{Path: s.cfg.Path}).EscapedPath() + "?" + q.Encode()
-}
-
-// Read returns the pool of reading connections. Statements that write fail on it. A transaction on it
-// sees one state of the database for as long as it lasts, and keeps the write-ahead log from being
-// emptied: keep it short.
-func (s *Store) Read() *sql.DB { return s.read }
-
-// Write runs fn in a transaction, alone, and commits when fn returns nil. The ctx bounds the wait for the
-// writer slot; once begun, the transaction is not cut short by it. fn may run statements on tx only; it
+// Write runs fn in a transaction and commits when fn returns nil. fn may run statements on tx only; it
 // must not call Write or WriteDurable.
 //
-// Errors: ErrClosed, ErrUnavailable, ErrCorrupt, ctx.Err(), or what fn returned.
+// On SQLite fn is alone: no other writes at the same time. The ctx bounds the wait for the writer slot;
+// once begun, the transaction is not cut short by it, and fn runs once.
+//
+// On PostgreSQL several write at the same time (REPEATABLE READ): fn sees the state of its beginning, and
+// when a row that it changes was changed by another meanwhile, or two wait for each other, or the
+// connection is lost before COMMIT was sent, all is undone and fn runs again, a bounded number of times.
+// So fn must build what it hands out anew on each run, and must not rely on rows that it only read staying
+// as they are: change the row that it decided on. The ctx bounds everything, also statements of fn that
+// are given another one.
+//
+// Errors: ErrClosed, ErrUnavailable, ErrAmbiguous, ErrCorrupt, ctx.Err(), or what fn returned.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
-	return s.transact(ctx, s.write, s.metrics.normal, fn)
+	return s.engine.normal(ctx, fn)
 }
 
-// WriteDurable is Write, and the change is on the disk when it returns.
+// WriteDurable is Write, and the change is on the disk when it returns. On PostgreSQL it is the same as
+// Write: both are as durable as the server's synchronous_commit makes them.
 func (s *Store) WriteDurable(ctx context.Context, fn func(*Tx) error) error {
-	return s.transact(ctx, s.durable, s.metrics.durable, fn)
+	return s.engine.full(ctx, fn)
 }
 
-func (s *Store) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
-	if err := s.take(ctx); err != nil {
-		return err
-	}
-	defer s.release()
-	start := time.Now()
-	defer func() { took.Observe(time.Since(start).Seconds()) }()
+// Setup is WriteDurable for changes of the schema. On PostgreSQL nodes take turns, and each statement sees
+// what was committed before it: two nodes that start at once and both say CREATE TABLE IF NOT EXISTS would
+// otherwise collide. The ctx and WriteTimeout bound the wait for the turn, BusyTimeout does not.
+func (s *Store) Setup(ctx context.Context, fn func(*Tx) error) error {
+	return s.engine.setup(ctx, fn)
+}
 
-	// Without a cancellable context the driver needs no goroutine per statement to watch it.
-	whole := context.WithoutCancel(ctx)
-	tx, err := db.BeginTx(whole, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", Classify(err))
+// One runs one statement that writes, as a transaction of its own in one round trip, and scans the row
+// that it returns into dest. It is not repeated. Errors: sql.ErrNoRows, those of Write; after ErrUnavailable
+// it may have been done on PostgreSQL.
+func (s *Store) One(ctx context.Context, query string, args []any, dest ...any) error {
+	return s.classify(s.engine.one(ctx, query, args, dest))
+}
+
+// Truncate, on SQLite, copies the write-ahead log into the database file and cuts it to nothing, so that no
+// old version of a row stays in it. It waits for readers up to the busy timeout; when one of them stays
+// longer the error is ErrUnavailable, and the log is overwritten in the course of later writes.
+//
+// On PostgreSQL it does nothing: dead rows are cleared by the server's VACUUM and its write-ahead log is
+// recycled and archived as its administrator set it up.
+func (s *Store) Truncate(ctx context.Context) error { return s.engine.truncate(ctx) }
+
+// classify is Classify for statements of this package, which also know that Close was called: the drivers
+// have no error of their own for it.
+func (s *Store) classify(err error) error {
+	if err == nil {
+		return nil
 	}
-	done := false
-	defer func() {
-		if !done { // fn panicked; whoever recovers finds the slot free and nothing written
-			_ = tx.Rollback()
-		}
-	}()
-	err = fn(&Tx{Tx: tx, store: s})
-	done = true
-	if err != nil {
-		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-			err = errors.Join(err, fmt.Errorf("roll back: %w", rerr))
-		}
+	select {
+	case <-s.closing:
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	default:
 		return Classify(err)
 	}
-	if err := tx.Commit(); err != nil {
-		_ = tx.Rollback() // SQLite keeps a transaction open whose COMMIT failed for want of space
-		return fmt.Errorf("commit: %w", Classify(err))
-	}
-	s.check.wake()
-	return nil
 }
 
-// take waits for the writer slot.
-func (s *Store) take(ctx context.Context) error {
-	select {
-	case <-s.closing:
-		return ErrClosed
-	default:
-	}
-	select {
-	case s.slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the database's writer: %w", ctx.Err())
-	case <-s.closing:
-		return ErrClosed
-	}
-}
-
-func (s *Store) release() { <-s.slot }
-
-// Close waits for the write under way and closes the database. Repeats return the first result.
+// Close waits for the writes under way and closes the database. On PostgreSQL it waits a bounded time.
+// Repeats return the first result.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
-		s.check.stop()
-		s.slot <- struct{}{} // never given back
-		s.closeErr = s.disconnect()
+		s.closeErr = s.engine.close()
 	})
 	return s.closeErr
-}
-
-func (s *Store) disconnect() error {
-	var errs []error
-	for _, db := range []*sql.DB{s.read, s.copier, s.durable, s.write} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -5,12 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/sqlstore"
 )
@@ -54,74 +55,54 @@ func count(t *testing.T, q interface {
 	return n
 }
 
+// fullRegistry takes some metrics and refuses the others.
+type fullRegistry struct {
+	*prometheus.Registry
+	takes int
+}
+
+func (r *fullRegistry) Register(c prometheus.Collector) error {
+	if r.takes--; r.takes < 0 {
+		return errors.New("the registry is full")
+	}
+	return r.Registry.Register(c)
+}
+
+// A process that tries again to open its database after a failure has one registry.
+func TestAFailedOpenLeavesNoMetricsBehind(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	path := filepath.Join(t.TempDir(), "folder", "letterhead.db")
+	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry}); err == nil {
+		t.Fatal("a file was opened in a folder that is not there")
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: &fullRegistry{registry, 2}}); err == nil {
+		t.Fatal("metrics that were refused were not missed")
+	}
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConfigurationErrorsComeTogether(t *testing.T) {
-	_, err := sqlstore.Open(t.Context(), sqlstore.Config{Readers: -1, BusyTimeout: -1, CacheBytes: -1})
-	for _, part := range []string{"path", "readers", "busy timeout", "cache"} {
+	_, err := sqlstore.Open(t.Context(), sqlstore.Config{Readers: -1, Writers: -1, BusyTimeout: -1, ReadTimeout: -1, WriteTimeout: 1, CacheBytes: -1})
+	for _, part := range []string{"path", "URL", "readers", "writers", "busy timeout", "read timeout", "write timeout", "cache"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}
 	}
 }
 
-func TestWriteIsAllOrNothing(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "a b?#%41.db")) // a name that a URL would read otherwise
-	exec(t, s, `CREATE TABLE x (n BIGINT)`)
-	mine := errors.New("mine")
-	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
-			return err
-		}
-		return mine
-	})
-	if !errors.Is(err, mine) {
-		t.Errorf("error of the function: %v", err)
-	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic did not come through")
-			}
-		}()
-		_ = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-			if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
-				return err
-			}
-			panic("mine")
-		})
-	}()
-	if n := count(t, s.Read(), "x"); n != 0 {
-		t.Errorf("%d rows of writes that failed", n)
-	}
-	exec(t, s, `INSERT INTO x VALUES (1)`) // the slot is free again
-	if n := count(t, s.Read(), "x"); n != 1 {
-		t.Errorf("%d rows after one write", n)
-	}
-}
-
-func TestReadersCannotWrite(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "x.db"))
-	exec(t, s, `CREATE TABLE x (n BIGINT)`)
-	if _, err := s.Read().Exec(`INSERT INTO x VALUES (1)`); err == nil {
-		t.Error("a reader wrote")
-	}
-}
-
-func TestReaderSeesOneMoment(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "x.db"))
-	exec(t, s, `CREATE TABLE x (n BIGINT)`)
-	tx, err := s.Read().BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := count(t, tx, "x")
-	exec(t, s, `INSERT INTO x VALUES (1)`)
-	if n := count(t, tx, "x"); n != before {
-		t.Errorf("%d rows, %d a moment ago", n, before)
-	}
-	if n := count(t, s.Read(), "x"); n != 1 {
-		t.Errorf("%d rows beside it", n)
-	}
-	if err := tx.Rollback(); err != nil {
+func TestAPathMayHoldWhatAURLReadsOtherwise(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b?#%41.db")
+	exec(t, open(t, path), `CREATE TABLE x (n BIGINT)`)
+	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
 	}
 }
@@ -256,51 +237,13 @@ func TestFullDatabaseIsUnavailableAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestInsertWritesEveryRowOnce(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "x.db"))
-	exec(t, s, `CREATE TABLE x (k BIGINT PRIMARY KEY, v TEXT)`)
-	total := 0
-	for _, rows := range []int{0, 1, 59, 60, 61, 119, 120, 121, 1000} {
-		values := make([]any, 0, 2*rows)
-		for i := range rows {
-			values = append(values, int64(total+i), fmt.Sprint("v", total+i))
+func TestInValues(t *testing.T) {
+	for want, got := range map[string]string{
+		"($1,$2,$3)": sqlstore.InValues(1, []any{"a", "b", "c"}),
+		"(VALUES (CAST($1 AS TEXT),CAST($2 AS BIGINT)),($3,$4))": sqlstore.InValues(2, []any{"a", int64(1), "b", int64(2)}),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
-		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-			return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "", values)
-		})
-		if err != nil {
-			t.Fatalf("%d rows: %v", rows, err)
-		}
-		total += rows
-	}
-	var n, wrong int
-	err := s.Read().QueryRow(`SELECT count(*), coalesce(sum(v <> 'v' || k), 0) FROM x`).Scan(&n, &wrong)
-	if err != nil || n != total || wrong != 0 {
-		t.Errorf("%d rows, %d of them wrong, want %d: %v", n, wrong, total, err)
-	}
-	err = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-		return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "ON CONFLICT (k) DO UPDATE SET v = excluded.v", []any{int64(1), "new"})
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	var v string
-	if err := s.Read().QueryRow(`SELECT v FROM x WHERE k = 1`).Scan(&v); err != nil || v != "new" {
-		t.Errorf("after the conflict: %q, %v", v, err)
-	}
-	err = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-		return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "", []any{int64(1), "a", int64(2)})
-	})
-	if err == nil {
-		t.Error("three values made rows of two columns")
-	}
-}
-
-func TestInRows(t *testing.T) {
-	if got := sqlstore.InRows(2, 2); got != "(VALUES ($1,$2),($3,$4))" {
-		t.Error(got)
-	}
-	if got := sqlstore.InRows(1, 3); got != "($1,$2,$3)" {
-		t.Error(got)
 	}
 }

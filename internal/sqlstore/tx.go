@@ -1,10 +1,99 @@
 package sqlstore
 
-import "database/sql"
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"unicode/utf8"
+)
 
 // Tx is a transaction of Write or WriteDurable. It must not be used after the function that it was given to
 // has returned.
 type Tx struct {
 	*sql.Tx
 	store *Store
+	// On PostgreSQL: the caller's context, what bounds the transaction, and its connection.
+	parent, bound context.Context
+	conn          *sql.Conn
+	copies        int // temporary tables made so far
+}
+
+// bind returns a context that ends no later than the transaction must.
+func (tx *Tx) bind(ctx context.Context) context.Context {
+	if tx.bound == nil {
+		return ctx
+	}
+	if ctx.Done() == nil || ctx == tx.parent || ctx == tx.bound {
+		return tx.bound
+	}
+	both, cancel := context.WithCancelCause(ctx)
+	// Not stopped: bound ends with the transaction, and rows may be read until then.
+	context.AfterFunc(tx.bound, func() { cancel(tx.bound.Err()) })
+	return both
+}
+
+// ExecContext is sql.Tx's. Texts are stored as Insert stores them.
+func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return tx.Tx.ExecContext(tx.bind(ctx), query, storableAll(args)...)
+}
+
+// QueryContext is sql.Tx's.
+func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.Tx.QueryContext(tx.bind(ctx), query, storableAll(args)...)
+}
+
+// QueryRowContext is sql.Tx's.
+func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return tx.Tx.QueryRowContext(tx.bind(ctx), query, storableAll(args)...)
+}
+
+// PrepareContext is sql.Tx's.
+func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return tx.Tx.PrepareContext(tx.bind(ctx), query)
+}
+
+// Exec is ExecContext, bounded by the transaction.
+func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
+	return tx.ExecContext(context.Background(), query, args...)
+}
+
+// Query is QueryContext, bounded by the transaction.
+func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
+	return tx.QueryContext(context.Background(), query, args...)
+}
+
+// QueryRow is QueryRowContext, bounded by the transaction.
+func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
+	return tx.QueryRowContext(context.Background(), query, args...)
+}
+
+// storable returns a text as both engines can store it: PostgreSQL has no place for NUL and takes only
+// UTF-8, so each NUL and each run of bytes that is not UTF-8 becomes U+FFFD, on SQLite too, so that rows
+// are the same on both.
+func storable(text string) string {
+	if strings.IndexByte(text, 0) >= 0 {
+		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	}
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return text
+}
+
+// storableAll returns values with storable texts; values itself when nothing had to change.
+func storableAll(values []any) []any {
+	copied := false
+	for i, v := range values {
+		text, ok := v.(string)
+		if !ok {
+			continue
+		}
+		if s := storable(text); s != text {
+			if !copied {
+				values, copied = append([]any(nil), values...), true
+			}
+			values[i] = s
+		}
+	}
+	return values
 }

@@ -114,6 +114,7 @@ func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, e
 			return err
 		}
 		defer rows.Close()
+		all = nil // of a run before this one
 		for rows.Next() {
 			var a Account
 			if err := scan(rows, &a); err != nil {

@@ -14,8 +14,9 @@ import (
 
 var at = time.Date(2026, 11, 21, 9, 0, 0, 123_456_000, time.UTC)
 
-func TestAccountFollowsItsStream(t *testing.T) {
-	e := projectionstest.Open(t)
+func TestAccountFollowsItsStream(t *testing.T) { projectionstest.Each(t, testAccountFollowsItsStream) }
+
+func testAccountFollowsItsStream(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
 	r, _ := e.Start(projections.Config{}, m)
 	e.CatchUp(r)
@@ -52,7 +53,10 @@ func TestAccountFollowsItsStream(t *testing.T) {
 }
 
 func TestListGoesThroughAllInPages(t *testing.T) {
-	e := projectionstest.Open(t)
+	projectionstest.Each(t, testListGoesThroughAllInPages)
+}
+
+func testListGoesThroughAllInPages(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
 	r, _ := e.Start(projections.Config{}, m)
 	const n = 23

@@ -27,6 +27,13 @@ const (
 
 	// MaxPage bounds what List and Changed return.
 	MaxPage = 1000
+	// maxInvalidated bounds the brands that are taken out of the cache one by one after a look at what another
+	// node folded; past it, in an import, the whole cache goes.
+	maxInvalidated = 10_000
+	// maxAge is how long an answer from a shared database stays in the cache, whatever happens to the looks
+	// that invalidate it. As answers are only read from tables that are live, it bounds how far a node trails
+	// what is folded that can reach the database, but not look.
+	maxAge = 10 * time.Second
 )
 
 // ErrNotFound: no brand of that domain or id can be answered.
@@ -58,6 +65,17 @@ CREATE TABLE {brands} (
 	indexDue      = `CREATE INDEX IF NOT EXISTS {brands}_by_due ON {brands} (due, domain)`
 
 	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
+
+	// selectLive and selectDomain always give one row, with the position of the live tables in it: see
+	// projections.Handle. Without the brand the rest of it is null.
+	selectLive = `
+SELECT {position}, b.id, b.domain, b.status, b.has_logo, b.revision, b.body
+FROM (SELECT 1 AS one) AS always
+LEFT JOIN {brands} AS b ON b.domain = $1 AND b.readable = 1`
+	selectDomain = `
+SELECT {position}, b.domain
+FROM (SELECT 1 AS one) AS always
+LEFT JOIN {brands} AS b ON b.id = $1 AND b.readable = 1`
 )
 
 // Entry is a brand as it is answered.
@@ -104,6 +122,7 @@ func (c Config) Validate() error {
 type Model struct {
 	handle  *projections.Handle
 	cache   *cache
+	shared  bool
 	metrics *metrics
 	// loaded is called between a look at the tables and the put into the cache; nil but in a test.
 	loaded func()
@@ -121,7 +140,7 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{handle: projections.NewHandle(Name, store), cache: c}
+	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared()}
 	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
 		return nil, err
 	}
@@ -154,12 +173,48 @@ func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables
 	return m.cache.invalidateAll, nil
 }
 
+// Invalidate implements projections.Invalidator: another node folds, and the rows say what it changed. A
+// reader that took an older row began before this, so its ticket is no longer good (see cache).
+func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, _ eventlog.Position) error {
+	domains, err := changedDomains(ctx, q, t, after)
+	if err != nil {
+		return fmt.Errorf("brands changed after position %d: %w", after, err)
+	}
+	if len(domains) > maxInvalidated {
+		m.cache.invalidateAll()
+		return nil
+	}
+	for _, domain := range domains {
+		m.cache.invalidate(domain)
+	}
+	return nil
+}
+
+// changedDomains returns at most maxInvalidated+1 domains whose answer changed after a position.
+func changedDomains(ctx context.Context, q projections.Queryer, t *projections.Tables, after eventlog.Position) ([]string, error) {
+	rows, err := q.QueryContext(ctx, t.SQL(`SELECT domain FROM {brands} WHERE position > $1 ORDER BY position LIMIT $2`),
+		int64(after), maxInvalidated+1)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var domains []string
+	for rows.Next() {
+		var domain string
+		if err := rows.Scan(&domain); err != nil {
+			return nil, err
+		}
+		domains = append(domains, domain)
+	}
+	return domains, rows.Err()
+}
+
 // Get returns the brand of a registrable domain, from the cache if it is there. The Entry is shared and
 // must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
-	if e, ok := m.cache.get(domain); ok {
+	if e, ok := m.cache.get(domain); ok && (!m.shared || time.Since(e.read) < maxAge) {
 		m.metrics.hits.Inc()
-		return e, nil
+		return e.entry, nil
 	}
 	m.metrics.misses.Inc()
 	return m.load(ctx, domain)
@@ -167,7 +222,7 @@ func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 
 func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 	begun := m.cache.begin(domain)
-	e, err := m.one(ctx, `WHERE domain = $1 AND readable = 1`, domain)
+	e, err := m.one(ctx, domain)
 	if err != nil {
 		return nil, err
 	}
@@ -180,31 +235,47 @@ func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 
 // ByID returns the brand with an id. Errors: as Get.
 func (m *Model) ByID(ctx context.Context, id uuid.UUID) (*Entry, error) {
-	var domain string
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		return q.QueryRowContext(ctx, t.SQL(`SELECT domain FROM {brands} WHERE id = $1 AND readable = 1`), id.String()).Scan(&domain)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
+	var domain sql.NullString
+	if err := m.live(ctx, selectDomain, id.String(), &domain); err != nil {
+		return nil, err
+	}
+	if !domain.Valid {
 		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get brand %s: %w", id, err)
-	}
-	return m.Get(ctx, domain)
+	return m.Get(ctx, domain.String)
 }
 
-func (m *Model) one(ctx context.Context, where, arg string) (*Entry, error) {
-	var e Entry
+func (m *Model) one(ctx context.Context, domain string) (*Entry, error) {
+	var id, found, status sql.NullString
+	var logo sql.NullBool
+	var revision sql.NullInt64
+	var body []byte
+	if err := m.live(ctx, selectLive, domain, &id, &found, &status, &logo, &revision, &body); err != nil {
+		return nil, err
+	}
+	if !id.Valid {
+		return nil, fmt.Errorf("%s: %w", domain, ErrNotFound)
+	}
+	return &Entry{
+		ID: id.String, Domain: found.String, Status: status.String, HasLogo: logo.Bool, Revision: uint64(revision.Int64), Body: Body{marked: body},
+	}, nil
+}
+
+// live asks for one row of the live tables, whose first column is {position}. On a shared database a node
+// may still be led to tables that nobody folds any more.
+func (m *Model) live(ctx context.Context, statement, arg string, row ...any) error {
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		return scan(q.QueryRowContext(ctx, t.SQL(selectEntry+where), arg), &e)
+		var at sql.NullInt64
+		err := q.QueryRowContext(ctx, t.SQL(statement), arg).Scan(append([]any{&at}, row...)...)
+		if err == nil && !at.Valid {
+			return projections.ErrRetired
+		}
+		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("%s: %w", arg, ErrNotFound)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("get brand %s: %w", arg, err)
+		return fmt.Errorf("get brand %s: %w", arg, err)
 	}
-	return &e, nil
+	return nil
 }
 
 func scan(row interface{ Scan(...any) error }, e *Entry) error {
@@ -222,6 +293,7 @@ func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, er
 			return err
 		}
 		defer rows.Close()
+		all = nil // of a run before this one
 		for rows.Next() {
 			var e Entry
 			if err := scan(rows, &e); err != nil {
@@ -260,6 +332,7 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 			return err
 		}
 		defer rows.Close()
+		all = nil // as in List
 		for rows.Next() {
 			var d Due
 			var at int64
@@ -292,6 +365,7 @@ WHERE position > $1 ORDER BY position LIMIT $2`), int64(after), limit)
 			return err
 		}
 		defer rows.Close()
+		docs = nil // as in List
 		for rows.Next() {
 			var d Doc
 			var readable bool

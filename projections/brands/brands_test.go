@@ -20,16 +20,15 @@ import (
 
 var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-func open(t *testing.T) (*projectionstest.Env, *brands.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*brands.Model, *projections.Runner) {
 	t.Helper()
-	e := projectionstest.Open(t)
 	m, err := brands.New(brands.Config{}, e.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
 	r, _ := e.Start(projections.Config{}, m)
-	return e, m, r
+	return m, r
 }
 
 func record(name string) eventschemas.Record {
@@ -47,8 +46,10 @@ func requested(crawl, domain string) eventschemas.Event {
 	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500}
 }
 
-func TestLifeOfABrand(t *testing.T) {
-	e, m, r := open(t)
+func TestLifeOfABrand(t *testing.T) { projectionstest.Each(t, testLifeOfABrand) }
+
+func testLifeOfABrand(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	const domain, stream = "acme.com", "brand-acme.com"
 	steps := []struct {
 		event   eventschemas.Event
@@ -107,7 +108,11 @@ func TestLifeOfABrand(t *testing.T) {
 }
 
 func TestRevisionLeadsBackToTheAnswer(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testRevisionLeadsBackToTheAnswer)
+}
+
+func testRevisionLeadsBackToTheAnswer(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	e.Events("brand-acme.com", at, imported("acme.com", "A"), requested("1", "acme.com"),
 		eventschemas.CrawlSucceeded{CrawlID: "1", Record: record("B"), FinalURL: "https://acme.com/"}, requested("2", "acme.com"))
 	e.CatchUp(r)
@@ -118,7 +123,11 @@ func TestRevisionLeadsBackToTheAnswer(t *testing.T) {
 }
 
 func TestListAndChangedGoThroughAllInPages(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testListAndChangedGoThroughAllInPages)
+}
+
+func testListAndChangedGoThroughAllInPages(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	const n = 25
 	var want []string
 	for i := range n {
@@ -165,8 +174,10 @@ func TestListAndChangedGoThroughAllInPages(t *testing.T) {
 	}
 }
 
-func TestUnknownBrands(t *testing.T) {
-	e, m, r := open(t)
+func TestUnknownBrands(t *testing.T) { projectionstest.Each(t, testUnknownBrands) }
+
+func testUnknownBrands(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "nobody.com"); !errors.Is(err, brands.ErrNotFound) {
 		t.Errorf("unknown domain: %v", err)
@@ -184,7 +195,11 @@ func TestUnknownBrands(t *testing.T) {
 
 // A brand whose state was evicted goes on from its row.
 func TestFoldGoesOnFromTheStoredState(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testFoldGoesOnFromTheStoredState)
+}
+
+func testFoldGoesOnFromTheStoredState(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	const n = 300 // more than are kept
 	for i := range n {
 		domain := fmt.Sprintf("b%d.com", i)
@@ -205,7 +220,11 @@ func TestFoldGoesOnFromTheStoredState(t *testing.T) {
 }
 
 func TestDueBrandsComeInTheOrderOfTheirTime(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testDueBrandsComeInTheOrderOfTheirTime)
+}
+
+func testDueBrandsComeInTheOrderOfTheirTime(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	found := func(domain string, after time.Duration, complete bool, more ...eventschemas.Event) {
 		rec := record("A")
 		rec.Complete = complete

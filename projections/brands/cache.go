@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/maypok86/otter/v2"
 )
@@ -27,9 +28,11 @@ const (
 //	the reader puts what it took into the cache, where it would stay for ever
 //
 // Each shard counts its invalidations. A reader notes the count before it looks at the tables and may put
-// only while it is the same.
+// only while it is the same. On a node that does not fold the invalidation comes a moment after the commit:
+// until then the older answer is given (see Invalidate), and what a reader took before the commit has an
+// older ticket all the same.
 type cache struct {
-	entries *otter.Cache[string, *Entry]
+	entries *otter.Cache[string, cached]
 	seed    maphash.Seed
 	shards  [cacheShards]shard
 }
@@ -39,16 +42,23 @@ type shard struct {
 	invalidations uint64
 }
 
+// cached is an entry and when its reader began.
+type cached struct {
+	entry *Entry
+	read  time.Time
+}
+
 // ticket says when a reader began.
 type ticket struct {
 	shard *shard
 	count uint64
+	at    time.Time
 }
 
 func newCache(maxBytes int64) (*cache, error) {
-	entries, err := otter.New(&otter.Options[string, *Entry]{
+	entries, err := otter.New(&otter.Options[string, cached]{
 		MaximumWeight: uint64(maxBytes),
-		Weigher:       func(_ string, e *Entry) uint32 { return weigh(e) },
+		Weigher:       func(_ string, c cached) uint32 { return weigh(c.entry) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cache of brands: %w", err)
@@ -60,14 +70,14 @@ func weigh(e *Entry) uint32 {
 	return uint32(e.Body.Len() + len(e.Domain) + len(e.ID) + len(e.Status) + entryOverhead)
 }
 
-func (c *cache) get(domain string) (*Entry, bool) { return c.entries.GetIfPresent(domain) }
+func (c *cache) get(domain string) (cached, bool) { return c.entries.GetIfPresent(domain) }
 
 // begin is called before the tables are looked at.
 func (c *cache) begin(domain string) ticket {
 	s := &c.shards[maphash.String(c.seed, domain)%cacheShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ticket{shard: s, count: s.invalidations}
+	return ticket{shard: s, count: s.invalidations, at: time.Now()}
 }
 
 // put keeps what the tables said, unless it may be old by now.
@@ -75,7 +85,7 @@ func (c *cache) put(t ticket, e *Entry) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
 	if t.shard.invalidations == t.count {
-		c.entries.Set(e.Domain, e)
+		c.entries.Set(e.Domain, cached{entry: e, read: t.at})
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package changes is a live tail of the brand streams, for requests that wait for a crawl to end. It has
-// no tables: what a waiter missed it finds by folding the stream.
+// no tables: what a waiter missed it finds by folding the stream. It also knows which brands were withdrawn
+// lately, before the read models do.
 //
 // A request registers a Watch, then asks for the crawl, then waits. Whatever is appended to the brand's
 // stream after Watch returned reaches the Watch, in order, because the tail has not read past it yet.
@@ -30,6 +31,9 @@ const (
 	// firstRetry and lastRetry bound the pause before a subscription that failed is opened again.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	// maxWithdrawn bounds the withdrawn domains, of some 100 bytes, that are known: owners ask for a handful a
+	// day, and one is forgotten safely once the read models hold its withdrawal.
+	maxWithdrawn = 4096
 )
 
 var (
@@ -64,6 +68,45 @@ type Tail struct {
 	mu      sync.Mutex
 	watches map[string]map[*Watch]struct{} // by domain
 	open    int
+
+	gone withdrawn
+}
+
+// withdrawn remembers the domains that were withdrawn last. The zero value is ready.
+type withdrawn struct {
+	mu      sync.RWMutex
+	domains map[string]struct{}
+	order   []string // a ring of maxWithdrawn, each domain once
+	next    int
+}
+
+func (w *withdrawn) note(domain string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.domains[domain]; known {
+		return
+	}
+	if w.domains == nil {
+		w.domains = map[string]struct{}{}
+	}
+	if len(w.order) < maxWithdrawn {
+		w.order = append(w.order, domain)
+	} else {
+		delete(w.domains, w.order[w.next])
+		w.order[w.next] = domain
+		w.next = (w.next + 1) % maxWithdrawn
+	}
+	w.domains[domain] = struct{}{}
+}
+
+// Withdrawn says that the tail has seen the domain's brand withdrawn, which is for good: no event after it
+// changes that (brand.Brand.Apply). Not to know of one says nothing. While nobody folds, tables and caches go
+// on holding what was withdrawn; whoever answers from them asks here first.
+func (t *Tail) Withdrawn(domain string) bool {
+	t.gone.mu.RLock()
+	defer t.gone.mu.RUnlock()
+	_, gone := t.gone.domains[domain]
+	return gone
 }
 
 // New returns a tail. What is appended from now on reaches watches once Run is running.
@@ -151,14 +194,20 @@ var ends = map[string]bool{
 	eventschemas.CrawlSucceeded{}.EventType(): true,
 	eventschemas.CrawlConfirmed{}.EventType(): true,
 	eventschemas.CrawlFailed{}.EventType():    true,
-	eventschemas.BrandWithdrawn{}.EventType(): true,
+	withdrawal:                                true,
 }
+
+var withdrawal = eventschemas.BrandWithdrawn{}.EventType()
 
 func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 	if !ends[rec.Type] {
 		return
 	}
-	waiting := t.waiting(strings.TrimPrefix(rec.Stream, brand.StreamPrefix))
+	domain := strings.TrimPrefix(rec.Stream, brand.StreamPrefix)
+	if rec.Type == withdrawal {
+		t.gone.note(domain)
+	}
+	waiting := t.waiting(domain)
 	if len(waiting) == 0 {
 		return // most events; they are not decoded
 	}

@@ -174,3 +174,22 @@ func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the tail has seen withdrawn it knows, whatever else is appended to the brand's stream after it.
+func TestWithdrawnBrandsAreKnown(t *testing.T) {
+	e, tail := open(t, changes.Config{})
+	w, other := tail.Watch("acme.com"), tail.Watch("other.com")
+	defer w.Close()
+	defer other.Close()
+	if tail.Withdrawn("acme.com") {
+		t.Error("known before it happened")
+	}
+	e.Events("brand-acme.com", at, eventschemas.BrandWithdrawn{Reason: "owner"}, failed("1"))
+	e.Events("brand-other.com", at, failed("1"))
+	if _, _, err := other.Wait(e.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	if !tail.Withdrawn("acme.com") || tail.Withdrawn("other.com") {
+		t.Errorf("withdrawn %v, the other %v", tail.Withdrawn("acme.com"), tail.Withdrawn("other.com"))
+	}
+}

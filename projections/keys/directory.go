@@ -48,12 +48,17 @@ type Listed struct {
 }
 
 // Directory is the read model. It is safe for concurrent use.
+//
+// In a database of this process alone Lookup answers from memory, which is put in force before those who
+// wait for a command hear of it. In one that is shared, memory would be one node's: each Lookup reads the
+// rows, so that what was committed before it began is in force on every node.
 type Directory struct {
 	handle  *projections.Handle
+	shared  bool
 	opening atomic.Pointer[opening] // nil until Open
 
-	mu sync.RWMutex
-	contents
+	mu       sync.RWMutex
+	contents // empty when shared
 }
 
 type hash = [sha256.Size]byte
@@ -100,7 +105,7 @@ type opening struct {
 // New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
 // has been opened.
 func New(store *sqlstore.Store) *Directory {
-	return &Directory{handle: projections.NewHandle(Name, store), contents: newContents()}
+	return &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
 }
 
 // Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the log
@@ -138,9 +143,13 @@ func (d *Directory) Ready() error {
 }
 
 // Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found too and says so.
-// Errors: as Ready. Until then it answers for no key at all: one that is not there may only not have been
-// read yet, and one that is there may have been revoked since.
-func (d *Directory) Lookup(sum [32]byte) (k Key, found bool, err error) {
+// Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err(). With an error it
+// answers for no key at all: one that is not there may only not have been read yet, and one that is there
+// may have been revoked since.
+func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool, err error) {
+	if d.shared {
+		return d.read(ctx, sum)
+	}
 	if err := d.Ready(); err != nil {
 		return Key{}, false, err
 	}
@@ -173,6 +182,7 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 			return err
 		}
 		defer rows.Close()
+		all = nil // of a run before this one
 		for rows.Next() {
 			var k row
 			if err := scanKey(rows, &k); err != nil {
@@ -196,6 +206,7 @@ func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool
 			return err
 		}
 		defer rows.Close()
+		k, found = Listed{}, false // of a run before this one
 		for rows.Next() {
 			var r row
 			if err := scanKey(rows, &r); err != nil {
@@ -213,6 +224,9 @@ func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool
 
 // Reload implements projections.Reloader.
 func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projections.Tables) (apply func(), err error) {
+	if d.shared {
+		return func() {}, nil
+	}
 	fresh := newContents()
 	if err := fresh.readAccounts(ctx, q, t); err != nil {
 		return nil, fmt.Errorf("read accounts of keys: %w", err)
@@ -262,7 +276,7 @@ func (c *contents) readKeys(ctx context.Context, q projections.Queryer, t *proje
 
 // take puts what a committed batch changed in force, all of it at one moment.
 func (d *Directory) take(changed []row, accounts map[string]standing) {
-	if len(changed) == 0 && len(accounts) == 0 {
+	if d.shared || len(changed) == 0 && len(accounts) == 0 {
 		return
 	}
 	d.mu.Lock()

@@ -27,7 +27,9 @@ CREATE TABLE {keys} (
 	revoked_at   BIGINT,
 	last_used_at BIGINT
 )`
-	indexKeys      = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
+	indexKeys = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
+	// indexHash is for Lookup, where it reads the rows.
+	indexHash      = `CREATE INDEX IF NOT EXISTS {keys}_by_hash ON {keys} (hash)`
 	createAccounts = `
 CREATE TABLE {accounts} (
 	id     TEXT NOT NULL PRIMARY KEY,
@@ -80,11 +82,15 @@ func (d *Directory) Handle() *projections.Handle { return d.handle }
 
 // Versions implements projections.Projection.
 func (d *Directory) Versions() []projections.Version {
+	indexes := []string{indexKeys}
+	if d.shared {
+		indexes = append(indexes, indexHash)
+	}
 	return []projections.Version{{
 		Number:   version,
 		Families: projections.Accounts | projections.Usage,
 		Tables: []projections.Table{
-			{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
+			{Name: "keys", Create: createKeys, Indexes: indexes, Key: []string{"id"}},
 			{Name: "accounts", Create: createAccounts, Key: []string{"id"}},
 		},
 		NewFold: d.newFold,

@@ -27,13 +27,12 @@ func issued(id, key, kind string) eventschemas.Event {
 	return eventschemas.KeyIssued{KeyID: id, Hash: hex.EncodeToString(h[:]), Last4: key[len(key)-4:], Kind: kind}
 }
 
-func open(t *testing.T) (*projectionstest.Env, *keys.Directory, *projections.Runner, func()) {
+func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *projections.Runner, func()) {
 	t.Helper()
-	e := projectionstest.Open(t)
 	d := keys.New(e.Store)
 	r, stop := e.Start(projections.Config{}, d)
 	d.Open(0, r)
-	return e, d, r, stop
+	return d, r, stop
 }
 
 func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
@@ -45,8 +44,12 @@ func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventl
 
 // What a command waits for is in force for the next request.
 func TestChangesAreInForceAfterWaitFor(t *testing.T) {
-	e, d, r, _ := open(t)
-	if _, ok, _ := d.Lookup(sum("lh_sk_one")); ok {
+	projectionstest.Each(t, testChangesAreInForceAfterWaitFor)
+}
+
+func testChangesAreInForceAfterWaitFor(t *testing.T, e *projectionstest.Env) {
+	d, r, _ := open(t, e)
+	if _, ok, _ := d.Lookup(t.Context(), sum("lh_sk_one")); ok {
 		t.Error("an empty directory knows a key")
 	}
 	want := keys.Key{ID: "k1", AccountID: "a", Kind: "secret", Plan: "free", AccountStatus: "active"}
@@ -65,17 +68,21 @@ func TestChangesAreInForceAfterWaitFor(t *testing.T) {
 	} {
 		wait(t, e, r, e.Events("account-a", at, s.event))
 		s.change()
-		if got, ok, err := d.Lookup(sum("lh_sk_one")); err != nil || !ok || got != want {
+		if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || got != want {
 			t.Errorf("after %s: %+v, %v, want %+v", s.event.EventType(), got, err, want)
 		}
 	}
-	if got, _, _ := d.Lookup(sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
+	if got, _, _ := d.Lookup(t.Context(), sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
 		t.Errorf("the account's other key: %+v", got)
 	}
 }
 
 func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
-	e, d, r, stop := open(t)
+	projectionstest.Each(t, testDirectoryIsThereAfterARestartAndARebuild)
+}
+
+func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionstest.Env) {
+	d, r, stop := open(t, e)
 	for i := range 50 {
 		id := fmt.Sprint("a", i)
 		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"},
@@ -90,7 +97,7 @@ func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
 		for i := range 50 {
 			id := fmt.Sprint("a", i)
 			want := keys.Key{ID: "k" + id, AccountID: id, Kind: "secret", Plan: "free", AccountStatus: "active", Revoked: i%3 == 0}
-			if got, ok, err := d.Lookup(sum("lh_sk_" + id)); err != nil || !ok || got != want {
+			if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_"+id)); err != nil || !ok || got != want {
 				t.Errorf("%s: %+v, %v, want %+v", when, got, err, want)
 			}
 		}
@@ -110,14 +117,18 @@ func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
 	d.Open(head, r)
 	check("after a restart, before anything is waited for")
 	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
-	if got, _, _ := d.Lookup(sum("lh_sk_a1")); !got.Revoked {
+	if got, _, _ := d.Lookup(t.Context(), sum("lh_sk_a1")); !got.Revoked {
 		t.Error("a key revoked after the restart is valid")
 	}
 }
 
 // A key that was seen revoked is never seen valid again, whatever rebuilds go on.
 func TestRevocationStaysOverRebuilds(t *testing.T) {
-	e, d, r, _ := open(t)
+	projectionstest.Each(t, testRevocationStaysOverRebuilds)
+}
+
+func testRevocationStaysOverRebuilds(t *testing.T, e *projectionstest.Env) {
+	d, r, _ := open(t, e)
 	const n = 40
 	for i := range n {
 		id := fmt.Sprint("a", i)
@@ -143,7 +154,7 @@ func TestRevocationStaysOverRebuilds(t *testing.T) {
 		id := fmt.Sprint("a", i)
 		wait(t, e, r, e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id}))
 		for j := range n {
-			if got, ok, err := d.Lookup(sum(fmt.Sprint("lh_sk_a", j))); err != nil || !ok || got.Revoked != (j <= i) {
+			if got, ok, err := d.Lookup(t.Context(), sum(fmt.Sprint("lh_sk_a", j))); err != nil || !ok || got.Revoked != (j <= i) {
 				t.Fatalf("after %d revocations, key %d: %+v, %v, %v", i+1, j, got, ok, err)
 			}
 		}
@@ -155,7 +166,10 @@ func TestRevocationStaysOverRebuilds(t *testing.T) {
 // A Directory that has not folded what the log held at the start answers for no key: it would not know one
 // that was issued, and would take one that was revoked.
 func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
-	e := projectionstest.Open(t)
+	projectionstest.Each(t, testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp)
+}
+
+func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
 	begin := func(d *keys.Directory) *projections.Runner {
 		t.Helper()
@@ -182,7 +196,7 @@ func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
 	notYet := func(d *keys.Directory, when string) {
 		t.Helper()
 		for _, key := range []string{"lh_sk_one", "lh_sk_two"} {
-			if k, ok, err := d.Lookup(sum(key)); !errors.Is(err, projections.ErrNotReady) || ok || k != (keys.Key{}) {
+			if k, ok, err := d.Lookup(t.Context(), sum(key)); !errors.Is(err, projections.ErrNotReady) || ok || k != (keys.Key{}) {
 				t.Errorf("%s: %s is %+v, %v, %v", when, key, k, ok, err)
 			}
 		}
@@ -207,10 +221,10 @@ func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
 	stop := run(r)
 	defer stop()
 	e.CatchUp(r)
-	if _, ok, err := d.Lookup(sum("lh_sk_one")); !ok || err != nil {
+	if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); !ok || err != nil {
 		t.Errorf("caught up: %v, %v", ok, err)
 	}
-	if _, ok, err := d.Lookup(sum("lh_sk_two")); ok || err != nil {
+	if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_two")); ok || err != nil {
 		t.Errorf("a key that there is not: %v, %v", ok, err)
 	}
 	stop()
@@ -224,16 +238,18 @@ func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
 	stop = run(r)
 	defer stop()
 	e.CatchUp(r)
-	if k, ok, err := d.Lookup(sum("lh_sk_one")); err != nil || !ok || !k.Revoked {
+	if k, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || !k.Revoked {
 		t.Errorf("the revoked key: %+v, %v, %v", k, ok, err)
 	}
-	if k, ok, err := d.Lookup(sum("lh_sk_two")); err != nil || !ok || k.ID != "k2" {
+	if k, ok, err := d.Lookup(t.Context(), sum("lh_sk_two")); err != nil || !ok || k.ID != "k2" {
 		t.Errorf("the new key: %+v, %v, %v", k, ok, err)
 	}
 }
 
-func TestListShowsLastUse(t *testing.T) {
-	e, d, r, _ := open(t)
+func TestListShowsLastUse(t *testing.T) { projectionstest.Each(t, testListShowsLastUse) }
+
+func testListShowsLastUse(t *testing.T, e *projectionstest.Env) {
+	d, r, _ := open(t, e)
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one1", "secret"))
 	e.Events("account-a", at.Add(time.Second), issued("k2", "lh_pk_two2", "publishable"))
 	used := func(key string, when time.Time) eventschemas.UsageEntry {
@@ -264,18 +280,22 @@ func TestListShowsLastUse(t *testing.T) {
 
 func TestHashThatIsNoHashStopsTheReadModel(t *testing.T) {
 	for _, hash := range []string{"", "zz", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("zz", 32)} {
-		e, d, r, _ := open(t)
-		wait(t, e, r, 0)
-		last := e.Events("account-a", at, eventschemas.KeyIssued{KeyID: "k", Hash: hash, Last4: "1234", Kind: "secret"})
-		if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-			t.Errorf("hash %q: %v", hash, err)
-		}
-		// A start now: the directory never gets to where the log was, and says why.
-		d.Open(last, r)
-		var aside *projections.SetAsideError
-		if _, _, err := d.Lookup(sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
-			t.Errorf("hash %q: a key is looked up: %v", hash, err)
-		}
+		projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) { testHashThatIsNoHash(t, e, hash) })
+	}
+}
+
+func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
+	d, r, _ := open(t, e)
+	wait(t, e, r, 0)
+	last := e.Events("account-a", at, eventschemas.KeyIssued{KeyID: "k", Hash: hash, Last4: "1234", Kind: "secret"})
+	if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("hash %q: %v", hash, err)
+	}
+	// A start now: the directory never gets to where the log was, and says why.
+	d.Open(last, r)
+	var aside *projections.SetAsideError
+	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
+		t.Errorf("hash %q: a key is looked up: %v", hash, err)
 	}
 }
 
@@ -292,7 +312,7 @@ func BenchmarkLookup(b *testing.B) {
 	known := sum("lh_sk_a77")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, ok, err := d.Lookup(known); !ok || err != nil {
+			if _, ok, err := d.Lookup(b.Context(), known); !ok || err != nil {
 				b.Fail()
 			}
 		}

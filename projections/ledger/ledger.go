@@ -238,6 +238,7 @@ func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, e
 			return err
 		}
 		defer rows.Close()
+		page = nil // of a run before this one
 		for rows.Next() {
 			var e Entry
 			if err := scan(rows, &e); err != nil {

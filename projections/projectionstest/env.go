@@ -17,24 +17,30 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/projections"
 )
 
 // patience is how long a test waits for something that must happen; it only ends tests that hang.
 const patience = 60 * time.Second
 
-// Env is a folder with a log and a database.
+// Env is a log, a database, and what the Runners on it say. On PostgreSQL there may be several for one log and
+// one database: Node makes another.
 type Env struct {
 	t     testing.TB
-	dir   string
+	cfg   sqlstore.Config
 	Log   *sqlite.Log
 	Store *sqlstore.Store
 
 	news news
+	root *Env // the one that owns the log; itself, unless Node made it
 
 	mu    sync.Mutex
 	count int
 }
+
+// Logger is what Runners that Start makes log to.
+func (e *Env) Logger() *slog.Logger { return slog.New(&e.news) }
 
 // Said returns how many records Runners that Start made have logged, and Hear waits until there are more.
 // A Runner logs whatever changes what List says.
@@ -43,12 +49,32 @@ func (e *Env) Said() int { return e.news.count() }
 // Hear waits until more than n records are logged. Errors: ctx.Err().
 func (e *Env) Hear(ctx context.Context, n int) error { return e.news.after(ctx, n) }
 
-// Open makes an Env that the test's end closes.
+// Each runs the test on every engine, as subtests sqlite and postgres; the latter is skipped when no server is
+// named.
+func Each(t *testing.T, test func(t *testing.T, e *Env)) {
+	t.Helper()
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) { test(t, OpenOn(t, cfg)) })
+}
+
+// Open makes an Env on SQLite that the test's end closes.
 func Open(t testing.TB) *Env {
 	t.Helper()
-	e := &Env{t: t, dir: t.TempDir()}
+	return OpenOn(t, sqlstoretest.SQLite(t))
+}
+
+// OpenPostgres makes an Env on a schema of its own. The test is skipped when no server is named.
+func OpenPostgres(t testing.TB) *Env {
+	t.Helper()
+	return OpenOn(t, sqlstoretest.Postgres(t))
+}
+
+// OpenOn makes an Env on a database that the test's end closes.
+func OpenOn(t testing.TB, cfg sqlstore.Config) *Env {
+	t.Helper()
+	e := &Env{t: t, cfg: cfg}
+	e.root = e
 	var err error
-	if e.Log, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(e.dir, "events.db")}); err != nil {
+	if e.Log, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}); err != nil {
 		t.Fatal(err)
 	}
 	e.OpenStore()
@@ -56,11 +82,58 @@ func Open(t testing.TB) *Env {
 	return e
 }
 
+// Shared says whether there may be several nodes.
+func (e *Env) Shared() bool { return e.Store.Shared() }
+
+// Node returns another node on the same log and the same database. Two nodes on SQLite have one Store between
+// them, and Runners that must be told that they share it.
+func (e *Env) Node() *Env {
+	e.t.Helper()
+	if e.Shared() {
+		return e.NodeAt(e.cfg.URL)
+	}
+	return &Env{t: e.t, cfg: e.cfg, Log: e.Log, Store: e.Store, root: e.root}
+}
+
+// NodeAt is Node with another way to a shared database, such as through a proxy.
+func (e *Env) NodeAt(url string) *Env {
+	e.t.Helper()
+	n := &Env{t: e.t, cfg: sqlstore.Config{URL: url}, Log: e.Log, root: e.root}
+	n.OpenStore()
+	e.t.Cleanup(n.Close)
+	return n
+}
+
+// NodeOnLog is Node with another log, which another node may own: nil is a new one without events.
+func (e *Env) NodeOnLog(log *sqlite.Log) *Env {
+	e.t.Helper()
+	if log == nil {
+		var err error
+		if log, err = sqlite.Open(e.t.Context(), sqlite.Config{Path: filepath.Join(e.t.TempDir(), "events.db")}); err != nil {
+			e.t.Fatal(err)
+		}
+		e.t.Cleanup(func() {
+			if err := log.Close(); err != nil {
+				e.t.Error(err)
+			}
+		})
+	}
+	n := e.Node()
+	n.Log = log
+	return n
+}
+
+// URL is that of a shared database.
+func (e *Env) URL() string { return e.cfg.URL }
+
 // Close closes the database and the log; the test's end does it too.
 func (e *Env) Close() {
 	e.t.Helper()
 	if err := e.Store.Close(); err != nil {
 		e.t.Error(err)
+	}
+	if e.root != e {
+		return
 	}
 	if err := e.Log.Close(); err != nil {
 		e.t.Error(err)
@@ -71,7 +144,7 @@ func (e *Env) Close() {
 func (e *Env) OpenStore() {
 	e.t.Helper()
 	var err error
-	if e.Store, err = sqlstore.Open(context.Background(), sqlstore.Config{Path: filepath.Join(e.dir, "letterhead.db")}); err != nil {
+	if e.Store, err = sqlstore.Open(context.Background(), e.cfg); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -79,10 +152,10 @@ func (e *Env) OpenStore() {
 // Append appends a group at the end of its stream and returns its position.
 func (e *Env) Append(g Group) eventlog.Position {
 	e.t.Helper()
-	e.mu.Lock()
-	e.count++
-	salt := fmt.Sprint("n", e.count)
-	e.mu.Unlock()
+	e.root.mu.Lock()
+	e.root.count++
+	salt := fmt.Sprint("n", e.root.count)
+	e.root.mu.Unlock()
 	events, err := g.Proposed(salt)
 	if err != nil {
 		e.t.Fatal(err)
@@ -120,13 +193,26 @@ func (e *Env) Context() context.Context {
 // Start makes a Runner, starts it and runs it until stop is called or the test ends.
 func (e *Env) Start(cfg projections.Config, models ...projections.Projection) (r *projections.Runner, stop func()) {
 	e.t.Helper()
+	r = e.New(cfg, models...)
+	return r, e.Run(r)
+}
+
+// New makes a Runner that logs to the Env.
+func (e *Env) New(cfg projections.Config, models ...projections.Projection) *projections.Runner {
+	e.t.Helper()
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(&e.news)
+		cfg.Logger = e.Logger()
 	}
 	r, err := projections.New(cfg, e.Log, e.Store, models...)
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	return r
+}
+
+// Run starts a Runner and runs it until stop is called or the test ends.
+func (e *Env) Run(r *projections.Runner) (stop func()) {
+	e.t.Helper()
 	if err := r.Start(e.t.Context()); err != nil {
 		e.t.Fatal(err)
 	}
@@ -143,7 +229,7 @@ func (e *Env) Start(cfg projections.Config, models ...projections.Projection) (r
 		})
 	}
 	e.t.Cleanup(stop)
-	return r, stop
+	return stop
 }
 
 // CatchUp waits until everything is folded.
@@ -192,21 +278,12 @@ func (e *Env) Dump(model string) string {
 // Tables returns the names of the tables that begin with a prefix, sorted.
 func (e *Env) Tables(prefix string) []string {
 	e.t.Helper()
-	rows, err := e.Store.Read().Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`,
-		len(prefix), prefix)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer rows.Close()
 	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			e.t.Fatal(err)
-		}
-		names = append(names, name)
-	}
-	if err := rows.Err(); err != nil {
+	err := e.Store.Write(e.t.Context(), func(tx *sqlstore.Tx) (err error) {
+		names, err = sqlstore.TablesWithPrefix(e.t.Context(), tx, prefix)
+		return err
+	})
+	if err != nil {
 		e.t.Fatal(err)
 	}
 	return names
@@ -214,11 +291,7 @@ func (e *Env) Tables(prefix string) []string {
 
 func (e *Env) dump(out *strings.Builder, db *sql.DB, table string) {
 	e.t.Helper()
-	var columns int
-	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info($1)`, table).Scan(&columns); err != nil {
-		e.t.Fatal(err)
-	}
-	order := make([]string, columns)
+	order := make([]string, len(e.columns(db, table)))
 	for i := range order {
 		order[i] = fmt.Sprint(i + 1)
 	}
@@ -228,7 +301,7 @@ func (e *Env) dump(out *strings.Builder, db *sql.DB, table string) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		row, into := make([]any, columns), make([]any, columns)
+		row, into := make([]any, len(order)), make([]any, len(order))
 		for i := range row {
 			into[i] = &row[i]
 		}
@@ -247,4 +320,18 @@ func (e *Env) dump(out *strings.Builder, db *sql.DB, table string) {
 	if err := rows.Err(); err != nil {
 		e.t.Fatal(err)
 	}
+}
+
+func (e *Env) columns(db *sql.DB, table string) []string {
+	e.t.Helper()
+	rows, err := db.Query("SELECT * FROM " + table + " LIMIT 0")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return columns
 }

@@ -4,6 +4,15 @@
 // fold exists once. The index takes the position of a brand's last change as its version and the position
 // up to which it is fed as its checkpoint, which trails the brands table; after a crash the missing part is
 // fed again and changes nothing that is there.
+//
+// # Several nodes on one index
+//
+// With Config.Lead one process feeds and the others follow: they know from the index's checkpoint, and from
+// the brands table, up to where everything is found. Leadership only saves work. Whoever feeds begins at the
+// checkpoint of the very generation that it writes to, so that two feeders, one of them a former leader that
+// has not noticed, keep the promise that a checkpoint gives: all of the brands table up to it is in that
+// generation. Any node may rebuild: it freezes the generation that answers, feeds its own up to that one's
+// checkpoint, and swaps, so that what was found stays found.
 package search
 
 import (
@@ -37,8 +46,12 @@ const (
 	// retryFirst and retryLast bound the pause after a failure; it doubles in between.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 30 * time.Second
-	// closing bounds the last write of the checkpoint.
+	// closing bounds the last write of the checkpoint, and the wait for the right to it.
 	closing = 5 * time.Second
+	// doubts is how often, doubtPause apart, a shared index must be seen standing past the log's end before
+	// it counts as one of another log: a node may know an old end of the log for a moment.
+	doubts     = 5
+	doubtPause = 2 * time.Second
 )
 
 // Source is where the documents come from: the read model of brands.
@@ -53,8 +66,12 @@ type Config struct {
 	// Await waits until the source stands at a position or past it. Without it the source is asked every
 	// Poll; with it Poll is only the longest wait after it failed.
 	Await func(ctx context.Context, at eventlog.Position) error
-	// Head returns the end of the log. With it, New empties an index that stands past it: such an index was
-	// fed from another log, and would never be corrected because versions only grow.
+	// Lead says that other processes share the index. It runs do while this process leads what has the name,
+	// as sqlstore.Store.Lead does, and never when this process shall only follow. nil: this process feeds.
+	Lead func(ctx context.Context, name string, do func(context.Context) error) error
+	// Head returns the end of the log. With it, an index that stands past it is emptied: such an index was
+	// fed from another log, and would never be corrected because versions only grow. New does so; of a shared
+	// index the leader, once it is sure.
 	Head func(ctx context.Context) (eventlog.Position, error)
 	// Poll is 100 ms unless set.
 	Poll       time.Duration
@@ -80,26 +97,30 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Projection feeds an index and searches it.
+// Projection feeds an index, or follows one that another process feeds, and searches it.
 type Projection struct {
 	cfg     Config
 	source  Source
 	index   searchindex.Index
 	metrics *metrics
 
-	// feed is held by who writes to the index or compares it.
-	feed sync.Mutex
+	// feed has an entry while somebody writes to the index; see hold.
+	feed chan struct{}
 	// saved is the checkpoint that the index has; under feed.
 	saved eventlog.Position
 
+	// looker is held by the one that looks for all who wait while another process feeds.
+	looker chan struct{}
+
 	mu      sync.Mutex
+	feeding bool
 	at      eventlog.Position // everything up to here is found
 	err     error             // why it stands still
 	changed chan struct{}     // closed at the next change; nil while nobody waits
 }
 
 // New returns a projection that goes on where the index stands. Errors: those of Validate, of Head and of
-// the index.
+// the index; of a shared index none, so that a node starts while the index is away.
 func New(ctx context.Context, cfg Config, source Source, index searchindex.Index) (*Projection, error) {
 	err := cfg.Validate()
 	if source == nil || index == nil {
@@ -109,11 +130,13 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	at, err := startOf(ctx, cfg, index)
-	if err != nil {
-		return nil, fmt.Errorf("open search: %w", err)
+	p := &Projection{cfg: cfg, source: source, index: index, feed: make(chan struct{}, 1), looker: make(chan struct{}, 1)}
+	if cfg.Lead == nil {
+		if p.at, err = startOf(ctx, cfg, index); err != nil {
+			return nil, fmt.Errorf("open search: %w", err)
+		}
+		p.saved, p.feeding = p.at, true
 	}
-	p := &Projection{cfg: cfg, source: source, index: index, saved: at, at: at}
 	if p.metrics, err = newMetrics(cfg.Registerer, p.Position); err != nil {
 		return nil, err
 	}
@@ -122,44 +145,137 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 
 // startOf returns where the index stands, after it was emptied if that is past the log's end.
 func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, error) {
-	stands, err := index.Checkpoint(ctx)
-	if err != nil || cfg.Head == nil {
-		return eventlog.Position(stands), err
+	stands, ahead, err := compare(ctx, cfg, index)
+	if err != nil || !ahead {
+		return stands, err
 	}
-	head, err := cfg.Head(ctx)
-	if err != nil || eventlog.Position(stands) <= head {
-		return eventlog.Position(stands), err
-	}
-	cfg.Logger.Warn("search index is of another log and will be built again", "position", stands, "head", head)
-	g, err := index.Rebuild(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return 0, errors.Join(g.Publish(ctx), g.Discard())
+	return 0, empty(ctx, cfg, index, stands)
 }
 
-// Run feeds the index until ctx ends, and returns nil then. Failures are tried again, with growing pauses.
+// compare returns where the index stands, and whether that is past the log's end. The index is asked first:
+// the log only grows meanwhile.
+func compare(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, bool, error) {
+	stands, err := index.Checkpoint(ctx)
+	if err != nil || cfg.Head == nil {
+		return eventlog.Position(stands), false, err
+	}
+	head, err := cfg.Head(ctx)
+	return eventlog.Position(stands), err == nil && eventlog.Position(stands) > head, err
+}
+
+func empty(ctx context.Context, cfg Config, index searchindex.Index, stands eventlog.Position) error {
+	cfg.Logger.Warn("search index is of another log and will be built again", "position", stands)
+	g, err := index.Rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(g.Publish(ctx), g.Discard())
+}
+
+// Run feeds the index until ctx ends, or, when others share it, while this process leads, and returns nil
+// then. Failures are tried again, with growing pauses. Errors: those of Lead, and of the last write of the
+// checkpoint.
 func (p *Projection) Run(ctx context.Context) error {
+	if p.cfg.Lead == nil {
+		p.keepFeeding(ctx)
+		return p.save(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	follower.Go(func() { p.follow(ctx) })
+	defer follower.Wait()
+	defer cancel()
+	return p.cfg.Lead(ctx, Name, p.lead)
+}
+
+// lead feeds a shared index until ctx ends.
+func (p *Projection) lead(ctx context.Context) error {
+	if !p.persist(ctx, p.begin) {
+		return nil
+	}
+	defer p.setFeeding(false)
+	p.keepFeeding(ctx)
+	return p.save(ctx)
+}
+
+// hold waits for the right to write to the index, which a rebuild has for as long as it takes to level and
+// publish. Errors: ctx.Err().
+func (p *Projection) hold(ctx context.Context) error {
+	if err := ctx.Err(); err != nil { // select would choose by chance
+		return err
+	}
+	select {
+	case p.feed <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for who writes to the search index: %w", ctx.Err())
+	}
+}
+
+func (p *Projection) release() { <-p.feed }
+
+// begin finds out where a shared index stands, and takes over the feeding of it.
+func (p *Projection) begin(ctx context.Context) error {
+	if err := p.hold(ctx); err != nil {
+		return err
+	}
+	defer p.release()
+	at, err := p.shareStart(ctx)
+	if err == nil {
+		p.setFeeding(true)
+		p.restart(at)
+	}
+	return err
+}
+
+// shareStart is startOf for a shared index: it must be past the log's end, and stay where it is, for some
+// time. One that moves is fed by a process that knows more of the log.
+func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
+	at, ahead, err := compare(ctx, p.cfg, p.index)
+	for seen := 1; ahead && err == nil; seen++ {
+		if seen == doubts {
+			return 0, empty(ctx, p.cfg, p.index, at)
+		}
+		sleep(ctx, doubtPause)
+		before := at
+		if at, ahead, err = compare(ctx, p.cfg, p.index); at != before {
+			seen = 0
+		}
+	}
+	return at, err
+}
+
+// keepFeeding feeds until ctx ends.
+func (p *Projection) keepFeeding(ctx context.Context) {
+	for p.persist(ctx, func(ctx context.Context) error {
+		fed, err := p.step(ctx)
+		if err == nil && fed == 0 {
+			p.idle(ctx)
+		}
+		return err
+	}) {
+	}
+}
+
+// persist does something until it succeeds, with growing pauses, and says whether ctx was alive then.
+func (p *Projection) persist(ctx context.Context, do func(context.Context) error) bool {
 	pause := retryFirst
 	for ctx.Err() == nil {
-		fed, err := p.step(ctx)
+		err := do(ctx)
 		switch {
 		case ctx.Err() != nil:
+		case err == nil:
+			return true
 		case errors.Is(err, projections.ErrNotReady): // a first start: the brands table is being built
 			sleep(ctx, p.cfg.Poll)
-		case err != nil:
+		default:
 			p.fail(err)
 			p.cfg.Logger.Warn("search index stands still", "position", p.Position(), "error", err, "again_in", pause)
 			sleep(ctx, pause)
 			pause = min(2*pause, retryLast)
-		default:
-			pause = retryFirst
-			if fed == 0 {
-				p.idle(ctx)
-			}
 		}
 	}
-	return p.save(ctx)
+	return false
 }
 
 // idle waits until the source may have moved.
@@ -185,13 +301,30 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // step feeds one batch and returns how many brands it had.
 func (p *Projection) step(ctx context.Context) (int, error) {
-	p.feed.Lock()
-	defer p.feed.Unlock()
+	if err := p.hold(ctx); err != nil {
+		return 0, err
+	}
+	defer p.release()
 	docs, upTo, err := p.source.Changed(ctx, p.Position(), batch)
 	if err != nil {
 		return 0, err
 	}
-	return len(docs), p.take(ctx, docs, upTo)
+	err = p.take(ctx, docs, upTo)
+	if errors.Is(err, searchindex.ErrReplaced) {
+		return len(docs), p.resume(ctx)
+	}
+	return len(docs), err
+}
+
+// resume goes on where the generation stands that another process has put in place. The caller holds feed.
+func (p *Projection) resume(ctx context.Context) error {
+	at, err := p.index.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	p.cfg.Logger.Info("search index was replaced by another node", "position", at)
+	p.restart(eventlog.Position(at))
+	return nil
 }
 
 // take indexes brands. Without any there is nothing to write: the checkpoint may trail, and the position
@@ -208,17 +341,23 @@ func (p *Projection) take(ctx context.Context, docs []brands.Doc, upTo eventlog.
 	return nil
 }
 
-// save writes the checkpoint when Run ends, so that the next start has nothing to look for.
+// save writes the checkpoint when feeding ends, so that the next start has nothing to look for.
 func (p *Projection) save(ctx context.Context) error {
-	p.feed.Lock()
-	defer p.feed.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing) // feeding ends because ctx did
+	defer cancel()
+	if err := p.hold(ctx); err != nil {
+		return fmt.Errorf("save the search index's checkpoint: %w", err)
+	}
+	defer p.release()
 	at := p.Position()
 	if at == p.saved {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing) // Run ends because ctx did
-	defer cancel()
-	if err := p.index.Apply(ctx, nil, uint64(at)); err != nil {
+	err := p.index.Apply(ctx, nil, uint64(at))
+	if errors.Is(err, searchindex.ErrReplaced) {
+		return nil // the generation that took its place has its own
+	}
+	if err != nil {
 		return fmt.Errorf("save the search index's checkpoint: %w", err)
 	}
 	p.saved = at
@@ -240,67 +379,5 @@ func document(d brands.Doc) searchindex.Document {
 	return searchindex.Document{
 		Domain: d.Domain, BrandID: d.BrandID, Name: d.Name, Quality: d.QualityScore, Claimed: d.Claimed,
 		Version: uint64(d.Position),
-	}
-}
-
-// Position is that up to which all changes of brands are found.
-func (p *Projection) Position() eventlog.Position {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at
-}
-
-// Err is why the index stands still, nil while it is fed.
-func (p *Projection) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
-}
-
-func (p *Projection) reach(at eventlog.Position) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at, p.err = max(p.at, at), nil
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
-	}
-}
-
-// restart is reach for an index that was built anew: it may stand before the one it replaces.
-func (p *Projection) restart(at eventlog.Position) {
-	p.saved = at
-	p.mu.Lock()
-	p.at = at
-	p.mu.Unlock()
-	p.reach(at)
-}
-
-func (p *Projection) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.err = err
-	p.metrics.failures.Inc()
-}
-
-// WaitFor waits until everything up to a position is found. It does not give up when feeding fails, because
-// that is tried again: the caller's ctx is the bound. Errors: ctx.Err(), with the failure if there is one.
-func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
-	for {
-		p.mu.Lock()
-		if p.at >= at {
-			p.mu.Unlock()
-			return nil
-		}
-		if p.changed == nil {
-			p.changed = make(chan struct{})
-		}
-		changed := p.changed
-		p.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), p.Err())
-		}
 	}
 }

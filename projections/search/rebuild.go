@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/projections"
-	"letterhead/projections/brands"
 )
 
+// levelWait bounds how long a rebuild waits, with the index frozen, until this node's brands table stands
+// where the index does. It is well below the time after which a writer thaws the index.
+const levelWait = 10 * time.Second
+
 // Rebuild feeds an empty generation of the index from the first brand on, while the present one answers and
-// is fed, and swaps when it has caught up. What was built is dropped when ctx ends before. Errors: those of
-// the source and of the index, ctx.Err().
+// is fed, and swaps when it has caught up. What was built is dropped when ctx ends before. With a shared
+// index, any node may do it; a rebuild that was begun before on another is then void. Errors: those of the
+// source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	g, err := p.index.Rebuild(ctx)
 	if err != nil {
@@ -28,10 +33,12 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
-	// What came meanwhile, and then nothing more until the swap.
-	p.feed.Lock()
-	defer p.feed.Unlock()
-	if at, err = p.fill(ctx, g, at); err != nil {
+	// What came meanwhile, and then nothing more until the swap: of this process, and of all others.
+	if err := p.hold(ctx); err != nil {
+		return fmt.Errorf("rebuild the search index: %w", err)
+	}
+	defer p.release()
+	if at, err = p.level(ctx, g, at); err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
 	if err := g.Publish(ctx); err != nil {
@@ -39,6 +46,30 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	}
 	p.restart(at)
 	return nil
+}
+
+// level freezes the generation that answers and feeds the new one up to where that stands.
+func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eventlog.Position) (eventlog.Position, error) {
+	stood, err := g.Freeze(ctx)
+	if err != nil {
+		return at, err
+	}
+	goal := eventlog.Position(stood)
+	for began := time.Now(); ; {
+		if at, err = p.fill(ctx, g, at); err != nil || at >= goal || p.cfg.Lead == nil {
+			return at, err
+		}
+		if time.Since(began) >= levelWait {
+			break
+		}
+		sleep(ctx, p.cfg.Poll)
+	}
+	if p.cfg.Head != nil {
+		if head, err := p.cfg.Head(ctx); err != nil || head < goal {
+			return at, err // an index of another log, which this rebuild puts right
+		}
+	}
+	return at, fmt.Errorf("%w: the index stands at %d, and the brands of this node only at %d", searchindex.ErrUnavailable, goal, at)
 }
 
 // fill feeds a generation until the source has no more.
@@ -57,27 +88,39 @@ func (p *Projection) fill(ctx context.Context, g searchindex.Generation, at even
 	}
 }
 
-// Verify compares the index with the brands, in both directions and every field, at one position; feeding
-// rests meanwhile. Errors: those of the source and of the index, ctx.Err(). What was found is in the
-// Verification.
+// Verify compares the index with the brands, in both directions and every field. The index goes on being
+// fed; what it holds of brands that changed after Verify began may be any of their later states. Errors:
+// those of the source and of the index, ctx.Err(). What was found is in the Verification.
 func (p *Projection) Verify(ctx context.Context) (projections.Verification, error) {
-	p.feed.Lock()
-	defer p.feed.Unlock()
-	want, at, err := p.expected(ctx)
+	v, err := p.verify(ctx)
 	if err != nil {
 		return projections.Verification{}, fmt.Errorf("verify the search index: %w", err)
 	}
+	return v, nil
+}
+
+func (p *Projection) verify(ctx context.Context) (projections.Verification, error) {
+	want, at, err := p.expected(ctx, 0)
+	if err != nil {
+		return projections.Verification{}, err
+	}
+	if err := p.catchUp(ctx, at); err != nil {
+		return projections.Verification{}, err
+	}
 	v := projections.Verification{Name: Name, Position: at, Rows: int64(len(want))}
+	var newer []searchindex.Document
 	for after := ""; ; {
 		held, err := p.index.Scan(ctx, after, searchindex.MaxScan)
 		if err != nil {
-			return projections.Verification{}, fmt.Errorf("verify the search index: %w", err)
+			return projections.Verification{}, err
 		}
 		if len(held) == 0 {
 			break
 		}
 		for _, d := range held {
-			if w, ok := want[d.Domain]; !ok {
+			if w, ok := want[d.Domain]; d.Version > uint64(at) {
+				newer = append(newer, d)
+			} else if !ok {
 				v.Difference = differ(v.Difference, d.Domain, show(d), "none")
 			} else if w != d {
 				v.Difference = differ(v.Difference, d.Domain, show(d), show(w))
@@ -89,38 +132,60 @@ func (p *Projection) Verify(ctx context.Context) (projections.Verification, erro
 	for domain, w := range want {
 		v.Difference = differ(v.Difference, domain, "none", show(w))
 	}
-	return v, nil
+	if len(newer) > 0 {
+		v.Difference, err = p.verifyNewer(ctx, v.Difference, newer, at)
+	}
+	return v, err
 }
 
-// expected returns what the index must hold, after it was fed up to the same position.
-func (p *Projection) expected(ctx context.Context) (map[string]searchindex.Document, eventlog.Position, error) {
-	want := make(map[string]searchindex.Document)
-	keep := func(docs []brands.Doc) {
-		for _, d := range docs {
-			want[d.Domain] = document(d)
+// verifyNewer compares documents of later versions than the position that Verify looks at. Their brands must
+// have changed since. One that changed again has a state here that nobody can look up any more, and that the
+// next one replaces.
+func (p *Projection) verifyNewer(ctx context.Context, found *projections.Difference, newer []searchindex.Document, at eventlog.Position) (*projections.Difference, error) {
+	changed, _, err := p.expected(ctx, at)
+	if err != nil {
+		return found, err
+	}
+	for _, d := range newer {
+		w, ok := changed[d.Domain]
+		switch {
+		case !ok:
+			found = differ(found, d.Domain, show(d), fmt.Sprintf("no change after %d", at))
+		case d.Version > w.Version, d.Version == w.Version && d != w:
+			found = differ(found, d.Domain, show(d), show(w))
 		}
 	}
-	at := eventlog.Position(0)
-	for more := true; more; {
+	return found, nil
+}
+
+// expected returns what the index must hold of brands that changed after a position, and up to where.
+func (p *Projection) expected(ctx context.Context, at eventlog.Position) (map[string]searchindex.Document, eventlog.Position, error) {
+	want := make(map[string]searchindex.Document)
+	for {
 		docs, upTo, err := p.source.Changed(ctx, at, batch)
 		if err != nil {
 			return nil, 0, err
 		}
-		keep(docs)
-		at, more = upTo, len(docs) == batch
-	}
-	for more := true; more; {
-		docs, upTo, err := p.source.Changed(ctx, p.Position(), batch)
-		if err != nil {
-			return nil, 0, err
+		for _, d := range docs {
+			want[d.Domain] = document(d)
 		}
-		if err := p.take(ctx, docs, upTo); err != nil {
-			return nil, 0, err
+		if at = upTo; len(docs) < batch {
+			return want, at, nil
 		}
-		keep(docs)
-		more = len(docs) == batch
 	}
-	return want, p.Position(), nil
+}
+
+// catchUp feeds the index up to a position when whoever feeds it has not done so yet. Any process may.
+func (p *Projection) catchUp(ctx context.Context, to eventlog.Position) error {
+	if _, err := p.Current(ctx); err != nil {
+		return err
+	}
+	for p.Position() < to {
+		if _, err := p.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // differ keeps the difference with the smallest domain, so that the same state gives the same report.

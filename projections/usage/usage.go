@@ -114,6 +114,7 @@ func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
 			return err
 		}
 		defer rows.Close()
+		all = nil // of a run before this one
 		for rows.Next() {
 			var account string
 			var c Counts

@@ -10,12 +10,11 @@ import (
 	"letterhead/projections/usage"
 )
 
-func open(t *testing.T) (*projectionstest.Env, *usage.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*usage.Model, *projections.Runner) {
 	t.Helper()
-	e := projectionstest.Open(t)
 	m := usage.New(e.Store, e.Log)
 	r, _ := e.Start(projections.Config{}, m)
-	return e, m, r
+	return m, r
 }
 
 func charged(id string) eventschemas.Event {
@@ -36,7 +35,11 @@ func want(t *testing.T, m *usage.Model, account string, counts usage.Counts) {
 
 // A charge that is handed back is taken off the month in which it was made.
 func TestReversalCountsInTheMonthOfItsCharge(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testReversalCountsInTheMonthOfItsCharge)
+}
+
+func testReversalCountsInTheMonthOfItsCharge(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	lastDay := time.Date(2026, 10, 31, 23, 59, 59, 0, time.UTC)
 	firstDay := lastDay.Add(2 * time.Second)
 	for i := range 700 { // more than one page of what is searched for the charge
@@ -62,7 +65,11 @@ func TestReversalCountsInTheMonthOfItsCharge(t *testing.T) {
 
 // Reversals near the start of a month find charges of the last day only; an older one counts where it stands.
 func TestReversalOfAChargeOlderThanADay(t *testing.T) {
-	e, m, r := open(t)
+	projectionstest.Each(t, testReversalOfAChargeOlderThanADay)
+}
+
+func testReversalOfAChargeOlderThanADay(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	e.Events("account-a", time.Date(2026, 10, 30, 12, 0, 0, 0, time.UTC), charged("1"))
 	e.Events("account-a", time.Date(2026, 11, 1, 0, 0, 1, 0, time.UTC), reversed("1"))
 	e.CatchUp(r)
@@ -70,8 +77,10 @@ func TestReversalOfAChargeOlderThanADay(t *testing.T) {
 	want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: -1})
 }
 
-func TestTicksOfAllStreamsAddUp(t *testing.T) {
-	e, m, r := open(t)
+func TestTicksOfAllStreamsAddUp(t *testing.T) { projectionstest.Each(t, testTicksOfAllStreamsAddUp) }
+
+func testTicksOfAllStreamsAddUp(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	tick := func(stream string, entries ...eventschemas.UsageEntry) {
 		e.Events(stream, at, eventschemas.UsageTicked{Entries: entries})

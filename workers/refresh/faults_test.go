@@ -116,6 +116,13 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 	if in := w.next(); in.Domain != "new.com" {
 		t.Errorf("got %s, want what was charged after the start", in.Domain)
 	}
+	head, err := w.log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, _, err := w.positions.Load(t.Context(), checkpoint); err != nil || at > head {
+		t.Errorf("the checkpoint is still at %d (%v), past the log's head %d: the next start passes over what comes until then", at, err, head)
+	}
 }
 
 func TestAFailedSaveHoldsUpNothing(t *testing.T) {

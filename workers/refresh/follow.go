@@ -78,6 +78,10 @@ func (r *Refresher) begin(ctx context.Context) error {
 	if saved > head { // an older log was put in place
 		r.cfg.Logger.Warn("the checkpoint is past the log; the refresher begins at the log's head", "checkpoint", saved, "head", head)
 		saved = head
+		// Otherwise the next to begin would find it past the log again, and pass over what came until then.
+		if err := r.checkpoints.Reset(ctx, checkpoint, head); err != nil {
+			return fmt.Errorf("put the checkpoint back: %w", err)
+		}
 	}
 	r.begun, r.at, r.saved, r.savedAt = true, saved, saved, time.Now()
 	return nil

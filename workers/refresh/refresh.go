@@ -70,6 +70,8 @@ type Log interface {
 type Checkpoints interface {
 	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
 	Save(ctx context.Context, name string, position eventlog.Position) error
+	// Reset saves a position that may stand before the saved one, which Save does not.
+	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
 // Brands is what a Refresher needs of the brand commands.

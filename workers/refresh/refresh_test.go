@@ -180,6 +180,10 @@ func (w *world) Save(ctx context.Context, name string, p eventlog.Position) erro
 	return w.positions.Save(ctx, name, p)
 }
 
+func (w *world) Reset(ctx context.Context, name string, at eventlog.Position) error {
+	return w.positions.Reset(ctx, name, at)
+}
+
 func (w *world) Load(ctx context.Context, name string) (eventlog.Position, bool, error) {
 	return w.positions.Load(ctx, name)
 }

@@ -36,6 +36,16 @@ func (f *flaky) Save(ctx context.Context, name string, p eventlog.Position) erro
 	return f.Checkpoints.Save(ctx, name, p)
 }
 
+func (f *flaky) Reset(ctx context.Context, name string, p eventlog.Position) error {
+	f.mu.Lock()
+	failed := f.fail()
+	f.mu.Unlock()
+	if failed {
+		return errors.New("disk is full")
+	}
+	return f.Checkpoints.Reset(ctx, name, p)
+}
+
 func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	all := domains("d", 40)
@@ -245,6 +255,66 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 	request(t, log, brand.LaneLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v, want what came after the start", got)
+	}
+}
+
+// The log that was put in place is shorter, so Save would keep nothing for a long time.
+func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
+	log, positions, lane := openLog(t), newPositions(t), relay.CrawlLanes()[0]
+	if err := positions.Save(t.Context(), lane.Checkpoint(), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	request(t, log, brand.LaneLive, "old.com")
+	first := newTap(t)
+	stop := run(t, log, first, positions, relay.Config{Lanes: []relay.Lane{lane}})
+	bound, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for { // until it has begun: before, nothing says where the log ended
+		at, _, err := positions.Load(bound, lane.Checkpoint())
+		if err != nil {
+			t.Fatal("the checkpoint stays past the log: ", err)
+		}
+		if at < 1<<40 {
+			break
+		}
+	}
+	request(t, log, brand.LaneLive, "mine.com")
+	first.keys(broker.CrawlLive, 1)
+	stop()
+	request(t, log, brand.LaneLive, "between.com") // nobody leads
+	second := newTap(t)
+	run(t, log, second, positions, relay.Config{Lanes: []relay.Lane{lane}})
+	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("between.com")) {
+		t.Errorf("the next leader published %v", got)
+	}
+}
+
+func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
+	log, to := openLog(t), newTap(t)
+	lanes := relay.CrawlLanes()[:1]
+	saved := newPositions(t)
+	if err := saved.Save(t.Context(), lanes[0].Checkpoint(), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	tried, failures := make(chan struct{}, 1), 3
+	positions := &flaky{Checkpoints: saved}
+	positions.fail = func() bool {
+		failures--
+		if failures == 2 {
+			tried <- struct{}{}
+		}
+		return failures >= 0
+	}
+	request(t, log, brand.LaneLive, "old.com")
+	run(t, log, to, positions, relay.Config{Lanes: lanes, RetryAfter: 100 * time.Millisecond})
+	select {
+	case <-tried:
+	case <-time.After(patience):
+		t.Fatal("nobody put the checkpoint back")
+	}
+	request(t, log, brand.LaneLive, "new.com")
+	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
+		t.Errorf("published %v", got)
 	}
 }
 

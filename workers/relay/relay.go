@@ -27,8 +27,14 @@ import (
 
 // Limits and defaults.
 const (
-	// maxBatch bounds the messages of one Publish.
-	maxBatch = 256
+	// maxBatch bounds the messages of one Publish, and DefaultRecordBatch those to the lanes of record,
+	// where a batch costs about as much as a message: large enough to fill a request to each partition,
+	// and bounded in memory by maxBytes, as brand records may have 64 KiB.
+	maxBatch           = 256
+	DefaultRecordBatch = 4096
+	// maxBytes bounds the payloads of one Publish.
+	maxBytes     = 8 << 20
+	maxLaneBatch = 1 << 16
 	// DefaultSaveEvery is how often a position is saved at most, while events flow.
 	DefaultSaveEvery = time.Second
 	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
@@ -57,7 +63,10 @@ type Publisher interface {
 type Checkpoints interface {
 	// Load returns the saved position; found is false when there is none.
 	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
+	// Save keeps a position, unless a later one is there.
 	Save(ctx context.Context, name string, position eventlog.Position) error
+	// Reset keeps a position whatever is there.
+	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
 // Lane is one topic of the broker and what of the log belongs to it.
@@ -71,6 +80,10 @@ type Lane struct {
 	Message func(r eventlog.Recorded) (m broker.Message, ok bool, err error)
 	// MaxRetryAfter is the longest wait after a failure; 30 s when 0.
 	MaxRetryAfter time.Duration
+	// To is where the lane's messages go; nil is the Relay's broker.
+	To Publisher
+	// Batch is how many messages are published at once, at most; 256 when 0.
+	Batch int
 }
 
 // Checkpoint is the name under which a lane's position is saved.
@@ -101,9 +114,36 @@ func CrawlLanes() []Lane {
 	return []Lane{lane(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), lane(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
 }
 
+// RecordLanes are the two lanes of record: all events of account and usage streams (ledger), and all events of
+// brand streams (brands), keyed by their streams. They go to a publisher of their own. Events are copied as
+// they are, also those that this release does not know. No personal data travels: events hold none.
+func RecordLanes(to Publisher) []Lane {
+	lane := func(topic string, prefixes ...string) Lane {
+		return Lane{
+			Topic: topic, To: to, Batch: DefaultRecordBatch,
+			Filter:  eventlog.Filter{StreamPrefixes: prefixes},
+			Message: func(r eventlog.Recorded) (broker.Message, bool, error) { return broker.Record(r), true, nil },
+		}
+	}
+	return []Lane{lane(broker.Ledger, LedgerStreams()...), lane(broker.Brands, BrandStreams()...)}
+}
+
+// LedgerStreams are the prefixes of the streams whose events the ledger lane carries.
+func LedgerStreams() []string { return []string{"account-", "usage-"} }
+
+// BrandStreams are the prefixes of the streams whose events the brands lane carries.
+func BrandStreams() []string { return []string{"brand-"} }
+
+// Lead runs do while this process leads what has the name, and again whenever it leads again, until ctx ends
+// (nil) or do returns before its context ended (what do returned). See sqlstore.Store.Lead.
+type Lead func(ctx context.Context, name string, do func(ctx context.Context) error) error
+
 // Config configures a Relay.
 type Config struct {
-	Lanes      []Lane        // CrawlLanes when nil
+	Lanes []Lane // CrawlLanes when nil
+	// Lead makes one node copy a lane at a time, by the name of its checkpoint; nil: this one always does. It
+	// saves repeats and decides nothing: two that copy the same lane for a while publish some messages twice.
+	Lead       Lead
 	SaveEvery  time.Duration // DefaultSaveEvery
 	RetryAfter time.Duration // DefaultRetryAfter
 
@@ -120,6 +160,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.RetryAfter == 0 {
 		c.RetryAfter = DefaultRetryAfter
+	}
+	if c.Lead == nil {
+		c.Lead = func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -138,6 +181,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("relay: Lanes: %s is there twice", l.Topic))
 		}
 		seen[l.Topic] = true
+		if l.Batch < 0 || l.Batch > maxLaneBatch {
+			errs = append(errs, fmt.Errorf("relay: Lanes: Batch of %s is %d, must be 0 to %d", l.Topic, l.Batch, maxLaneBatch))
+		}
 		if l.MaxRetryAfter < 0 {
 			errs = append(errs, fmt.Errorf("relay: Lanes: MaxRetryAfter of %s is %s, must not be negative", l.Topic, l.MaxRetryAfter))
 		}

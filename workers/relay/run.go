@@ -23,7 +23,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	// Half a relay would look alive, so the first lane that ends takes the others with it.
 	group, ctx := errgroup.WithContext(ctx)
 	for _, lane := range r.cfg.Lanes {
-		group.Go(func() error { return r.newReader(lane).keep(ctx) })
+		group.Go(func() error {
+			// Each time anew: whoever led meanwhile has moved the checkpoint.
+			return r.cfg.Lead(ctx, lane.Checkpoint(), func(ctx context.Context) error { return r.newReader(lane).keep(ctx) })
+		})
 	}
 	return group.Wait()
 }
@@ -35,12 +38,19 @@ type reader struct {
 	begun bool              // at and saved are known
 	at    eventlog.Position // everything up to it is safe in the broker
 	saved eventlog.Position // what the checkpoint says
+	past  bool              // the checkpoint is still past the log, and saved is what it must say
 	due   time.Time         // of the next save
 }
 
 func (r *Relay) newReader(lane Lane) *reader {
 	if lane.MaxRetryAfter == 0 {
 		lane.MaxRetryAfter = maxRetryAfter
+	}
+	if lane.To == nil {
+		lane.To = r.to
+	}
+	if lane.Batch == 0 {
+		lane.Batch = maxBatch
 	}
 	return &reader{Relay: r, lane: lane}
 }
@@ -95,9 +105,24 @@ func (r *reader) begin(ctx context.Context) error {
 	if saved > head {
 		// An older log was put in place. Waiting for it to become as long would lose what comes until then.
 		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "lane", r.lane.Topic, "checkpoint", saved, "head", head)
-		saved = head
+		saved, r.past = head, true
 	}
 	r.begun, r.at, r.saved, r.due = true, saved, saved, time.Now().Add(r.cfg.SaveEvery)
+	return nil
+}
+
+// settle puts a checkpoint that is past the log back before anything is read: the next leader would otherwise
+// begin at a later head and pass over what came until then.
+func (r *reader) settle(ctx context.Context) error {
+	if !r.past {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	if err := r.checkpoints.Reset(ctx, r.lane.Checkpoint(), r.saved); err != nil {
+		return fmt.Errorf("reset checkpoint to position %d: %w", r.saved, err)
+	}
+	r.past = false
 	return nil
 }
 
@@ -107,6 +132,9 @@ func (r *reader) copy(ctx context.Context) error {
 		if err := r.begin(ctx); err != nil {
 			return err
 		}
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
 	}
 	subscription, err := r.log.Subscribe(ctx, r.at, r.lane.Filter)
 	if err != nil {
@@ -152,13 +180,14 @@ func (r *reader) saveAtLast(ctx context.Context) { r.save(context.WithoutCancel(
 // safe there.
 func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error {
 	var part []broker.Message
+	bytes := 0
 	flush := func(upTo eventlog.Position) error {
 		if len(part) > 0 {
-			if err := r.to.Publish(ctx, r.lane.Topic, part...); err != nil {
+			if err := r.lane.To.Publish(ctx, r.lane.Topic, part...); err != nil {
 				return fmt.Errorf("publish up to position %d: %w", upTo, err)
 			}
 			r.published.WithLabelValues(r.lane.Topic).Add(float64(len(part)))
-			part = part[:0]
+			part, bytes = part[:0], 0
 		}
 		r.at = upTo
 		return nil
@@ -179,8 +208,9 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 		looked = ev.Position
 		if ok {
 			part = append(part, m)
+			bytes += len(m.Payload)
 		}
-		if len(part) == maxBatch {
+		if len(part) == r.lane.Batch || bytes >= maxBytes {
 			if err := flush(looked); err != nil {
 				return err
 			}

@@ -74,6 +74,14 @@ func readBack(t *testing.T, s *assets.Store) {
 	if got, err := s.Read(t.Context(), id, "png"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("Read gives %d bytes, %v", len(got), err)
 	}
+	for _, c := range []struct {
+		id, ext string
+		want    bool
+	}{{id, "png", true}, {id, "svg", false}, {strings.Repeat("0", 64), "png", false}, {"../" + id, "png", false}} {
+		if there, err := s.Has(t.Context(), c.id, c.ext); there != c.want || err != nil {
+			t.Errorf("Has(%s, %s) = %t, %v", c.id, c.ext, there, err)
+		}
+	}
 }
 
 func idempotent(t *testing.T, s *assets.Store) {

@@ -268,12 +268,41 @@ func groupsEachGetAll(t *testing.T, open Open) {
 func membersShare(t *testing.T, open Open) {
 	const messages = 60
 	b := start(t, open, fast)
-	got := make(chan string, messages*2)
-	for range 2 {
+	got := make(chan string, messages*4)
+	var ready [2]chan struct{}
+	for i := range ready {
+		ready[i] = make(chan struct{}, 1)
 		b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
-			got <- m.ID
+			if m.Metadata["hello"] == "" {
+				got <- m.ID
+				return nil
+			}
+			select {
+			case ready[i] <- struct{}{}:
+			default:
+			}
 			return nil
 		})
+	}
+	// While members come, a message may be handled twice. Both are there when each has had one.
+	deadline, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n, there := 0, [2]bool{}; !there[0] || !there[1]; n++ {
+		if deadline.Err() != nil {
+			t.Fatalf("after %s only one member has had a message", patience)
+		}
+		hello := numbered(fmt.Sprintf("hello%d", n), n)
+		hello.Metadata = map[string]string{"hello": "yes"}
+		if err := receive(t, b.publish(hello), "Publish"); err != nil {
+			t.Fatalf("Publish: %v", err)
+		}
+		for i := range ready {
+			select {
+			case <-ready[i]:
+				there[i] = true
+			default:
+			}
+		}
 	}
 	var batch []broker.Message
 	for i := range messages {

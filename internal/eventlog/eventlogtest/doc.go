@@ -4,8 +4,12 @@
 //		eventlogtest.Run(t, func(t *testing.T) eventlog.Log { … })
 //	}
 //
+// RunNodes is for what two nodes on one store see of each other, RunImport for an adapter that is an
+// eventlog.Importer.
+//
 // The groups can be run apart, for an adapter that is still being built. The suite assumes of positions
 // only what the port promises: they grow, with gaps, and only those that the log gave may be handed back.
+// It wants an empty log for each test; Scope makes one of a log that others have used.
 package eventlogtest
 
 import (

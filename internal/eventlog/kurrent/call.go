@@ -2,9 +2,8 @@ package kurrent
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"errors"
+	"time"
 
 	"letterhead/internal/eventlog"
 )
@@ -20,70 +19,132 @@ type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// call runs do beside the caller, who leaves when ctx ends: the client itself waits for a connection
-// without looking at the context. do must not touch anything of the caller's but copies. closing ends
-// waits for calls that need not be finished (reads), and is nil for those that must be.
-func call[T any](ctx context.Context, l *Log, closing context.Context, do func(context.Context, *esdb.Client) (T, error)) (T, error) {
+// lastWords is how long an append may still wait for its answer when its member is given up: those that
+// are under way on a connection that works have it within milliseconds, and need not be repeated.
+const lastWords = time.Second
+
+// read runs a read within CallTimeout, once more when its connection is lost or given up.
+func read[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
+	value, err := call(ctx, l, 0, do)
+	if errors.Is(err, errReplaced) || isLost(err) {
+		value, err = call(ctx, l, 0, do)
+	}
+	if err != nil && l.closing.Err() != nil {
+		return value, eventlog.ErrClosed
+	}
+	return value, err
+}
+
+// write runs an append within CallTimeout. Close does not end it.
+func write[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
+	return call(ctx, l, lastWords, do)
+}
+
+// call runs do beside the caller, who leaves when ctx or CallTimeout ends, or when the member has been
+// given up for as long as grace: the client itself waits for a connection without looking at the context,
+// and on a lost connection for an answer that does not come. do must not touch anything of the caller's
+// but copies.
+//
+// Errors: notSent, errReplaced, ctx.Err(), do's.
+func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(context.Context, *member) (T, error)) (T, error) {
 	var none T
-	if err := l.enter(ctx); err != nil {
-		return none, err
+	m, err := l.enter(ctx)
+	if err != nil {
+		return none, notSent{err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
-	if closing != nil {
-		stop := context.AfterFunc(closing, cancel)
-		defer stop()
-	}
+	began := time.Now()
 	done := make(chan answer[T], 1)
 	go func() {
 		defer func() { <-l.calls }()
+		defer m.release()
 		defer cancel()
 		var a answer[T]
-		defer func() { done <- a }()
-		defer func() {
-			if p := recover(); p != nil {
-				a = answer[T]{err: fmt.Errorf("the EventStoreDB client panicked: %v", p)}
-			}
+		func() {
+			defer recovered(&a.err)
+			a.value, a.err = do(ctx, m)
 		}()
-		a.value, a.err = do(ctx, l.client)
-	}()
-	select {
-	case a := <-done:
-		if a.err != nil && closing != nil && closing.Err() != nil {
-			return none, eventlog.ErrClosed
+		if a.err == nil {
+			m.heard()
 		}
-		return a.value, a.err
-	case <-ctx.Done():
+		l.supervisor.judge(m, a.err, time.Since(began))
+		done <- a
+	}()
+	var why error
+	for retired, last := m.retired.Done(), (<-chan time.Time)(nil); why == nil; {
+		select {
+		case a := <-done:
+			return a.value, a.err
+		case <-ctx.Done():
+			why = ctx.Err()
+		case <-retired:
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			retired, last = nil, timer.C
+		case <-last:
+			why = errReplaced
+		}
 	}
-	// It may be just through.
 	select {
-	case a := <-done:
+	case a := <-done: // just through
 		return a.value, a.err
 	default:
 	}
-	if closing != nil && closing.Err() != nil {
-		return none, eventlog.ErrClosed
-	}
-	return none, ctx.Err()
+	cancel() // nobody waits for it any more
+	l.supervisor.judge(m, why, time.Since(began))
+	return none, why
 }
 
-// enter takes a place among the calls under way. It fails only when nothing was sent.
-func (l *Log) enter(ctx context.Context) error {
+// enter takes a place among the calls under way and a client. Whatever error it returns, nothing was sent.
+func (l *Log) enter(ctx context.Context) (*member, error) {
 	if err := ctx.Err(); err != nil {
-		return notSent{err}
+		return nil, err
 	}
 	if l.closing.Err() != nil {
-		return notSent{eventlog.ErrClosed}
+		return nil, eventlog.ErrClosed
 	}
 	select {
 	case l.calls <- struct{}{}:
 	case <-ctx.Done():
-		return notSent{ctx.Err()}
+		return nil, ctx.Err()
 	case <-l.closing.Done():
-		return notSent{eventlog.ErrClosed}
+		return nil, eventlog.ErrClosed
 	}
-	if l.closing.Err() != nil {
+	m, err := l.supervisor.acquire(ctx)
+	if err != nil {
 		<-l.calls
-		return notSent{eventlog.ErrClosed}
 	}
-	return nil
+	return m, err
+}
+
+// beside runs do on a member that the caller holds, in a goroutine that the caller leaves when ctx ends,
+// after CallTimeout, or when the member is given up.
+func beside[T any](ctx context.Context, l *Log, m *member, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	m.users.Add(1)
+	l.pumps.Add(1)
+	done := make(chan answer[T], 1)
+	go func() {
+		defer l.pumps.Done()
+		defer m.release()
+		var a answer[T]
+		func() {
+			defer recovered(&a.err)
+			a.value, a.err = do(ctx)
+		}()
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-m.retired.Done():
+		return none, errReplaced
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
@@ -42,9 +44,12 @@ func encodeMetadata(e *eventlog.Proposed) ([]byte, error) {
 
 // decodeMetadata is the way back.
 func decodeMetadata(b []byte, e *eventlog.Proposed) error {
-	var m userMetadata
-	if err := json.Unmarshal(b, &m); err != nil {
-		return fmt.Errorf("its metadata: %w", err)
+	m, plain := plainMetadata(string(b))
+	if !plain {
+		m = userMetadata{}
+		if err := json.Unmarshal(b, &m); err != nil {
+			return fmt.Errorf("its metadata: %w", err)
+		}
 	}
 	at, err := time.Parse(timeFormat, m.OccurredAt)
 	if err != nil {
@@ -55,6 +60,42 @@ func decodeMetadata(b []byte, e *eventlog.Proposed) error {
 	}
 	e.SchemaVersion, e.OccurredAt, e.Metadata = m.SchemaVersion, at.UTC(), m.Metadata
 	return nil
+}
+
+// plainMetadata reads metadata that looks just as encodeMetadata writes it, with nothing escaped: nearly
+// all, and the general way is a fifth of what a replay costs. It returns false for all other, also broken.
+func plainMetadata(s string) (m userMetadata, plain bool) {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == '\\' {
+			return m, false
+		}
+	}
+	rest, ok := strings.CutPrefix(s, `{"schema_version":`)
+	number, rest, ok2 := strings.Cut(rest, `,"occurred_at":"`)
+	n, err := strconv.Atoi(number)
+	if !ok || !ok2 || err != nil || strconv.Itoa(n) != number || !utf8.ValidString(s) {
+		return m, false
+	}
+	m.SchemaVersion = n
+	if m.OccurredAt, rest, ok = strings.Cut(rest, `"`); !ok {
+		return m, false
+	}
+	for _, field := range [...]struct {
+		name  string
+		value *string
+	}{
+		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
+		{`,"causation_id":"`, &m.CausationID}, {`,"hash":"`, &m.Hash},
+	} {
+		after, there := strings.CutPrefix(rest, field.name)
+		if !there {
+			continue
+		}
+		if *field.value, rest, ok = strings.Cut(after, `"`); !ok {
+			return m, false
+		}
+	}
+	return m, rest == "}"
 }
 
 // toClient makes the client's events. Errors: eventlog.ErrTooLarge, ErrInvalid.

@@ -46,9 +46,11 @@ func outcomeOf(err error) outcome {
 	switch e.Code() {
 	case esdb.ErrorCodeWrongExpectedVersion:
 		return wrongRevision
-	case esdb.ErrorCodeNotLeader, esdb.ErrorCodeConnectionClosed:
+	case esdb.ErrorCodeNotLeader, esdb.ErrorCodeConnectionClosed,
+		// Somebody must change the credentials or the rights; then the same append works.
+		esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated:
 		return notWritten
-	case esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated, esdb.ErrorCodeStreamDeleted:
+	case esdb.ErrorCodeStreamDeleted:
 		return refused
 	}
 	text := err.Error()
@@ -70,9 +72,16 @@ func outcomeOf(err error) outcome {
 	return unknownOutcome
 }
 
-// appendError turns an error into the port's.
-func appendError(stream string, expected eventlog.Expected, err error) error {
+// appendError turns an error into the port's. ctx is the caller's.
+func appendError(ctx context.Context, stream string, expected eventlog.Expected, err error) error {
 	attempt := fmt.Sprintf("append to %s at %s", stream, expected)
+	var unsent notSent
+	if errors.As(err, &unsent) {
+		if errors.Is(err, ctx.Err()) {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s: %w", attempt, unsent.error)
+	}
 	switch outcomeOf(err) {
 	case wrongRevision:
 		return &eventlog.WrongRevisionError{Stream: stream, Expected: expected}
@@ -96,7 +105,7 @@ func readError(ctx context.Context, attempt string, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, eventlog.ErrClosed):
+	case errors.Is(err, eventlog.ErrClosed), errors.Is(err, eventlog.ErrUnavailable):
 		return fmt.Errorf("%s: %w", attempt, err)
 	case errors.Is(err, errNotOurs):
 		return fmt.Errorf("%s: %w: %w; another program writes into this store, or the data is damaged",

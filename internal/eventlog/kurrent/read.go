@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
@@ -17,8 +18,11 @@ const (
 	// at most at MaxPage: what the server sends beyond the last one that is chosen is for nothing.
 	filterRatio = 8
 	leastScan   = 64
-	// headScan is how many events are looked at in one go to find the last one that is ours.
-	headScan = 64
+	// farBytes is how far before the end, in positions, a filtered read must begin to be worth the two more
+	// round trips of a subscription: some thousand events.
+	farBytes = 4 << 20
+	// scanTime is when a page that goes through a subscription ends with what it has.
+	scanTime = 5 * time.Second
 	// maxPageBytes ends a page of the global order early, so that large events do not add up.
 	maxPageBytes = 16 << 20
 )
@@ -60,8 +64,8 @@ func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direct
 	case from > math.MaxInt64: // more than the server can count
 		return nil, l.usable(ctx, attempt)
 	}
-	events, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) ([]eventlog.Recorded, error) {
-		in, err := client.ReadStream(ctx, stream, options, uint64(limit))
+	events, err := read(ctx, l, func(ctx context.Context, m *member) ([]eventlog.Recorded, error) {
+		in, err := m.client.ReadStream(ctx, stream, options, uint64(limit))
 		if err != nil {
 			return nil, err
 		}
@@ -92,47 +96,96 @@ func (l *Log) usable(ctx context.Context, attempt string) error {
 	return nil
 }
 
-// ReadAll implements eventlog.Log.
+// ReadAll implements eventlog.Log. The server filters subscriptions only, so a filtered read that begins
+// far from the end goes through one, and any other looks at the events itself.
 func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
 	}
-	count := limit + 1 // the server begins with the event at the position itself
-	if len(filter.StreamPrefixes) > 0 || len(filter.EventTypes) > 0 {
-		count = min(max(filterRatio*limit, leastScan), eventlog.MaxPage)
-	}
-	page, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) (eventlog.Page, error) {
-		in, err := client.ReadAll(ctx, esdb.ReadAllOptions{From: startAt(after), Direction: esdb.Forwards}, uint64(count))
-		if err != nil {
-			return eventlog.Page{}, err
+	far := !isAll(filter) && l.headSeen.Load() > uint64(after)+farBytes
+	page, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Page, error) {
+		if far && m.filters {
+			return l.scan(ctx, m, after, filter, limit)
 		}
-		page := eventlog.Page{Next: after}
-		looked, bytes := 0, 0
-		err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
-			looked++
-			at := position(event)
-			if at <= after {
-				return true, nil
-			}
-			e, ours, err := fromClient(event)
-			if err != nil {
-				return false, err
-			}
-			page.Next = at
-			if ours && filter.Match(e.Stream, e.Type) {
-				page.Events = append(page.Events, e)
-				bytes += len(e.Data)
-			}
-			return len(page.Events) < limit && bytes < maxPageBytes, nil
-		})
-		page.End = looked < count && len(page.Events) < limit && bytes < maxPageBytes
-		return page, err
+		return readPage(ctx, m, after, filter, limit)
 	})
 	if err != nil {
 		return eventlog.Page{}, readError(ctx, attempt, err)
 	}
+	if n := len(page.Events); n > 0 {
+		l.saw(page.Events[n-1].Position)
+	}
 	return page, nil
+}
+
+func isAll(filter eventlog.Filter) bool {
+	return len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
+}
+
+// readPage reads events and chooses among them.
+func readPage(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	count := limit + 1 // the server begins with the event at the position itself
+	if !isAll(filter) {
+		count = min(max(filterRatio*limit, leastScan), eventlog.MaxPage)
+	}
+	in, err := m.client.ReadAll(ctx, esdb.ReadAllOptions{From: startAt(after), Direction: esdb.Forwards}, uint64(count))
+	if err != nil {
+		return eventlog.Page{}, err
+	}
+	page := eventlog.Page{Next: after}
+	looked, bytes := 0, 0
+	err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+		looked++
+		at := position(event)
+		if at <= after {
+			return true, nil
+		}
+		e, ours, err := fromClient(event)
+		if err != nil {
+			return false, err
+		}
+		page.Next = at
+		if ours && filter.Match(e.Stream, e.Type) {
+			page.Events = append(page.Events, e)
+			bytes += len(e.Data)
+		}
+		return len(page.Events) < limit && bytes < maxPageBytes, nil
+	})
+	page.End = looked < count && len(page.Events) < limit && bytes < maxPageBytes
+	return page, err
+}
+
+// scan reads a page through a subscription that the server filters. It never says that it has reached the
+// end, because events that the server passed over may stand behind it.
+func (l *Log) scan(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f, err := l.follow(ctx, m, after, filter, catchingUp)
+	if err != nil {
+		return eventlog.Page{}, err
+	}
+	var page eventlog.Page
+	bytes, began := 0, time.Now()
+	for {
+		event, err := f.next(ctx)
+		if err != nil {
+			return eventlog.Page{}, err
+		}
+		e, chosen, err := f.take(ctx, event)
+		if err != nil {
+			return eventlog.Page{}, err
+		}
+		page.Next = f.at
+		if chosen {
+			page.Events = append(page.Events, e)
+			bytes += len(e.Data)
+		}
+		long := time.Since(began) > scanTime && f.at > after
+		if event.CaughtUp != nil || len(page.Events) == limit || bytes >= maxPageBytes || long {
+			return page, nil
+		}
+	}
 }
 
 // startAt is the client's word for a position. Commit and prepare are the same for events that were
@@ -142,41 +195,6 @@ func startAt(p eventlog.Position) esdb.AllPosition {
 		return esdb.Start{}
 	}
 	return esdb.Position{Commit: uint64(p), Prepare: uint64(p)}
-}
-
-// Head implements eventlog.Log. It reads backwards past the server's own events, at most to where the
-// head was found before.
-func (l *Log) Head(ctx context.Context) (eventlog.Position, error) {
-	seen := eventlog.Position(l.headSeen.Load())
-	head, err := call(ctx, l, l.closing, func(ctx context.Context, client *esdb.Client) (eventlog.Position, error) {
-		var from esdb.AllPosition = esdb.End{}
-		for {
-			events, err := readBack(ctx, client, from, headScan)
-			if err != nil {
-				return 0, err
-			}
-			for _, event := range events {
-				at := position(event)
-				if at <= seen {
-					return seen, nil
-				}
-				if _, ours, _ := fromClient(event); ours {
-					return at, nil
-				}
-				from = startAt(at)
-			}
-			if len(events) < headScan {
-				return 0, nil
-			}
-		}
-	})
-	if err != nil {
-		return 0, readError(ctx, "read the head", err)
-	}
-	for old := seen; head > old && !l.headSeen.CompareAndSwap(uint64(old), uint64(head)); {
-		old = eventlog.Position(l.headSeen.Load())
-	}
-	return head, nil
 }
 
 // readBack reads the global order backwards. From a position it begins before the event there.

@@ -6,30 +6,39 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-
 	"letterhead/internal/eventlog"
 )
 
 const (
-	// subscriptionPage bounds the events of one batch, and of one page while catching up.
-	subscriptionPage = 1000
+	// subscriptionPage bounds the events of one batch.
+	subscriptionPage = 4096
+	// deliveryEvents and deliveryBytes bound what the pump hands over at a time.
+	deliveryEvents = 512
+	deliveryBytes  = 4 << 20
 	// subscriptionBuffer is how many deliveries may wait for Next. While it is full nothing is received,
-	// and a server that loses patience drops the subscription, which then catches up again.
-	subscriptionBuffer = 256
+	// and the server waits or lets the subscription fall behind.
+	subscriptionBuffer = 4
 	// A subscription that failed tries again after a time that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
-	lastRetry  = 5 * time.Second
+	lastRetry  = time.Second
+	// settleGrace is how long nothing may come before a subscription that has just gone live and is behind
+	// the log's end begins anew.
+	settleGrace = 250 * time.Millisecond
 )
 
-// subscription catches up with pages, then listens. The client's subscriptions never reconnect: when one
-// is dropped it goes back to pages, from where it was.
+// subscription follows the log for ever: the client's subscriptions never reconnect, so when one ends
+// another one is opened where it was. Each goes through the past with a wide search window, then follows
+// what comes with a narrow one.
 type subscription struct {
 	log    *Log
 	filter eventlog.Filter
 	ch     chan delivery
 	ctx    context.Context // ends with Close of the subscription or of the log
 	cancel context.CancelFunc
+
+	// What the last delivery said; they belong to the pump.
+	at   eventlog.Position
+	live bool
 
 	pending *delivery // taken from ch, not yet delivered; belongs to Next
 	failed  error     // what Next says from now on
@@ -43,15 +52,17 @@ type delivery struct {
 
 // Subscribe implements eventlog.Log.
 func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
 	if err := l.usable(ctx, "subscribe"); err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(l.closing)
-	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life, cancel: cancel}
+	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life, cancel: cancel, at: after}
 	l.pumps.Add(1)
 	go func() {
 		defer l.pumps.Done()
-		s.pump(after)
+		s.pump()
 	}()
 	return s, nil
 }
@@ -117,35 +128,26 @@ func (s *subscription) Close() error {
 }
 
 // pump fills the channel until the subscription ends or an event cannot be read.
-func (s *subscription) pump(at eventlog.Position) {
+func (s *subscription) pump() {
 	retry := firstRetry
 	for s.ctx.Err() == nil {
-		began := at
-		var err error
-		if at, err = s.catchUp(at); err == nil {
-			at, err = s.listen(at)
-		}
-		if errors.Is(err, eventlog.ErrCorrupt) {
-			s.deliver(delivery{err: err})
+		began, opened := s.at, time.Now()
+		err := s.run()
+		switch {
+		case s.ctx.Err() != nil:
 			return
+		case errors.Is(err, errNotOurs):
+			s.deliver(delivery{err: readError(s.ctx, "follow the log", err)})
+			return
+		case errors.Is(err, errUnsettled):
+			continue
 		}
-		if at > began {
+		if s.at > began || time.Since(opened) > lastRetry {
 			retry = firstRetry
 		}
-		if s.ctx.Err() == nil {
-			s.log.cfg.Logger.Info("EventStoreDB subscription goes on", "position", at, "after", err)
-		}
-		s.pause(retry)
+		s.log.cfg.Logger.Info("EventStoreDB subscription goes on", "position", s.at, "after", err)
+		pause(s.ctx, retry)
 		retry = min(2*retry, lastRetry)
-	}
-}
-
-func (s *subscription) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.ctx.Done():
 	}
 }
 
@@ -159,97 +161,134 @@ func (s *subscription) deliver(d delivery) bool {
 	}
 }
 
-// catchUp reads pages up to the end. It returns how far it came.
-func (s *subscription) catchUp(at eventlog.Position) (eventlog.Position, error) {
-	for {
-		page, err := s.log.ReadAll(s.ctx, at, s.filter, subscriptionPage)
-		if err != nil {
-			return at, err
-		}
-		if !s.deliver(delivery{Batch: eventlog.Batch{Events: page.Events, Position: page.Next, Live: page.End}}) {
-			return at, s.ctx.Err()
-		}
-		at = page.Next
-		if page.End {
-			return at, nil
-		}
-	}
-}
+// errUnsettled ends a live subscription that may wait for events that were passed over while it was opened.
+var errUnsettled = errors.New("behind the end of the log when nothing comes")
 
-// listen follows the end of the log until it is dropped. It returns how far it came.
-//
-// It subscribes without a filter: a filtered one says how far it has looked only every so many events,
-// and then who waits for a position would wait for events that never come.
-func (s *subscription) listen(at eventlog.Position) (_ eventlog.Position, err error) {
+// run follows the log on one member until something breaks.
+func (s *subscription) run() error {
+	m, err := s.log.supervisor.acquire(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer m.release()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	in, err := s.open(ctx, at)
+	began := time.Now()
+	if !m.filters {
+		err = s.follow(ctx, m, unfiltered)
+	} else if err = s.follow(ctx, m, catchingUp); err == nil {
+		err = s.follow(ctx, m, live)
+	}
+	s.log.supervisor.judge(m, err, time.Since(began))
+	return err
+}
+
+// follow delivers what a subscription of the client's brings: while catching up, until it has caught up.
+func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f, err := s.log.follow(ctx, m, s.at, s.filter, mode)
 	if err != nil {
-		return at, err
+		return err
 	}
-	defer func() { err = errors.Join(err, in.Close()) }()
+	settle := settling{}
 	for {
-		event, err := receiveOne(in)
-		switch {
-		case err != nil:
-			return at, err
-		case event.SubscriptionDropped != nil:
-			return at, event.SubscriptionDropped.Error
-		case event.EventAppeared != nil:
-			p := position(event.EventAppeared)
-			if p <= at {
-				continue
+		if err := settle.wait(ctx, f); err != nil {
+			return err
+		}
+		d, broken := s.gather(ctx, f)
+		if broken != nil && !errors.Is(broken, errNotOurs) {
+			return broken
+		}
+		if f.caught && mode == live && !settle.begun {
+			if err := settle.begin(ctx, s.log, m); err != nil {
+				return err
 			}
-			d := delivery{Batch: eventlog.Batch{Position: p, Live: true}}
-			e, ours, err := fromClient(event.EventAppeared)
-			if err != nil {
-				return at, readError(s.ctx, "follow the log", err)
-			}
-			if ours && s.filter.Match(e.Stream, e.Type) {
-				d.Events = []eventlog.Recorded{e}
-			}
-			if !s.deliver(d) {
-				return at, s.ctx.Err()
-			}
-			at = p
+		}
+		if !s.advance(d, f) {
+			return ctx.Err()
+		}
+		if broken != nil || f.caught && mode == catchingUp {
+			return broken
 		}
 	}
 }
 
-// receiveOne waits for the next message of a subscription.
-func receiveOne(in *esdb.Subscription) (event *esdb.SubscriptionEvent, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the EventStoreDB client panicked: %v", p)
-		}
-	}()
-	return in.Recv(), nil
+// advance delivers, if there is anything new to say. It returns false when the subscription has ended.
+func (s *subscription) advance(d delivery, f *follower) bool {
+	d.Position, d.Live = f.at, f.caught
+	n := len(d.Events)
+	if n == 0 && d.Position == s.at && d.Live == s.live {
+		return true
+	}
+	if !s.deliver(d) {
+		return false
+	}
+	s.at, s.live = d.Position, d.Live
+	if n > 0 {
+		s.log.saw(d.Events[n-1].Position)
+	}
+	return true
 }
 
-// open subscribes beside the pump, because the client does not look at the context while it connects.
-func (s *subscription) open(ctx context.Context, at eventlog.Position) (*esdb.Subscription, error) {
-	type opened struct {
-		in  *esdb.Subscription
-		err error
+// gather takes what is there, at least one message, and no more once it has caught up. What was taken
+// before a connection's error is not delivered: it comes again.
+func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error) {
+	var d delivery
+	bytes := 0
+	for wait := true; ; wait = false {
+		event, err := f.peek(ctx, wait)
+		if err != nil || event == nil {
+			return d, err
+		}
+		e, chosen, err := f.take(ctx, event)
+		if err != nil {
+			return d, err
+		}
+		if chosen {
+			d.Events = append(d.Events, e)
+			bytes += len(e.Data)
+		}
+		if len(d.Events) >= deliveryEvents || bytes >= deliveryBytes || event.CaughtUp != nil {
+			return d, nil
+		}
 	}
-	done := make(chan opened, 1)
-	s.log.pumps.Add(1)
-	go func() {
-		defer s.log.pumps.Done()
-		var o opened
-		defer func() { done <- o }()
-		defer func() {
-			if p := recover(); p != nil {
-				o.err = fmt.Errorf("the EventStoreDB client panicked: %v", p)
-			}
-		}()
-		o.in, o.err = s.log.client.SubscribeToAll(ctx, esdb.SubscribeToAllOptions{From: startAt(at)})
-	}()
+}
+
+// settling is what a live subscription does about events that were appended between the last look at the
+// log's end and its beginning: the server passes over those that are not chosen without a word. If the end
+// does not come in sight by what follows, the subscription begins anew.
+type settling struct {
+	begun bool
+	until eventlog.Position
+}
+
+// begin notes where the log ends now that the subscription listens.
+func (s *settling) begin(ctx context.Context, l *Log, m *member) error {
+	s.begun = true
+	var err error
+	s.until, err = l.lastPosition(ctx, m)
+	return err
+}
+
+// wait waits for a message, and not for ever while the subscription is not settled.
+func (s *settling) wait(ctx context.Context, f *follower) error {
+	if !s.begun || f.at >= s.until {
+		s.until = 0
+		return nil
+	}
+	timer := time.NewTimer(settleGrace)
+	defer timer.Stop()
 	select {
-	case o := <-done:
-		return o.in, o.err
+	case event := <-f.messages:
+		f.held = event
+		return nil
+	case <-timer.C:
+		return errUnsettled
+	case <-f.member.retired.Done():
+		return errReplaced
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -40,3 +40,26 @@ func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
 	})
 	return l
 }
+
+func TestContractOfImports(t *testing.T) {
+	eventlogtest.RunImport(t, func(t *testing.T) eventlog.Log {
+		return open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	})
+}
+
+func TestContractOfImportsWithSmallLimits(t *testing.T) {
+	eventlogtest.RunImport(t, func(t *testing.T) eventlog.Log {
+		return open(t, sqlite.Config{
+			Path:        filepath.Join(t.TempDir(), "events.db"),
+			QueueLength: 1, GroupEvents: 1, HeadCache: 1, Readers: 1, TailEvents: 1, CheckpointPages: 1,
+		})
+	})
+}
+
+// Two processes cannot have one file: both nodes are one log.
+func TestContractOfNodes(t *testing.T) {
+	eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
+		l := open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+		return l, l
+	})
+}

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "crash":
 		exitWith(crashChild(os.Getenv(childPathEnv)))
+	case "crash import":
+		exitWith(crashImportChild(os.Getenv(childPathEnv)))
 	case "full disk":
 		exitWith(fullDiskChild(os.Getenv(childPathEnv)))
 	case "hold":
@@ -123,7 +125,7 @@ func TestAcknowledgedEventsSurviveKills(t *testing.T) {
 	acknowledged := make([]uint64, crashWriters) // events of each writer
 	total := 0
 	for range crashes {
-		total += crashOnce(t, path, acknowledged)
+		total += crashOnce(t, "crash", path, acknowledged)
 		if t.Failed() {
 			return
 		}
@@ -139,8 +141,8 @@ func TestAcknowledgedEventsSurviveKills(t *testing.T) {
 }
 
 // crashOnce starts a child, kills it at some moment, and notes what it acknowledged.
-func crashOnce(t *testing.T, path string, acknowledged []uint64) (acks int) {
-	cmd := child(t, "crash", path)
+func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int) {
+	cmd := child(t, what, path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,9 @@
 // returned has reached the disk. Checkpoints (moving the WAL into the file) run on another connection,
 // because inside a commit they are what makes the slowest appends slow.
 //
+// An import (eventlog.Importer) is a group of its own, because it is all or nothing: it takes turns with the
+// groups of appends on the same goroutine.
+//
 // Reads have a small pool of connections of their own and never wait for the writer. A subscription
 // reads pages until it is at the end and then sleeps on a signal that the writer gives after each
 // commit; nothing polls. That works because only one process can have the file open: Open takes a lock

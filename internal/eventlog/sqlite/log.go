@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Log is an event log in a SQLite file. It implements eventlog.Log; all methods are safe for concurrent
+// Log is an event log in a SQLite file. It implements eventlog.Importer; all methods are safe for concurrent
 // use.
 type Log struct {
 	cfg     Config
@@ -22,6 +22,7 @@ type Log struct {
 	lock    *flock.Flock
 
 	queue      chan *request
+	imports    chan *bulk
 	writer     *writer
 	checkpoint *checkpointer
 	readers    chan *reader
@@ -31,14 +32,14 @@ type Log struct {
 	news signal
 
 	closing chan struct{} // closed when Close begins
-	gate    sync.RWMutex  // held for reading while something is put into the queue
-	shut    bool          // the queue is closed; guarded by gate
+	gate    sync.RWMutex  // held for reading while something is put into a queue
+	shut    bool          // the queues are closed; guarded by gate
 	loops   sync.WaitGroup
 	once    sync.Once
 	closed  error
 }
 
-var _ eventlog.Log = (*Log)(nil)
+var _ eventlog.Importer = (*Log)(nil)
 
 // Open opens the log at cfg.Path, or makes an empty one when there is no file. After a crash it recovers
 // what was acknowledged.
@@ -59,6 +60,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l := &Log{
 		cfg: cfg, lock: lock, names: newNames(),
 		queue:   make(chan *request, cfg.QueueLength),
+		imports: make(chan *bulk, importQueue),
 		readers: make(chan *reader, cfg.Readers),
 		closing: make(chan struct{}),
 	}
@@ -158,6 +160,7 @@ func (l *Log) Close() error {
 		l.gate.Lock()
 		l.shut = true
 		close(l.queue)
+		close(l.imports)
 		l.gate.Unlock()
 		l.loops.Wait()
 		for range l.cfg.Readers { // reads under way end first
@@ -178,21 +181,13 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	}
 	start := time.Now()
 	r := newRequest(stream, expected, events)
-	if err := l.enqueue(ctx, r); err != nil {
-		return eventlog.Appended{}, err
+	r.done = make(chan struct{})
+	err := put(ctx, l, l.queue, r)
+	if err == nil {
+		err = r.wait(ctx)
 	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(queued, withdrawn) {
-			return eventlog.Appended{}, ctx.Err()
-		}
-		select {
-		case <-r.done:
-		default:
-			return eventlog.Appended{}, fmt.Errorf("append to %s at %s: %w: the wait for it ended (%v)",
-				stream, expected, eventlog.ErrAmbiguous, ctx.Err())
-		}
+	if err != nil {
+		return eventlog.Appended{}, fmt.Errorf("append to %s at %s: %w", stream, expected, err)
 	}
 	if r.err != nil {
 		return eventlog.Appended{}, r.err
@@ -201,7 +196,8 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	return r.result, nil
 }
 
-func (l *Log) enqueue(ctx context.Context, r *request) error {
+// put hands work to the writer. Errors: ctx.Err(), eventlog.ErrClosed.
+func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -209,37 +205,70 @@ func (l *Log) enqueue(ctx context.Context, r *request) error {
 	defer l.gate.RUnlock()
 	if !l.shut {
 		select {
-		case l.queue <- r:
+		case queue <- work:
 			return nil
 		default:
 		}
 		select {
-		case l.queue <- r:
+		case queue <- work:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.closing:
 		}
 	}
-	return fmt.Errorf("append to %s: %w", r.stream, eventlog.ErrClosed)
+	return eventlog.ErrClosed
 }
 
 // write is the writer's loop: it commits what is queued, and what comes in during a commit is the next
-// group. Nothing waits for a group to fill.
+// group. Nothing waits for a group to fill. When both queues have something they take turns by chance, so
+// neither starves.
 func (l *Log) write() {
 	defer close(l.checkpoint.kick)
 	var group []*request
-	for r := range l.queue {
-		group = l.collect(group[:0], r)
-		if len(group) == 0 {
-			continue
-		}
-		if events := l.writer.commit(group, l.committed); events > 0 {
-			l.metrics.group.Observe(float64(events))
-			l.metrics.head.Set(float64(l.writer.position))
-			l.checkpoint.written(l.writer.pagesWritten(), l.writer)
+	for queue, imports := l.queue, l.imports; queue != nil || imports != nil; {
+		select {
+		case r, open := <-queue:
+			if !open {
+				queue = nil
+			} else if group = l.collect(group[:0], r); len(group) > 0 {
+				l.appendGroup(group)
+			}
+		case b, open := <-imports:
+			if !open {
+				imports = nil
+			} else if b.take() {
+				l.importRuns(b)
+			}
 		}
 	}
+}
+
+// appendGroup commits appends together and answers each.
+func (l *Log) appendGroup(group []*request) {
+	events, err := l.writer.commit(group, false)
+	if events > 0 {
+		l.committed(group)
+	}
+	for _, r := range group {
+		if err != nil {
+			// Also those that were refused: perhaps for the sake of what is not there now.
+			r.answer(fmt.Errorf("append to %s at %s: %w", r.stream, r.expected, err))
+		} else {
+			r.answer(r.refused)
+		}
+	}
+	l.wrote(events)
+}
+
+// wrote keeps the house after a commit.
+func (l *Log) wrote(events int) {
+	if events == 0 {
+		return
+	}
+	l.metrics.group.Observe(float64(events))
+	l.metrics.head.Set(float64(l.writer.position))
+	l.checkpoint.written(l.writer.pagesWritten(), l.writer)
 }
 
 // committed shows readers what is new, before anybody is told that their append is through.
@@ -252,7 +281,7 @@ func (l *Log) committed(requests []*request) {
 func (l *Log) collect(group []*request, r *request) []*request {
 	events, bytes := 0, 0
 	for {
-		if r.state.CompareAndSwap(queued, taken) {
+		if r.take() {
 			group = append(group, r)
 			events += len(r.events)
 			bytes += r.bytes

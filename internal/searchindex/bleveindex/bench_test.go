@@ -1,47 +1,19 @@
 package bleveindex_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 
+	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/searchindextest"
 )
 
-// BenchmarkSearch asks the starter index, by kind of query. The target is 2 ms at 3,000 brands.
-func BenchmarkSearch(b *testing.B) {
-	ctx := context.Background()
-	x := open(b, b.TempDir())
-	defer x.Close()
-	docs := searchindextest.Brands()
-	if err := x.Apply(ctx, docs, 1); err != nil {
-		b.Fatal(err)
-	}
-	for _, c := range []struct{ name, query string }{
-		{"name", "github"}, {"domain", "github.com"}, {"oneLetter", "a"}, {"twoLetters", "ge"}, {"beginning", "faceb"},
-		{"words", "bank of am"}, {"typo", "mircosoft"}, {"typoLong", "american expres"}, {"typoDomain", "githib.com"}, {"nothing", "qqqqqqqqqqqq"},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := x.Search(ctx, c.query, 10); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
+func benchIndex(b *testing.B) searchindex.Index { return open(b, b.TempDir()) }
 
-// BenchmarkApply indexes the starter brands anew.
-func BenchmarkApply(b *testing.B) {
-	docs := searchindextest.Brands()
-	for i := 0; b.Loop(); i++ {
-		x := open(b, fmt.Sprintf("%s/%d", b.TempDir(), i))
-		if err := x.Apply(context.Background(), docs, 1); err != nil {
-			b.Fatal(err)
-		}
-		if err := x.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(docs))*float64(b.N)/b.Elapsed().Seconds(), "docs/s")
-}
+// BenchmarkSearch asks by kind of query. The target is 2 ms on the starter index.
+func BenchmarkSearch(b *testing.B) { searchindextest.BenchmarkSearch(b, benchIndex) }
+
+// BenchmarkFeed feeds a live index.
+func BenchmarkFeed(b *testing.B) { searchindextest.BenchmarkFeed(b, benchIndex) }
+
+// BenchmarkRebuild builds a generation.
+func BenchmarkRebuild(b *testing.B) { searchindextest.BenchmarkRebuild(b, benchIndex) }

@@ -15,12 +15,16 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Fields of an indexed document.
+// fieldNames are the fields that hold a document's terms.
+var fieldNames = [...]string{
+	searchindex.ExactField:  "x",
+	searchindex.BeginsField: "p",
+	searchindex.WordsField:  "w",
+	searchindex.TyposField:  "f",
+}
+
+// Fields of an indexed document beside its terms.
 const (
-	fieldExact  = "x" // domain, whole names and label, each behind a letter that says which
-	fieldBegins = "p" // beginnings of names, label and domain
-	fieldWords  = "w" // beginnings of the name's words
-	fieldTypos  = "f" // whole names and label, for the automata
 	fieldOrder  = "o" // the better documents have the smaller number
 	fieldStored = "d" // the document itself
 )
@@ -41,7 +45,7 @@ func indexMapping() mapping.IndexMapping {
 		return &mapping.FieldMapping{Type: "text", Analyzer: keyword.Name, Index: true, SkipFreqNorm: true}
 	}
 	doc := bleve.NewDocumentStaticMapping()
-	for _, name := range []string{fieldExact, fieldBegins, fieldWords, fieldTypos} {
+	for _, name := range fieldNames {
 		doc.AddFieldMappingsAt(name, words())
 	}
 	doc.AddFieldMappingsAt(fieldOrder, &mapping.FieldMapping{Type: "number", Index: true, DocValues: true})
@@ -104,7 +108,7 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	newest, err := newestOf(docs)
+	newest, err := searchindex.Newest(docs)
 	if err != nil {
 		return err
 	}
@@ -117,11 +121,10 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 		return err
 	}
 	batch := g.index.NewBatch()
-	for _, d := range docs {
-		if newest[d.Domain].Version != d.Version || held[d.Domain] >= d.Version {
+	for _, d := range newest {
+		if held[d.Domain] >= d.Version {
 			continue
 		}
-		held[d.Domain] = d.Version // a repeat inside the batch is written once
 		fields, err := fieldsOf(d)
 		if err != nil {
 			return err
@@ -141,23 +144,6 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	return nil
 }
 
-// newestOf checks a batch and returns the newest document of each domain.
-func newestOf(docs []searchindex.Document) (map[string]searchindex.Document, error) {
-	if len(docs) > searchindex.MaxBatch {
-		return nil, fmt.Errorf("a batch of %d documents: %w", len(docs), searchindex.ErrInvalid)
-	}
-	newest := make(map[string]searchindex.Document, len(docs))
-	for _, d := range docs {
-		if d.Domain == "" || d.Version == 0 {
-			return nil, fmt.Errorf("document %q at version %d: %w", d.Domain, d.Version, searchindex.ErrInvalid)
-		}
-		if d.Version > newest[d.Domain].Version {
-			newest[d.Domain] = d
-		}
-	}
-	return newest, nil
-}
-
 // fieldsOf returns what Bleve indexes of a document; of a tombstone only itself, so that nothing finds it.
 func fieldsOf(d searchindex.Document) (map[string]any, error) {
 	stored, err := json.Marshal(d)
@@ -168,15 +154,11 @@ func fieldsOf(d searchindex.Document) (map[string]any, error) {
 	if d.Gone {
 		return fields, nil
 	}
-	k := searchindex.KeysOf(d)
-	fields[fieldExact] = set(mark('d', k.Domain), mark('n', k.Full), mark('n', k.Core), mark('l', k.Label))
-	fields[fieldBegins] = set(append(append(beginnings(k.Full), beginnings(k.Label)...), beginnings(k.Domain)...)...)
-	var words []string
-	for _, w := range k.Words {
-		words = append(words, beginnings(w)...)
-	}
-	fields[fieldWords] = set(words...)
-	fields[fieldTypos] = set(k.Full, k.Core, k.Label)
-	fields[fieldOrder] = order(d.Quality, len(k.Full))
+	t := searchindex.TermsOf(d)
+	fields[fieldNames[searchindex.ExactField]] = t.Exact
+	fields[fieldNames[searchindex.BeginsField]] = searchindex.Beginnings(t.Begins)
+	fields[fieldNames[searchindex.WordsField]] = searchindex.Beginnings(t.Words)
+	fields[fieldNames[searchindex.TyposField]] = t.Typos
+	fields[fieldOrder] = float64(t.Order)
 	return fields, nil
 }

@@ -39,6 +39,7 @@ type Index struct {
 	mu         sync.RWMutex
 	live       *generation
 	rebuilding *Rebuild
+	frozen     bool // by rebuilding
 	closed     bool
 }
 
@@ -96,7 +97,12 @@ func (x *Index) with(ctx context.Context, f func(*generation) error) error {
 
 // Apply implements searchindex.Index.
 func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
-	return x.with(ctx, func(g *generation) error { return g.apply(ctx, docs, checkpoint) })
+	return x.with(ctx, func(g *generation) error {
+		if x.frozen {
+			return fmt.Errorf("a rebuild is about to be published: %w", searchindex.ErrUnavailable)
+		}
+		return g.apply(ctx, docs, checkpoint)
+	})
 }
 
 // Checkpoint implements searchindex.Index.
@@ -111,12 +117,9 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 
 // Search implements searchindex.Index.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
-	if limit < 1 || limit > searchindex.MaxLimit {
-		return nil, fmt.Errorf("search for at most %d: %w", limit, searchindex.ErrInvalid)
-	}
 	var hits []searchindex.Hit
 	err := x.with(ctx, func(g *generation) (err error) {
-		hits, err = g.search(ctx, searchindex.ReadQuery(text), limit)
+		hits, err = searchindex.Find(ctx, text, limit, g.ask)
 		return err
 	})
 	return hits, err
@@ -191,6 +194,21 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 	return r.g.apply(ctx, docs, checkpoint)
 }
 
+// Freeze implements searchindex.Generation.
+func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r.over {
+		return 0, searchindex.ErrClosed
+	}
+	x.frozen = true
+	return x.live.checkpoint()
+}
+
 // Publish implements searchindex.Generation.
 func (r *Rebuild) Publish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -206,7 +224,7 @@ func (r *Rebuild) Publish(ctx context.Context) error {
 		return fmt.Errorf("publish the rebuilt search index: %w: %w", searchindex.ErrUnavailable, err)
 	}
 	old := x.live
-	x.live, x.rebuilding, r.over = r.g, nil, true
+	x.live, x.rebuilding, x.frozen, r.over = r.g, nil, false, true
 	if err := errors.Join(old.close(), x.folder.remove(old.name)); err != nil {
 		// The new generation answers; what is left of the old one goes at the next start.
 		x.log.Warn("old search index not removed", "generation", old.name, "error", err)
@@ -222,7 +240,7 @@ func (r *Rebuild) Discard() error {
 	if r.over {
 		return nil
 	}
-	x.rebuilding = nil
+	x.rebuilding, x.frozen = nil, false
 	return r.drop()
 }
 

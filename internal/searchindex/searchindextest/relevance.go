@@ -61,8 +61,8 @@ func relevance(t *testing.T, open Opener) {
 		}
 	}
 	queries := rows(relevanceFile)
-	if len(queries) < 120 {
-		t.Fatalf("%d queries, want 120 at least", len(queries))
+	if len(queries) < 200 {
+		t.Fatalf("%d queries, want 200 at least", len(queries))
 	}
 	for _, row := range queries {
 		query, want, why := row[0], row[1], row[2]

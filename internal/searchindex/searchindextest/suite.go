@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"letterhead/internal/searchindex"
 )
@@ -34,6 +35,7 @@ func Run(t *testing.T, open Opener) {
 		{"ARebuildIsSeenOnlyWhenPublished", rebuild},
 		{"ADiscardedRebuildLeavesNothing", discarded},
 		{"OneRebuildAtATime", oneRebuild},
+		{"AFrozenIndexTakesNoWrites", frozen},
 		{"AnEndedContextAndAClosedIndexRefuse", refusals},
 		{"ReadersNeverSeeAGapWhileRebuilding", readersDuringRebuild},
 		{"LimitsAreKept", limits},
@@ -284,6 +286,65 @@ func oneRebuild(t *testing.T, open Opener) {
 	closeIndex(t, x) // with a rebuild under way
 	if err := g.Publish(ctx); !errors.Is(err, searchindex.ErrClosed) {
 		t.Errorf("publish after close: %v, want ErrClosed", err)
+	}
+}
+
+func frozen(t *testing.T, open Opener) {
+	ctx := context.Background()
+	x := open(t, "frozen")
+	defer closeIndex(t, x)
+	apply(t, x, 5, doc("old.com", "Old", 5))
+	g, err := x.Rebuild(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := g.Freeze(ctx); err != nil || at != 5 {
+		t.Fatalf("frozen at %d, %v, want 5", at, err)
+	}
+	refused(t, x)
+	finds(t, x, "old", "old.com")
+	if err := g.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	again(t, x, 6, doc("thawed.com", "Thawed", 6))
+	finds(t, x, "thawed", "thawed.com")
+
+	if g, err = x.Rebuild(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := g.Freeze(ctx); err != nil || at != 6 {
+		t.Fatalf("frozen at %d, %v, want 6", at, err)
+	}
+	apply(t, g, 6, doc("new.com", "New", 6))
+	if err := g.Publish(ctx); err != nil {
+		t.Fatal(err)
+	}
+	again(t, x, 7, doc("later.com", "Later", 7))
+	finds(t, x, "new", "new.com")
+	finds(t, x, "later", "later.com")
+	finds(t, x, "thawed")
+}
+
+// refused writes to a frozen index.
+func refused(t *testing.T, x searchindex.Index) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := x.Apply(ctx, []searchindex.Document{doc("never.com", "Never", 9)}, 9); !errors.Is(err, searchindex.ErrUnavailable) {
+		t.Errorf("apply to a frozen index: %v, want ErrUnavailable", err)
+	}
+	finds(t, x, "never")
+}
+
+// again applies as a writer of a shared index does: once more when it learns that it was replaced.
+func again(t *testing.T, x searchindex.Index, checkpoint uint64, docs ...searchindex.Document) {
+	t.Helper()
+	err := x.Apply(context.Background(), docs, checkpoint)
+	if errors.Is(err, searchindex.ErrReplaced) {
+		err = x.Apply(context.Background(), docs, checkpoint)
+	}
+	if err != nil {
+		t.Errorf("apply: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
@@ -16,16 +17,20 @@ const (
 	// maxAppend is the server's default MaxAppendSize, in bytes.
 	maxAppend = 1 << 20
 
-	contentJSON = "application/json"
-
 	keyType        = "type"
 	keyContentType = "content-type"
 	keyCreated     = "created"
 )
 
 // Append serves AppendToStream.
-func (s *Server) Append(in streams.Streams_AppendServer) error {
+func (n streamsService) Append(in streams.Streams_AppendServer) error {
+	s := n.server
+	s.appends.Add(1)
 	fault := s.Faults.nextAppend()
+	if fault == None {
+		fault = s.chaos.append()
+	}
+	s.chaos.delay(in.Context())
 	first, err := in.Recv()
 	if err != nil {
 		return err
@@ -41,22 +46,20 @@ func (s *Server) Append(in streams.Streams_AppendServer) error {
 	if err != nil {
 		return err
 	}
-	switch fault {
-	case LoseRequest:
-		s.BreakConnections()
-		return status.Error(codes.Internal, "lost")
-	case Hang:
-		<-in.Context().Done()
-		return in.Context().Err()
-	case NotReady:
-		return status.Error(codes.Unavailable, "Server Is Not Ready")
+	stream := string(options.GetStreamIdentifier().GetStreamName())
+	if err := n.refuse(in, stream, fault); err != nil {
+		return err
 	}
-	v := s.store.append(string(options.GetStreamIdentifier().GetStreamName()), expectationOf(options), events)
-	s.mu.Lock()
-	noisy := s.noisy && v.ok
-	s.mu.Unlock()
-	if noisy {
-		s.store.noise()
+	expected := expectationOf(options)
+	v, err := s.store.append(stream, expected, events)
+	if err == nil && fault == Duplicate {
+		v, err = s.store.append(stream, expected, events)
+	}
+	if err == nil && v.ok && s.isNoisy() {
+		err = s.store.noise(stream)
+	}
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "the log cannot be written: %v", err)
 	}
 	switch fault {
 	case LoseReply:
@@ -73,14 +76,47 @@ func (s *Server) Append(in streams.Streams_AppendServer) error {
 	return in.SendAndClose(response(v, options))
 }
 
+// refuse is what ends an append before anything is committed.
+func (n *node) refuse(in streams.Streams_AppendServer, stream string, fault Fault) error {
+	leader, leads := n.leads()
+	switch {
+	case fault == LoseRequest:
+		n.server.BreakConnections()
+		return status.Error(codes.Internal, "lost")
+	case fault == Hang:
+		<-in.Context().Done()
+		return in.Context().Err()
+	case fault == NotReady:
+		return status.Error(codes.Unavailable, "Server Is Not Ready")
+	case fault == Deleted:
+		in.SetTrailer(metadata.Pairs("exception", "stream-deleted", "stream-name", stream))
+		return status.Errorf(codes.FailedPrecondition, "Event stream '%s' is deleted.", stream)
+	case fault == NotLeader, n.server.cfg.FollowersRefuse && !leads:
+		host, port := leader.endpoint()
+		in.SetTrailer(metadata.Pairs("exception", "not-leader",
+			"leader-endpoint-host", host, "leader-endpoint-port", strconv.Itoa(int(port))))
+		return status.Error(codes.NotFound, "Leader info available")
+	}
+	return nil
+}
+
+func (s *Server) isNoisy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noisy
+}
+
 // receiveEvents takes the proposed events. As in the server, the sizes add up while they come and the
 // first byte too many ends the call.
-func receiveEvents(in streams.Streams_AppendServer) ([]*record, error) {
-	var events []*record
+func receiveEvents(in streams.Streams_AppendServer) ([]*proposal, error) {
+	var events []*proposal
 	size := 0
 	for {
 		request, err := in.Recv()
 		if errors.Is(err, io.EOF) {
+			if len(events) == 0 {
+				return nil, status.Error(codes.Unimplemented, "the stand-in takes no append without events")
+			}
 			return events, nil
 		}
 		if err != nil {
@@ -99,15 +135,15 @@ func receiveEvents(in streams.Streams_AppendServer) ([]*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := &record{
+		p := &proposal{
 			id: id, typ: message.GetMetadata()[keyType], content: message.GetMetadata()[keyContentType],
 			data: message.GetData(), metadata: message.GetCustomMetadata(),
 		}
-		if size += r.sizeOnDisk(); size > maxAppend {
+		if size += p.sizeOnDisk(); size > maxAppend {
 			in.SetTrailer(metadata.Pairs("exception", "maximum-append-size-exceeded"))
 			return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("Maximum Append Size of %d Exceeded.", maxAppend))
 		}
-		events = append(events, r)
+		events = append(events, p)
 	}
 }
 

@@ -26,6 +26,12 @@ const (
 	NotReady
 	// NoPosition: the answer has no position.
 	NoPosition
+	// Duplicate: the request arrives twice, and the second one's answer is given.
+	Duplicate
+	// NotLeader: the server says that it does not lead, and names the node that does.
+	NotLeader
+	// Deleted: the server says that the stream was deleted.
+	Deleted
 )
 
 // Faults of reads.
@@ -52,7 +58,8 @@ func (f *Faults) Append(faults ...Fault) {
 	f.appends = append(f.appends, faults...)
 }
 
-// Read queues faults for the next reads (not subscriptions).
+// Read queues faults for the next reads: not subscriptions, nor reads of one event, with which a client may
+// try its connection at any time.
 func (f *Faults) Read(faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

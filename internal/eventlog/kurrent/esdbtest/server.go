@@ -2,102 +2,284 @@ package esdbtest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
-	"testing"
+	"sync/atomic"
 	"time"
 
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/serverfeatures"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 )
 
-// version is what the stand-in says it is.
-const version = "24.10.0"
+const (
+	// version is what the stand-in says it is, unless told otherwise.
+	version = "24.10.0"
+	// leastPing is how often a client may ping. gRPC's own default of five minutes would take the client's
+	// ten seconds for an attack and end its connections.
+	leastPing = 5 * time.Second
+	// maxMessage bounds what is received in one message: the largest append, which is refused by name, and
+	// some.
+	maxMessage = 4 << 20
+	// maxStreams bounds the calls of one connection that are under way.
+	maxStreams = 4096
+)
 
-// Server is a running stand-in.
+// Server is a running stand-in: one or more nodes over one log.
 type Server struct {
 	// Faults are the faults to come.
 	Faults Faults
 
-	streams.UnimplementedStreamsServer
-	serverfeatures.UnimplementedServerFeaturesServer
+	cfg   Config
+	codec codec
+	store *store
+	nodes []*node
+	chaos *chaos
 
-	store   *store
-	address string
+	appends, reads, subscriptions, sent atomic.Int64
 
 	mu      sync.Mutex
-	grpc    *grpc.Server
-	conns   map[net.Conn]struct{}
-	dropped chan struct{} // closed to drop the subscriptions
+	leader  int
+	version string
 	noisy   bool
+	dropped chan struct{} // closed to drop the subscriptions
+	once    sync.Once
+	closed  error
 }
 
-// Start serves an empty store on a free port of the loopback interface until the test ends.
-func Start(t testing.TB) *Server {
+// node is one address of the server.
+type node struct {
+	serverfeatures.UnimplementedServerFeaturesServer
+	gossip.UnimplementedGossipServer
+
+	server  *Server
+	index   int
+	address string
+
+	// Guarded by the server's mu.
+	grpc  *grpc.Server // nil while stopped
+	conns map[net.Conn]*trackedConn
+}
+
+// New serves until Close.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, dropped: make(chan struct{}), noisy: cfg.Noise, version: version}
+	var err error
+	if s.codec, err = newCodec(); err != nil {
+		return nil, err
+	}
+	if s.store, err = openStore(cfg.Dir, cfg.Now); err != nil {
+		return nil, fmt.Errorf("event store stand-in: %w", err)
+	}
+	for i, address := range cfg.Listen {
+		n := &node{server: s, index: i, address: address, conns: map[net.Conn]*trackedConn{}}
+		s.nodes = append(s.nodes, n)
+		if err := n.start(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	s.chaos = startChaos(s, cfg.Chaos)
+	return s, nil
+}
+
+// TB is what Start needs of a test.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Error(args ...any)
+	Cleanup(func())
+}
+
+// Start serves an empty log in memory, on a free port of the loopback interface, until the test ends.
+func Start(t TB) *Server {
 	t.Helper()
-	s := &Server{store: newStore(time.Now), conns: map[net.Conn]struct{}{}, dropped: make(chan struct{})}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return StartWith(t, Config{})
+}
+
+// StartWith serves until the test ends.
+func StartWith(t TB, cfg Config) *Server {
+	t.Helper()
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.address = listener.Addr().String()
-	s.serve(t, listener)
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 
-func (s *Server) serve(t testing.TB, listener net.Listener) {
-	server := grpc.NewServer()
-	streams.RegisterStreamsServer(server, s)
-	serverfeatures.RegisterServerFeaturesServer(server, s)
+// Close stops serving and closes the log. Closing again returns what the first Close returned.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		s.chaos.stop()
+		s.Stop()
+		s.closed = s.store.close()
+	})
+	return s.closed
+}
+
+// start listens and serves. The address keeps the port it got first.
+func (n *node) start() error {
+	listener, err := net.Listen("tcp", n.address)
+	if err != nil {
+		return fmt.Errorf("event store stand-in: %w", err)
+	}
+	n.address = listener.Addr().String()
+	s := n.server
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(s.codec),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(s.authorize),
+	}
+	if s.cfg.Certificate != nil {
+		conf := &tls.Config{Certificates: []tls.Certificate{*s.cfg.Certificate}, MinVersion: tls.VersionTLS12}
+		if s.cfg.ClientCAs != nil {
+			conf.ClientCAs, conf.ClientAuth = s.cfg.ClientCAs, tls.VerifyClientCertIfGiven
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(conf)))
+	}
+	server := grpc.NewServer(options...)
+	streams.RegisterStreamsServer(server, streamsService{node: n})
+	serverfeatures.RegisterServerFeaturesServer(server, n)
+	gossip.RegisterGossipServer(server, n)
 	s.mu.Lock()
-	s.grpc = server
+	n.grpc = server
 	s.mu.Unlock()
 	go func() {
-		if err := server.Serve(&tracked{Listener: listener, server: s}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Errorf("esdbtest: serve: %v", err)
+		if err := server.Serve(&tracked{Listener: listener, node: n}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			s.cfg.Logger.Error("event store stand-in: serving ended", "address", n.address, "error", err)
 		}
 	}()
+	return nil
 }
 
-// ConnectionString is what the client needs to find the server.
-func (s *Server) ConnectionString() string {
-	return fmt.Sprintf("esdb://%s?tls=false", s.address)
-}
-
-// Stop stops serving, at once. What was committed stays.
-func (s *Server) Stop() {
+func (n *node) stop() {
+	s := n.server
 	s.mu.Lock()
-	server := s.grpc
+	server := n.grpc
+	n.grpc = nil
 	s.mu.Unlock()
-	server.Stop()
+	if server != nil {
+		server.Stop()
+	}
 }
 
-// Restart serves again, on the same address, what was committed.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	listener, err := net.Listen("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
+// Stop stops all nodes at once. What was committed stays.
+func (s *Server) Stop() {
+	for _, n := range s.nodes {
+		n.stop()
 	}
-	s.serve(t, listener)
+}
+
+// Restart serves again on all nodes, at the same addresses, what was committed.
+func (s *Server) Restart() error {
+	var errs []error
+	for i := range s.nodes {
+		errs = append(errs, s.RestartNode(i))
+	}
+	return errors.Join(errs...)
+}
+
+// StopNode stops one node.
+func (s *Server) StopNode(i int) { s.nodes[i].stop() }
+
+// RestartNode serves again on one node, if it was stopped.
+func (s *Server) RestartNode(i int) error {
+	s.mu.Lock()
+	running := s.nodes[i].grpc != nil
+	s.mu.Unlock()
+	if running {
+		return nil
+	}
+	return s.nodes[i].start()
+}
+
+// Lead makes a node the leader.
+func (s *Server) Lead(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leader = i
+}
+
+// SetVersion changes what the server says it is, for clients that connect from now on.
+func (s *Server) SetVersion(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+}
+
+// Counts says what the server has done so far.
+type Counts struct {
+	Appends, Reads, Subscriptions int64 // calls
+	Sent                          int64 // events that went out
+}
+
+// Counts says what the server has done so far.
+func (s *Server) Counts() Counts {
+	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load()}
+}
+
+// Addresses are where the nodes listen (host:port).
+func (s *Server) Addresses() []string {
+	addresses := make([]string, len(s.nodes))
+	for i, n := range s.nodes {
+		addresses[i] = n.address
+	}
+	return addresses
+}
+
+// ConnectionString is what a client needs to find the server: one node by its address, several by gossip.
+// Credentials are the caller's to add.
+func (s *Server) ConnectionString() string {
+	scheme := "esdb"
+	if len(s.nodes) > 1 {
+		scheme = "esdb+discover"
+	}
+	return fmt.Sprintf("%s://%s?tls=%t", scheme, strings.Join(s.Addresses(), ","), s.cfg.Certificate != nil)
 }
 
 // BreakConnections resets all connections; new ones are accepted.
 func (s *Server) BreakConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for conn := range s.conns {
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset and not an orderly end
+	for _, n := range s.nodes {
+		for conn := range n.conns {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // a reset and not an orderly end
+			}
+			_ = conn.Close()
 		}
-		_ = conn.Close()
 	}
-	clear(s.conns)
+}
+
+// LoseConnections loses all connections without a word, as a network does whose middle forgets them: they
+// stay open, and nothing arrives on them any more, in either direction. New ones are served.
+func (s *Server) LoseConnections() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		for _, conn := range n.conns {
+			conn.lost.Store(true)
+		}
+	}
 }
 
 // DropSubscriptions ends all subscriptions as the server ends those of slow consumers.
@@ -115,24 +297,104 @@ func (s *Server) Noise() {
 	s.noisy = true
 }
 
-// tracked notes the connections, so that they can be broken.
+// tracked notes the connections, so that they can be broken and lost.
 type tracked struct {
 	net.Listener
-	server *Server
+	node *node
 }
 
+// trackedConn forgets itself when it is closed.
+type trackedConn struct {
+	net.Conn
+	node *node
+	lost atomic.Bool
+}
+
+// Read implements net.Conn. What comes on a lost connection is dropped.
+func (c *trackedConn) Read(b []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(b); err != nil || !c.lost.Load() {
+			return n, err
+		}
+	}
+}
+
+// Write implements net.Conn. What goes out on a lost connection is dropped.
+func (c *trackedConn) Write(b []byte) (int, error) {
+	if c.lost.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// Accept implements net.Listener.
 func (l *tracked) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	l.server.conns[conn] = struct{}{}
-	return conn, nil
+	s := l.node.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &trackedConn{Conn: conn, node: l.node}
+	l.node.conns[conn] = c
+	return c, nil
+}
+
+// Close implements net.Conn.
+func (c *trackedConn) Close() error {
+	s := c.node.server
+	s.mu.Lock()
+	delete(c.node.conns, c.Conn)
+	s.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // GetSupportedMethods is the first thing a client asks.
-func (s *Server) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
-	return &serverfeatures.SupportedMethods{EventStoreServerVersion: version}, nil
+func (n *node) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
+	s := n.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &serverfeatures.SupportedMethods{EventStoreServerVersion: s.version}, nil
+}
+
+// members says who is there, and who leads.
+func (n *node) members() []*gossip.MemberInfo {
+	s := n.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var members []*gossip.MemberInfo
+	for i, other := range s.nodes {
+		state := gossip.MemberInfo_Follower
+		if i == s.leader {
+			state = gossip.MemberInfo_Leader
+		}
+		host, port := other.endpoint()
+		members = append(members, &gossip.MemberInfo{
+			State: state, IsAlive: other.grpc != nil,
+			HttpEndPoint: &gossip.EndPoint{Address: host, Port: uint32(port)},
+		})
+	}
+	return members
+}
+
+// endpoint splits an address that net.Listener gave.
+func (n *node) endpoint() (host string, port uint16) {
+	host, text, err := net.SplitHostPort(n.address)
+	if err != nil {
+		return n.address, 0
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return host, 0
+	}
+	return host, uint16(number)
+}
+
+// leads says whether a node is the leader, and who is.
+func (n *node) leads() (leader *node, leads bool) {
+	s := n.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[s.leader], s.leader == n.index
 }

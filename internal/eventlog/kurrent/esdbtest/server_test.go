@@ -14,21 +14,7 @@ import (
 // connect gives the real client, without our adapter: these tests are about what it sees.
 func connect(t *testing.T, server *esdbtest.Server) *esdb.Client {
 	t.Helper()
-	conf, err := esdb.ParseConnectionString(server.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf.Logger = esdb.NoopLogging()
-	client, err := esdb.NewClient(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return client
+	return connectTo(t, server.ConnectionString())
 }
 
 func event() esdb.EventData {

@@ -1,55 +1,112 @@
 package esdbtest
 
 import (
-	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// record is an event as the server keeps it.
-type record struct {
-	id       uuid.UUID
-	stream   string
-	revision uint64
-	position uint64 // commit and prepare are the same
-	typ      string
-	content  string // content type
-	data     []byte
-	metadata []byte
-	created  time.Time
-}
+const (
+	// recentLimit bounds what is remembered for appends at any revision, in events.
+	recentLimit = 50_000
+	// maxGroupBytes bounds what waits for a flush; who comes when there is more waits before being decided.
+	maxGroupBytes = 8 << 20
+)
 
-// sizeOnDisk is what an event counts against the largest append, and what positions grow by at least.
-func (r *record) sizeOnDisk() int { return len(r.data) + len(r.metadata) + 2*len(r.typ) }
+var errClosed = errors.New("the log is closed")
 
-// store is the log in memory.
+// store is the log: all of it in memory, and in a journal when there is one. Appends are decided one
+// after the other; what was decided since the last flush is flushed together, and is seen only then.
 type store struct {
+	now     func() time.Time
+	journal *journal // nil in memory
+	kick    chan struct{}
+	ended   chan struct{} // closed when the flusher has ended
+
 	mu      sync.Mutex
 	streams map[string][]*record
 	all     []*record
 	next    uint64 // position of the next record
+	visible int    // of all, how many are flushed
+	shown   uint64 // position of the last visible one
 	// recent is what an append at any revision is compared with; the server keeps 8 MiB of it.
-	recent map[uuid.UUID]*record
-	news   chan struct{} // closed when something was appended
-	now    func() time.Time
+	recent   map[uuid.UUID]*record
+	news     chan struct{} // closed when more is visible
+	pending  *group        // to be flushed next
+	flushing *group        // nil when none is
+	failed   error         // the journal cannot be written any more
 }
 
-const (
-	// recentLimit bounds recent, in events.
-	recentLimit = 50_000
-	// recordOverhead is a prepare record's own length, about.
-	recordOverhead = 90
-)
+// group is what is flushed together.
+type group struct {
+	frame []byte
+	done  chan struct{} // closed when flushed, or not
+	err   error
+}
 
-func newStore(now func() time.Time) *store {
-	s := &store{streams: map[string][]*record{}, recent: map[uuid.UUID]*record{}, news: make(chan struct{}), now: now}
+func newGroup() *group {
+	return &group{frame: make([]byte, frameHead), done: make(chan struct{})}
+}
+
+func (g *group) empty() bool { return len(g.frame) == frameHead }
+
+// openStore opens the log in a folder; without one it is an empty log in memory.
+func openStore(dir string, now func() time.Time) (*store, error) {
+	s := &store{
+		now: now, streams: map[string][]*record{}, recent: map[uuid.UUID]*record{}, news: make(chan struct{}),
+		pending: newGroup(), kick: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	if dir == "" {
+		close(s.ended)
+	} else {
+		var err error
+		if s.journal, err = openJournal(dir, s.restore); err != nil {
+			return nil, err
+		}
+		s.visible = len(s.all)
+		go s.flush()
+	}
+	if len(s.all) > 0 {
+		s.shown = s.all[len(s.all)-1].position
+		return s, nil
+	}
 	// A new server has written events of its own before anybody else: the order of all does not begin with
 	// ours, and not at 0.
-	s.write("$users", []*record{{id: uuid.New(), typ: "$User", content: contentJSON, data: []byte(`{}`)}})
-	s.write("$settings", []*record{{id: uuid.New(), typ: "$settings", content: contentJSON, data: []byte(`{}`)}})
-	return s
+	if err := errors.Join(s.system("$users", "$User", "application/json", `{}`), s.system("$settings", "$settings", "application/json", `{}`)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// restore takes an event of the journal.
+func (s *store) restore(wire []byte) error {
+	r, next, err := decodeRecord(wire)
+	if err != nil {
+		return err
+	}
+	if r.position != s.next || r.revision != uint64(len(s.streams[r.stream])) {
+		return fmt.Errorf("revision %d of %s at position %d does not follow", r.revision, r.stream, r.position)
+	}
+	s.add(r)
+	s.next = next
+	return nil
+}
+
+// add takes a record into the indices.
+func (s *store) add(r *record) {
+	if held := s.streams[r.stream]; len(held) > 0 {
+		r.stream = held[0].stream // one string for all
+	}
+	s.streams[r.stream] = append(s.streams[r.stream], r)
+	s.all = append(s.all, r)
+	if len(s.recent) >= recentLimit {
+		clear(s.recent)
+	}
+	s.recent[r.id] = r
 }
 
 // expectation is an append's expected revision.
@@ -77,10 +134,52 @@ type verdict struct {
 	empty    bool   // the stream has no events
 }
 
-// append decides and writes. It follows IndexWriter.CheckCommit.
-func (s *store) append(stream string, expected expectation, events []*record) verdict {
+// append decides, writes, and returns when what it says is durable: also a refusal, which may stand on
+// what is being flushed.
+func (s *store) append(stream string, expected expectation, events []*proposal) (verdict, error) {
+	v, wait, err := s.decide(stream, expected, events)
+	if err != nil || wait == nil {
+		return v, err
+	}
+	<-wait.done
+	return v, wait.err
+}
+
+// decide decides about an append and adds it. It returns the group to wait for, nil for none.
+func (s *store) decide(stream string, expected expectation, events []*proposal) (verdict, *group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for len(s.pending.frame) > maxGroupBytes && s.failed == nil {
+		before := s.flushing
+		if before == nil {
+			before = s.pending
+		}
+		s.mu.Unlock()
+		<-before.done
+		s.mu.Lock()
+	}
+	if s.failed != nil {
+		return verdict{}, nil, s.failed
+	}
+	v, decided := s.judge(stream, expected, events)
+	if !decided {
+		var err error
+		if v, err = s.write(stream, events); err != nil {
+			return verdict{}, nil, err
+		}
+	}
+	switch {
+	case s.journal == nil:
+		return v, nil, nil
+	case !s.pending.empty():
+		return v, s.pending, nil
+	default:
+		return v, s.flushing, nil
+	}
+}
+
+// judge follows IndexWriter.CheckCommit. It returns false when the append is to be written.
+func (s *store) judge(stream string, expected expectation, events []*proposal) (verdict, bool) {
 	held := s.streams[stream]
 	wrong := verdict{empty: len(held) == 0}
 	if len(held) > 0 {
@@ -89,11 +188,9 @@ func (s *store) append(stream string, expected expectation, events []*record) ve
 	switch expected.kind {
 	case expectExists, expectAny:
 		if expected.kind == expectExists && len(held) == 0 {
-			return wrong
+			return wrong, true
 		}
-		if v, decided := s.seenRecently(stream, events, wrong); decided {
-			return v
-		}
+		return s.seenRecently(stream, events, wrong)
 	default:
 		next := uint64(0)
 		if expected.kind == expectRevision {
@@ -101,20 +198,18 @@ func (s *store) append(stream string, expected expectation, events []*record) ve
 		}
 		switch {
 		case next > uint64(len(held)):
-			return wrong
+			return wrong, true
 		case next < uint64(len(held)):
-			return compare(held, next, events, wrong)
+			return compare(held, next, events, wrong), true
 		}
 	}
-	s.write(stream, events)
-	last := events[len(events)-1]
-	return verdict{ok: true, first: events[0].revision, last: last.revision, position: last.position}
+	return verdict{}, false
 }
 
 // compare is what the server does with an append behind the end: the ids from the expected revision on
 // must be those that are there. The first that differs is a wrong version; a later one is a corrupted
 // repeat, which the server also answers as a wrong version.
-func compare(held []*record, next uint64, events []*record, wrong verdict) verdict {
+func compare(held []*record, next uint64, events []*proposal, wrong verdict) verdict {
 	for i, e := range events {
 		at := next + uint64(i)
 		if at >= uint64(len(held)) || held[at].id != e.id {
@@ -126,7 +221,7 @@ func compare(held []*record, next uint64, events []*record, wrong verdict) verdi
 }
 
 // seenRecently is idempotency at any revision: as far as the server remembers.
-func (s *store) seenRecently(stream string, events []*record, wrong verdict) (verdict, bool) {
+func (s *store) seenRecently(stream string, events []*proposal, wrong verdict) (verdict, bool) {
 	var first, last *record
 	for i, e := range events {
 		r, seen := s.recent[e.id]
@@ -141,43 +236,127 @@ func (s *store) seenRecently(stream string, events []*record, wrong verdict) (ve
 	return verdict{ok: true, first: first.revision, last: last.revision, position: last.position}, true
 }
 
-func (s *store) write(stream string, events []*record) {
-	for _, e := range events {
-		e.stream, e.revision, e.position, e.created = stream, uint64(len(s.streams[stream])), s.next, s.now()
-		e.data, e.metadata = bytes.Clone(e.data), bytes.Clone(e.metadata)
-		s.streams[stream] = append(s.streams[stream], e)
-		s.all = append(s.all, e)
-		s.next += uint64(recordOverhead + len(stream) + e.sizeOnDisk())
-		if len(s.recent) >= recentLimit {
-			clear(s.recent)
+// write adds events at the end of a stream: to memory, and to the group that is flushed next.
+func (s *store) write(stream string, events []*proposal) (verdict, error) {
+	records := make([]*record, len(events))
+	next, revision, created := s.next, uint64(len(s.streams[stream])), s.now()
+	for i, e := range events {
+		r := &record{id: e.id, stream: stream, typ: e.typ, revision: revision + uint64(i), position: next}
+		if err := r.encode(e, created); err != nil {
+			return verdict{}, fmt.Errorf("encode an event: %w", err)
 		}
-		s.recent[e.id] = e
+		records[i] = r
+		next += growth(stream, e)
 	}
+	for _, r := range records {
+		s.add(r)
+		if s.journal != nil {
+			s.pending.frame = binary.AppendUvarint(s.pending.frame, uint64(len(r.wire)))
+			s.pending.frame = append(s.pending.frame, r.wire...)
+		}
+	}
+	s.next = next
+	if s.journal == nil {
+		s.show(len(s.all))
+	} else {
+		select {
+		case s.kick <- struct{}{}:
+		default:
+		}
+	}
+	last := records[len(records)-1]
+	return verdict{ok: true, first: records[0].revision, last: last.revision, position: last.position}, nil
+}
+
+// show makes events visible to readers.
+func (s *store) show(count int) {
+	s.visible, s.shown = count, s.all[count-1].position
 	close(s.news)
 	s.news = make(chan struct{})
 }
 
-// noise appends what a real server appends between other people's events: statistics, and links of
-// projections to events that are there.
-func (s *store) noise() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write("$stats-127.0.0.1:2113", []*record{{id: uuid.New(), typ: "$statsCollected", content: contentJSON, data: []byte(`{}`)}})
-	target := s.all[len(s.all)-2]
-	s.write("by-type-"+target.typ, []*record{{id: uuid.New(), typ: "$>", content: "application/octet-stream",
-		data: []byte("0@" + target.stream)}})
+// flush writes what has gathered while the last flush was under way, until the log is closed.
+func (s *store) flush() {
+	defer close(s.ended)
+	for range s.kick {
+		s.mu.Lock()
+		g, count := s.pending, len(s.all)
+		if g.empty() || s.failed != nil && s.failed != errClosed {
+			s.mu.Unlock()
+			continue
+		}
+		s.pending, s.flushing = newGroup(), g
+		s.mu.Unlock()
+		g.err = s.journal.write(g.frame)
+		s.mu.Lock()
+		s.flushing = nil
+		if g.err != nil {
+			// What memory holds and what the disk holds may differ now: nothing more is taken.
+			s.failed = fmt.Errorf("the log takes nothing more: %w", g.err)
+			s.pending.err = g.err
+			close(s.pending.done)
+		} else {
+			s.show(count)
+		}
+		s.mu.Unlock()
+		g.frame = nil
+		close(g.done)
+	}
 }
 
-// stream returns a stream's events; the slice is not changed any more.
+// system appends an event of the server's own.
+func (s *store) system(stream, typ, content, data string) error {
+	_, err := s.append(stream, expectation{}, []*proposal{{id: uuid.New(), typ: typ, content: content, data: []byte(data)}})
+	return err
+}
+
+// noise appends what a real server appends between other people's events: statistics, and links of
+// projections to events that are there.
+func (s *store) noise(stream string) error {
+	return errors.Join(
+		s.system("$stats-127.0.0.1:2113", "$statsCollected", "application/json", `{}`),
+		s.system("by-stream-"+stream, "$>", "application/octet-stream", "0@"+stream))
+}
+
+// stream returns a stream's visible events; the slice is not changed any more.
 func (s *store) stream(name string) []*record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.streams[name]
+	held := s.streams[name]
+	for len(held) > 0 && held[len(held)-1].position > s.shown {
+		held = held[:len(held)-1]
+	}
+	return held
 }
 
-// everything returns the order of all events, and the channel that is closed when there are more.
+// everything returns the order of all visible events, and the channel that is closed when there are more.
 func (s *store) everything() ([]*record, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all, s.news
+	return s.all[:s.visible:s.visible], s.news
+}
+
+// end is the position behind the last visible event, where the next one stands or will stand.
+func (s *store) end(all []*record) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(all) < len(s.all) {
+		return s.all[len(all)].position
+	}
+	return s.next
+}
+
+// close ends the log. Nothing may be appended any more.
+func (s *store) close() error {
+	if s.journal == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if s.failed == nil {
+		s.failed = errClosed
+	}
+	s.mu.Unlock()
+	close(s.kick)
+	<-s.ended
+	return s.journal.close()
 }

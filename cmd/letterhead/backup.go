@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"letterhead/internal/config"
+	"letterhead/internal/telemetry"
+	"letterhead/workers/backup"
+)
+
+func backupCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "backup FOLDER | URL", Short: "Copy events, names and pictures to a folder or a bucket, also while the server runs", Args: exactArgs("FOLDER"),
+		Long: `Copy everything that cannot be computed again to a folder, or to a bucket like
+s3://backups?region=eu-central-1&prefix=letterhead/. Run it again to continue an
+interrupted backup, or to add what is new to a finished one.
+
+The backup holds names and hashes of keys: keep it as safe as the data folder.
+docs/backup.md says how to restore it, and what is not in it.`}
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		to, err := backupPlace(args[0])
+		if err != nil {
+			return err
+		}
+		// The server that may hold the folder works elsewhere, so it is told the whole path.
+		return e.onStorage(cmd.Context(), []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, func(ctx context.Context, s *service) error {
+			names, err := backup.NamesIn(ctx, s.store)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			sum, err := backup.Run(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")},
+				backup.Source{Log: s.log, Names: names, Assets: s.assets}, to)
+			if err != nil {
+				return err
+			}
+			for _, id := range sum.DamagedAssets {
+				fmt.Fprintf(e.stderr, "warning: the picture %s is damaged in the asset store and not in the backup; the next crawl of its brand replaces it\n", id)
+			}
+			if *asJSON {
+				return printJSON(e.stdout, sum)
+			}
+			_, err = fmt.Fprintf(e.stdout, "backup of %d events up to position %d, %d names (new: %d events, %d pictures) in %s\n%s\n",
+				sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets, time.Since(began).Round(time.Millisecond), sum.Place)
+			return err
+		})
+	}
+	return c
+}
+
+// backupPlace makes a folder's name independent of the working directory.
+func backupPlace(at string) (string, error) {
+	if strings.Contains(at, "://") {
+		return at, nil
+	}
+	abs, err := filepath.Abs(at)
+	if err != nil {
+		return "", fmt.Errorf("the folder of the backup: %w", err)
+	}
+	return abs, nil
+}
+
+// onStorage runs a command on what the data folder, or the services in its place, store, without read
+// models: inside the server when one holds the folder, which then gets args as its command line.
+func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
+	if e.service != nil {
+		return run(ctx, e.service)
+	}
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	mode := folderMustExist
+	if cfg.Shared() {
+		mode = folderMayBeNew // it holds no data
+	}
+	lock, err := lockFolder(cfg.Data, mode)
+	if errors.Is(err, errFolderInUse) {
+		return runRemotely(ctx, cfg.Data, args, e.stdout, e.stderr)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := storageOnly(ctx, cfg, lock, e.stderr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(ctx, s), s.close())
+}
+
+// storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the
+// folder is free again.
+func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer) (_ *service, err error) {
+	s := &service{config: cfg, lock: lock}
+	s.closing(lock.release)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.logger, err = telemetry.NewLogger(logs, "warn", cfg.LogFormat); err != nil {
+		return nil, err
+	}
+	s.metrics = telemetry.NewMetrics(version)
+	return s, s.openStorage(ctx)
+}
+
+// stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.
+func stages(w io.Writer, what string) func(backup.Progress) {
+	var stage backup.Stage
+	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
+		var bar *progressbar.ProgressBar
+		return func(p backup.Progress) {
+			if p.Stage != stage {
+				stage = p.Stage
+				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
+			}
+			if p.Total > 0 {
+				bar.ChangeMax64(int64(p.Total))
+			}
+			if err := bar.Set64(int64(p.Done)); err != nil {
+				fmt.Fprintln(w, err)
+			}
+		}
+	}
+	var last time.Time
+	return func(p backup.Progress) {
+		now := time.Now()
+		if p.Stage == stage && now.Sub(last) < progressEvery {
+			return
+		}
+		stage, last = p.Stage, now
+		if p.Total > 0 {
+			fmt.Fprintf(w, "%s: %s %d of %d\n", what, p.Stage, p.Done, p.Total)
+		} else {
+			fmt.Fprintf(w, "%s: %s %d\n", what, p.Stage, p.Done)
+		}
+	}
+}

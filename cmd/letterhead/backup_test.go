@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+)
+
+// commandLine runs one and returns its exit code and output.
+func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	e := &environment{args: args, stdout: &out, stderr: &errs}
+	return e.run(ctx), out.String(), errs.String()
+}
+
+// openFolder opens what a data folder stores.
+func openFolder(t *testing.T, folder string) *service {
+	t.Helper()
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFolder(folder, folderMayBeNew)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := storageOnly(t.Context(), cfg, lock, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// oneCrawl makes a data folder with a crawl request and a name.
+func oneCrawl(t *testing.T) (folder string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "data")
+	s := openFolder(t, folder)
+	_, err := s.log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{
+		{ID: uuid.New(), Type: "BrandDiscovered", SchemaVersion: 1, OccurredAt: time.Unix(1, 0).UTC(), Data: []byte(`{}`)},
+		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(2, 0).UTC(), Data: []byte(`{}`)},
+	})
+	if err := errors.Join(err, s.holders.Put(t.Context(), "holder-1", "Ada"), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func TestBackupAndRestoreFromTheCommandLine(t *testing.T) {
+	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
+	code, stdout, stderr := commandLine(t.Context(), "backup", "--json", at, "--data", from)
+	var saved struct{ Events, Names int }
+	if err := json.Unmarshal([]byte(stdout), &saved); code != exitOK || err != nil || saved.Events != 2 || saved.Names != 1 {
+		t.Fatalf("backup: %d %s %s", code, stdout, stderr)
+	}
+	if code, stdout, stderr = commandLine(t.Context(), "restore", "--json", at, "--data", to); code != exitOK {
+		t.Fatalf("restore: %d %s %s", code, stdout, stderr)
+	}
+	if err := refuseHalfRestored(to); err != nil {
+		t.Error(err)
+	}
+	s := openFolder(t, to)
+	head, err := s.log.Head(t.Context())
+	if err != nil || head != 2 {
+		t.Errorf("head %d, %v", head, err)
+	}
+	// No relay asks for the crawls of the past again.
+	for _, name := range crawlCheckpoints() {
+		if done, _, err := s.positions.Load(t.Context(), name); err != nil || done != head {
+			t.Errorf("%s begins at %d (%v), want %d", name, done, err, head)
+		}
+	}
+	if names, err := s.holders.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
+		t.Errorf("names %v, %v", names, err)
+	}
+	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
+		t.Errorf("restore into a folder in use: %d %s", code, stderr)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRestoreLeavesOutErasedNames(t *testing.T) {
+	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
+	list := filepath.Join(t.TempDir(), "erased.txt")
+	if err := os.WriteFile(list, []byte("# erased on demand\n\nholder-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to, "--erased", list}} {
+		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
+			t.Fatalf("%v: %d %s", args, code, stderr)
+		}
+	}
+	s := openFolder(t, to)
+	if names, err := s.holders.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
+		t.Errorf("names %v, %v", names, err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARestoreOfNothingMakesNoFolder(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "new")
+	if code, _, stderr := commandLine(t.Context(), "restore", t.TempDir(), "--data", to); code != exitFailure || !strings.Contains(stderr, "not a letterhead backup") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data folder is there (%v)", err)
+	}
+}
+
+func TestAnInterruptedRestoreLeavesItsMark(t *testing.T) {
+	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
+	if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", from); code != exitOK {
+		t.Fatal(stderr)
+	}
+	segment := filepath.Join(at, "segments", "0000000001.lhb")
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(segment, whole[:10], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
+		t.Fatalf("a damaged backup: %d %s", code, stderr)
+	}
+	if err := refuseHalfRestored(to); err == nil {
+		t.Error("a server may start on it")
+	}
+	if err := os.WriteFile(segment, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
+		t.Fatalf("again: %d %s", code, stderr)
+	}
+	if err := refuseHalfRestored(to); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMigrateWantsAnEventStoreDB(t *testing.T) {
+	for _, to := range []string{"", "http://x", "postgres://x"} {
+		if code, _, stderr := commandLine(t.Context(), "migrate", "--to", to, "--data", t.TempDir()); code != exitUsage {
+			t.Errorf("--to %q: %d %s", to, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// proxyTimeout bounds how long a test waits for the proxy.
+const proxyTimeout = 30 * time.Second
+
+// proxied is HAProxy with deploy/haproxy/haproxy.cfg before three nodes that say their name.
+type proxied struct {
+	url   string
+	nodes []*httptest.Server
+	asked atomic.Pointer[http.Header] // of the last request that reached a node
+}
+
+func newProxied(t *testing.T) *proxied {
+	t.Helper()
+	program, err := exec.LookPath("haproxy")
+	if err != nil {
+		t.Skip("haproxy is not installed: the proxy's configuration was not run")
+	}
+	p := &proxied{}
+	servers := ""
+	for _, name := range []string{"a", "b", "c"} {
+		node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/readyz" {
+				p.asked.Store(&r.Header)
+			}
+			fmt.Fprint(w, name)
+		}))
+		t.Cleanup(node.Close)
+		p.nodes = append(p.nodes, node)
+		servers += fmt.Sprintf("    server %s %s\n", name, node.Listener.Addr())
+	}
+	// The port is opened here and handed over, so that nobody can take it between.
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	handle, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	p.url = "http://" + listener.Addr().String()
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(adaptProxy(t, servers)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	command := exec.Command(program, "-db", "-f", file)
+	command.ExtraFiles = []*os.File{handle} // descriptor 3
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := command.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		command.Wait() //nolint:errcheck // it was killed
+		if t.Failed() {
+			t.Logf("haproxy said:\n%s", said.String())
+		}
+	})
+	return p
+}
+
+// adaptProxy puts servers that are here in place of names that Docker resolves, and changes nothing else.
+func adaptProxy(t *testing.T, servers string) string {
+	t.Helper()
+	text := read(t, "deploy/haproxy/haproxy.cfg")
+	for _, change := range [][2]string{
+		{"    maxconn 8000\n", "    maxconn 200\n"}, // descriptors are few on some machines
+		{"    nameserver docker 127.0.0.11:53\n", ""},
+		{"bind :8080", "bind fd@3"},
+		{" resolvers containers init-addr none", ""},
+		{"    server-template api 1-10 api:8080\n", servers},
+	} {
+		if !strings.Contains(text, change[0]) {
+			t.Fatalf("deploy/haproxy/haproxy.cfg has no %q: the test must be adapted", change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	return text
+}
+
+// ask returns the status and the name of the node that answered.
+func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), proxyTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatalf("ask the proxy for %s: %v", path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// node returns who answers for a key that is sent as clients mostly do.
+func (p *proxied) node(t *testing.T, key string) string {
+	t.Helper()
+	status, name := p.ask(t, "/v1/me", "Authorization", "Bearer "+key)
+	if status != http.StatusOK {
+		t.Fatalf("key %s: status %d", key, status)
+	}
+	return name
+}
+
+func testKeys() []string {
+	keys := make([]string, 300)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("lh_sk_%032x", i*7919)
+	}
+	return keys
+}
+
+func TestTheProxyKeepsAKeyOnOneNodeWhereverItIsSent(t *testing.T) {
+	p := newProxied(t)
+	for _, key := range testKeys()[:40] {
+		want := p.node(t, key)
+		for _, sent := range [][]string{
+			{"/v1/me", "Authorization", "Bearer " + key},
+			{"/v1/brands/acme.com?fields=name", "Authorization", "bearer " + key},
+			{"/v1/me", "X-Api-Key", key},
+			{"/v1/search?q=a&key=" + key},
+			{"/l/acme.com?c=" + key},
+			{"/v1/me?key=another", "Authorization", "Bearer " + key},
+			{"/v1/me", "X-Api-Key", key, "Authorization", "Basic dXNlcjpwYXNz"}, // a gateway's own
+		} {
+			if status, got := p.ask(t, sent[0], sent[1:]...); status != http.StatusOK || got != want {
+				t.Errorf("%v reached %s (status %d), Bearer reaches %s", sent, got, status, want)
+			}
+		}
+	}
+}
+
+func TestTheProxySpreadsKeysAndMovesOnlyThoseOfADeadNode(t *testing.T) {
+	p := newProxied(t)
+	before := map[string]string{}
+	count := map[string]int{}
+	for _, key := range testKeys() {
+		before[key] = p.node(t, key)
+		count[before[key]]++
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if count[name] < len(before)/10 {
+			t.Errorf("of %d keys node %s has %d", len(before), name, count[name])
+		}
+	}
+	p.nodes[1].Close()
+	for key, was := range before {
+		switch now := p.node(t, key); {
+		case was == "b" && now == "b":
+			t.Errorf("%s is still sent to a dead node", key)
+		case was != "b" && now != was:
+			t.Errorf("%s moved from %s to %s, though %s lives", key, was, now, was)
+		}
+	}
+}
+
+func TestTheProxyKeepsOperatorsEndpointsInside(t *testing.T) {
+	p := newProxied(t)
+	for _, path := range []string{
+		"/metrics", "/metrics/", "/metrics?x=1", "//metrics", "/%6detrics", "/Metrics", "/readyz", "/healthz", "/%2Fmetrics", "/metrics/x",
+	} {
+		if status, body := p.ask(t, path); status != http.StatusNotFound || len(body) == 1 {
+			t.Errorf("%s: status %d from %q, want the proxy's own 404", path, status, body)
+		}
+	}
+	if p.asked.Load() != nil {
+		t.Error("a request for an operators' endpoint reached a node")
+	}
+	if status, _ := p.ask(t, "/v1/brands/metrics", "X-Forwarded-For", "198.51.100.7"); status != http.StatusOK {
+		t.Errorf("an identifier that reads like an endpoint: status %d", status)
+	}
+	if got := (*p.asked.Load())["X-Forwarded-For"]; len(got) != 1 || got[0] != "127.0.0.1" {
+		t.Errorf("a node is told %v about the client's address, want what the proxy saw", got)
+	}
+}

@@ -1,0 +1,374 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"letterhead/internal/config"
+)
+
+// What is deployed must fit the binary: its settings, its roles, the metrics that it exports. These tests need
+// no tool and no network; `make lint-deploy` asks the tools of others.
+
+func readYAML(t *testing.T, name string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, name)), into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// deployed returns the names of the files under a folder of the repository.
+func deployed(t *testing.T, folder string) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(filepath.ToSlash(path), "../../"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// alert is a rule of deploy/prometheus/alerts.yml.
+type alert struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var file struct {
+		Groups []struct{ Rules []alert }
+	}
+	readYAML(t, "deploy/prometheus/alerts.yml", &file)
+	var all []alert
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return all
+}
+
+// dashboard is what the tests look at of a file in deploy/grafana/dashboards.
+type dashboard struct {
+	UID, Title string
+	Panels     []struct {
+		Title      string
+		Datasource struct{ UID string }
+		GridPos    struct{ X, Y, W, H int }
+		Targets    []struct{ Expr string }
+	}
+}
+
+func dashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
+	all := map[string]dashboard{}
+	for _, name := range deployed(t, "deploy/grafana/dashboards") {
+		var d dashboard
+		if err := json.Unmarshal([]byte(read(t, name)), &d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = d
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no dashboards")
+	}
+	return all
+}
+
+// metricDefined finds where code names a metric that it registers, and with what kind: by the options of
+// prometheus.New…, or by the constructors that packages make for themselves.
+var metricDefined = regexp.MustCompile(`(?:(\w*)Opts\{\s*Name:\s*|NewDesc\(|\b(histogram|counters?)\()"(letterhead_\w+)"`)
+
+// metricsOfCode returns the metrics of the code, and whether each is a histogram.
+func metricsOfCode(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, folder := range []string{"cmd", "commands", "internal", "projections", "readapi", "workers"} {
+		for _, name := range deployed(t, folder) {
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			for _, m := range metricDefined.FindAllStringSubmatch(read(t, name), -1) {
+				found[m[3]] = strings.Contains(strings.ToLower(m[1]+m[2]), "histogram")
+			}
+		}
+	}
+	return found
+}
+
+func TestAlertsAndDashboardsNameMetricsThatExist(t *testing.T) {
+	known := metricsOfCode(t)
+	for _, must := range []string{"letterhead_http_requests_total", "letterhead_projection_set_aside", "letterhead_crawl_duration_seconds"} {
+		if _, ok := known[must]; !ok {
+			t.Fatalf("%s is not found in the code: the test looks in the wrong way", must)
+		}
+	}
+	used := map[string][]string{}
+	add := func(where, expr string) {
+		for _, name := range regexp.MustCompile(`\bletterhead_\w+`).FindAllString(expr, -1) {
+			used[name] = append(used[name], where)
+		}
+	}
+	for _, a := range alerts(t) {
+		add("alert "+a.Alert, a.Expr)
+	}
+	for file, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				add(file+", "+p.Title, target.Expr)
+			}
+		}
+	}
+	var series struct {
+		Tests []struct {
+			Series []struct{ Series string } `yaml:"input_series"`
+		}
+	}
+	readYAML(t, "deploy/prometheus/alerts_test.yml", &series)
+	for _, test := range series.Tests {
+		for _, s := range test.Series {
+			add("alerts_test.yml", s.Series)
+		}
+	}
+	for name, where := range used {
+		base, part := name, false
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if cut, ok := strings.CutSuffix(name, suffix); ok && known[cut] {
+				base, part = cut, true
+			}
+		}
+		histogram, exists := known[base]
+		switch {
+		case !exists:
+			t.Errorf("no code registers %s, which is used by %s", name, strings.Join(where, "; "))
+		case histogram && !part:
+			t.Errorf("%s is a histogram: it has _bucket, _sum and _count only (%s)", name, strings.Join(where, "; "))
+		}
+	}
+}
+
+// headings returns the anchors of a document's headings, as renderers make them.
+func headings(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^##+ (.+)$`).FindAllStringSubmatch(read(t, name), -1) {
+		anchor := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(m[1])), " ", "-")
+		anchors[regexp.MustCompile(`[^a-z0-9-]`).ReplaceAllString(anchor, "")] = true
+	}
+	return anchors
+}
+
+func TestEveryAlertLeadsToARunbook(t *testing.T) {
+	const book = "docs/runbooks.md"
+	known := headings(t, book)
+	led := map[string]bool{}
+	seen := map[string]bool{}
+	for _, a := range alerts(t) {
+		if seen[a.Alert] {
+			t.Errorf("%s is there twice", a.Alert)
+		}
+		seen[a.Alert] = true
+		file, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
+		if file != book || !known[anchor] {
+			t.Errorf("%s links to %q, which is no section of %s", a.Alert, a.Annotations["runbook_url"], book)
+		}
+		led[anchor] = true
+		if a.Annotations["summary"] == "" || a.Labels["severity"] != "warning" && a.Labels["severity"] != "critical" {
+			t.Errorf("%s lacks a summary, or its severity is neither warning nor critical", a.Alert)
+		}
+	}
+	for anchor := range known {
+		if !led[anchor] {
+			t.Errorf("no alert leads to section %s", anchor)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(read(t, book), -1) {
+		if !known[m[1]] {
+			t.Errorf("%s links to its section %s, which is not there", book, m[1])
+		}
+	}
+}
+
+func TestDeployedSettingsExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, s := range config.Settings() {
+		known[s.Name] = true
+	}
+	named := 0
+	for _, file := range append(deployed(t, "deploy"), "docker-compose.yml") {
+		for _, name := range regexp.MustCompile(`\bLETTERHEAD_[A-Z_]*[A-Z]\b`).FindAllString(read(t, file), -1) {
+			named++
+			if !known[name] {
+				t.Errorf("%s names %s, which is no setting", file, name)
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("nothing that is deployed names a setting")
+	}
+}
+
+// composeFile is what the tests look at of docker-compose.yml.
+type composeFile struct {
+	Services map[string]struct {
+		Image       string
+		Command     []string
+		Networks    []string
+		Environment map[string]string
+		ReadOnly    bool `yaml:"read_only"`
+		Healthcheck struct{ Test []string }
+	}
+	Networks map[string]struct{ Internal bool }
+}
+
+func TestEveryRoleIsDeployed(t *testing.T) {
+	var compose composeFile
+	readYAML(t, "docker-compose.yml", &compose)
+	var values struct {
+		Roles map[string]struct{ Replicas int }
+	}
+	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
+	policies := read(t, "deploy/helm/letterhead/templates/networkpolicies.yaml")
+	scraped := read(t, "deploy/prometheus/prometheus.yml")
+	for _, role := range config.AllRoles() {
+		name := string(role)
+		service, ok := compose.Services[name]
+		if !ok || !slices.Equal(service.Command, []string{"serve", "--roles", name}) {
+			t.Errorf("docker-compose.yml has no service %s that runs the role, but %v", name, service.Command)
+		}
+		out := slices.ContainsFunc(service.Networks, func(n string) bool { return !compose.Networks[n].Internal })
+		if out != (role == config.RoleCrawler) {
+			t.Errorf("docker-compose.yml: a way out for %s is %t; crawlers need one, others must not have it", name, out)
+		}
+		if !service.ReadOnly {
+			t.Errorf("docker-compose.yml: the root file system of %s can be written", name)
+		}
+		if values.Roles[name].Replicas < 2 {
+			t.Errorf("the chart has %d replicas of %s, want two at least", values.Roles[name].Replicas, name)
+		}
+		if !strings.Contains(policies, `"`+name+`" (list "eventstore"`) {
+			t.Errorf("the chart's network policies do not say what %s talks to", name)
+		}
+		if !regexp.MustCompile(`names: \[.*\b` + name + `\b.*\]`).MatchString(scraped) {
+			t.Errorf("Prometheus does not ask %s", name)
+		}
+	}
+	if len(values.Roles) != len(config.AllRoles()) {
+		t.Errorf("the chart has roles %v, the binary %v", slices.Sorted(maps.Keys(values.Roles)), config.AllRoles())
+	}
+	if deployments := read(t, "deploy/helm/letterhead/templates/deployments.yaml"); !strings.Contains(deployments, "range $role, $r := .Values.roles") ||
+		!strings.Contains(deployments, "args: [serve, --roles, {{ $role }}]") {
+		t.Error("the chart does not make a Deployment of each role")
+	}
+}
+
+// The settings of docker-compose.yml are taken by the binary, for every role.
+func TestComposeSettingsAreAccepted(t *testing.T) {
+	var compose composeFile
+	readYAML(t, "docker-compose.yml", &compose)
+	for _, role := range config.AllRoles() {
+		environment := compose.Services[string(role)].Environment
+		environment["LETTERHEAD_BASE_URL"] = "http://127.0.0.1:8080" // compose fills it in
+		_, err := config.Load(func(name string) (string, bool) {
+			v, ok := environment[name]
+			return v, ok
+		}, map[string]string{"LETTERHEAD_ROLES": string(role)})
+		if err != nil {
+			t.Errorf("role %s: %v", role, err)
+		}
+	}
+	for _, name := range []string{"eventstore", "kafka", "postgres", "elasticsearch", "prometheus", "grafana"} {
+		if len(compose.Services[name].Healthcheck.Test) == 0 {
+			t.Errorf("docker-compose.yml does not look whether %s is healthy", name)
+		}
+	}
+	for name, service := range compose.Services {
+		if _, tag, ok := strings.Cut(service.Image[strings.LastIndexByte(service.Image, '/')+1:], ":"); !ok || tag == "latest" {
+			t.Errorf("the image of %s, %s, has no version", name, service.Image)
+		}
+	}
+}
+
+func TestDashboardsAreProvisioned(t *testing.T) {
+	var sources struct {
+		Datasources []struct{ UID string }
+	}
+	readYAML(t, "deploy/grafana/provisioning/datasources/prometheus.yml", &sources)
+	if len(sources.Datasources) != 1 {
+		t.Fatalf("%d data sources, want 1", len(sources.Datasources))
+	}
+	uids := map[string]string{}
+	for file, d := range dashboards(t) {
+		if other, twice := uids[d.UID]; twice || d.UID == "" || d.Title == "" {
+			t.Errorf("%s has uid %q and title %q (other: %s)", file, d.UID, d.Title, other)
+		}
+		uids[d.UID] = file
+		if strings.Contains(read(t, file), "://") {
+			t.Errorf("%s names something outside", file)
+		}
+		for _, p := range d.Panels {
+			if p.Datasource.UID != sources.Datasources[0].UID {
+				t.Errorf("%s, %s: data source %q is not provisioned", file, p.Title, p.Datasource.UID)
+			}
+			if len(p.Targets) == 0 || p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
+				t.Errorf("%s, %s: no query, or outside of the grid", file, p.Title)
+			}
+		}
+	}
+}
+
+// A chart cannot read what lies outside of it, so it holds copies.
+func TestTheChartHoldsTheSameAlertsAndRules(t *testing.T) {
+	if read(t, "deploy/prometheus/alerts.yml") != read(t, "deploy/helm/letterhead/files/alerts.yml") {
+		t.Error("deploy/helm/letterhead/files/alerts.yml is not deploy/prometheus/alerts.yml: copy it")
+	}
+	section := func(name, from, to string) string {
+		text := read(t, name)
+		begin, end := strings.Index(text, from), strings.Index(text, to)
+		if begin < 0 || end < begin {
+			t.Fatalf("%s has no section from %q to %q", name, from, to)
+		}
+		return text[begin:end]
+	}
+	const compose, chart = "deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg"
+	for _, s := range [][2]string{{"global\n", "resolvers "}, {"frontend letterhead\n", "    default-server check"}} {
+		if section(compose, s[0], s[1]) != section(chart, s[0], s[1]) {
+			t.Errorf("%s and %s differ from %q on", compose, chart, s[0])
+		}
+	}
+}
+
+// Every file of the chart that a template reads is there, and nothing else.
+func TestTheChartsFilesAreUsed(t *testing.T) {
+	var templates strings.Builder
+	for _, name := range deployed(t, "deploy/helm/letterhead/templates") {
+		templates.WriteString(read(t, name))
+	}
+	entries, err := os.ReadDir("../../deploy/helm/letterhead/files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.Contains(templates.String(), `.Files.Get "files/`+e.Name()+`"`) {
+			t.Errorf("no template reads files/%s", e.Name())
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"letterhead/internal/config"
+	"letterhead/projections/brands"
+	"letterhead/readapi"
+)
+
+// handler returns what the node serves over HTTP: the operators' endpoints, and the API with role api.
+func (s *service) handler() (http.Handler, error) {
+	operators := map[string]http.Handler{
+		"/healthz": http.HandlerFunc(s.healthz), "/readyz": http.HandlerFunc(s.readyz), "/metrics": s.metrics.Handler(),
+	}
+	if !s.config.Has(config.RoleAPI) {
+		mux := http.NewServeMux()
+		for path, h := range operators {
+			mux.Handle("GET "+path, h)
+		}
+		return mux, nil
+	}
+	deps := readapi.Deps{
+		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
+		Usage: s.usage, Search: s.search, Assets: s.assets, Changes: s.changes, Counters: s.counters,
+	}
+	if s.config.Shared() { // another node folds what this one answers from
+		deps.CaughtUp = func(ctx context.Context) error { return s.foldedTo(ctx, brands.Name) }
+	}
+	api, err := readapi.New(readapi.Config{
+		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
+		CrawlTimeout: s.config.CrawlTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
+		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+		Extra: operators,
+	}, deps)
+	if err != nil {
+		return nil, err
+	}
+	return api.Handler(), nil
+}
+
+// healthz says that the process answers.
+func (s *service) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(w, "ok")
+}
+
+// readyz says whether everything that was there at the start is served (read models caught up, the starter
+// index searchable), and whether what the node cannot do without still answers.
+func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err := s.runner.Ready(); err != nil || !s.ready.Load() {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "starting")
+		return
+	}
+	if name := s.pulse.missing(); name != "" {
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "the "+name+" does not answer")
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}

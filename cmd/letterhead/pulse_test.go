@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		p, err := newPulse(prometheus.NewPedanticRegistry(), map[string]func(context.Context) error{
+			"event store": func(ctx context.Context) error {
+				if !away {
+					return nil
+				}
+				<-ctx.Done() // it hangs
+				return ctx.Err()
+			},
+			"database": func(context.Context) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.run(ctx) }()
+		after := func(beats int) string {
+			time.Sleep(time.Duration(beats)*(pulseEvery+pulseTimeout) + time.Millisecond) // of the bubble's clock
+			return p.missing()
+		}
+		if got := after(4); got != "" {
+			t.Errorf("with everything there %q is missing", got)
+		}
+		away = true
+		if got := after(1); got != "" {
+			t.Errorf("after one miss %q is missing already", got)
+		}
+		if got := after(pulseMisses); got != "event store" {
+			t.Errorf("after %d misses %q is missing, want the event store", pulseMisses, got)
+		}
+		away = false
+		if got := after(1); got != "" {
+			t.Errorf("once it is back %q is missing", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
+	d := newDoor()
+	ask := func(path string) int {
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/v1/me": 503, "/metrics": 503} {
+		if got := ask(path); got != want {
+			t.Errorf("%s before the start: %d, want %d", path, got, want)
+		}
+	}
+	d.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	if got := ask("/v1/me"); got != http.StatusTeapot {
+		t.Errorf("after the start: %d", got)
+	}
+}
+
+func TestWhatWaitingMendsIsToldFromWhatItDoesNot(t *testing.T) {
+	if !away(errors.Join(errors.New("open"), errAway)) || !away(context.DeadlineExceeded) {
+		t.Error("a service that is away is taken for a mistake in the settings")
+	}
+	if away(errors.New("LETTERHEAD_BROKER: no such setting")) {
+		t.Error("a mistake in the settings is waited for")
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/workers/relay"
+)
+
+// maxShownFaults bounds what `events replay --verify` prints; all are counted.
+const maxShownFaults = 100
+
+var errLaneDiffers = errors.New("the lane is not what the log says")
+
+type replayFlags struct {
+	fromKafka, fromBeginning, noFollow, verify, asJSON bool
+	lane                                               string
+	streams, types                                     []string
+}
+
+func replayCommand(e *environment) *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs(),
+		Long: `Print events from the beginning of the log, or of a lane of record in Kafka. From Kafka each event is
+printed once, and those of a stream in their order; without --from-beginning it prints what comes from now
+on. With --verify nothing is printed but what is wrong: every event of the log that the relay has passed
+must be in the lane, once at least, with the same id, revision and bytes, in the order of its stream, and the
+hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
+	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the lane in Kafka instead of the log")
+	c.Flags().StringVar(&f.lane, "lane", broker.Ledger, "lane to read: ledger or brands")
+	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: all that the lane holds")
+	c.Flags().BoolVar(&f.noFollow, "no-follow", false, "from Kafka: end at the end of the lane")
+	c.Flags().BoolVar(&f.verify, "verify", false, "compare the whole lane with the log")
+	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams that begin like this, such as account- or brand-github.com")
+	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		f.asJSON = *asJSON
+		if err := f.check(); err != nil {
+			return err
+		}
+		if !f.fromKafka {
+			return f.replayLog(ctx, e, s)
+		}
+		cfg, err := replayBroker(s.config)
+		if err != nil {
+			return err
+		}
+		if f.verify {
+			return f.verifyLane(ctx, e, s, cfg)
+		}
+		return f.replayKafka(ctx, e, cfg)
+	})
+	return c
+}
+
+func (f *replayFlags) check() error {
+	switch {
+	case f.lane != broker.Ledger && f.lane != broker.Brands:
+		return usageError{fmt.Errorf("--lane must be %s or %s, not %q", broker.Ledger, broker.Brands, f.lane)}
+	case f.verify && !f.fromKafka:
+		return usageError{errors.New("--verify compares Kafka with the log: it needs --from-kafka")}
+	case f.verify && len(f.types) > 0:
+		return usageError{errors.New("--verify looks at all types; --stream narrows it")}
+	}
+	return nil
+}
+
+// prefixes are those of the lane's streams, narrowed by --stream.
+func (f *replayFlags) prefixes() []string {
+	of := relay.LedgerStreams()
+	if f.lane == broker.Brands {
+		of = relay.BrandStreams()
+	}
+	if len(f.streams) == 0 {
+		return of
+	}
+	var out []string
+	for _, s := range f.streams {
+		for _, p := range of {
+			switch {
+			case strings.HasPrefix(s, p):
+				out = append(out, s)
+			case strings.HasPrefix(p, s):
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// replayBroker is the Kafka of the settings.
+func replayBroker(c config.Config) (kafka.Config, error) {
+	if c.Broker == config.Embedded {
+		return kafka.Config{}, usageError{errors.New("there is no Kafka: LETTERHEAD_BROKER is inprocess")}
+	}
+	return kafka.ParseURL(c.Broker)
+}
+
+func (f *replayFlags) replayLog(ctx context.Context, e *environment, s *service) error {
+	filter := eventlog.Filter{StreamPrefixes: f.streams, EventTypes: f.types}
+	for after := eventlog.Position(0); ; {
+		page, err := s.log.ReadAll(ctx, after, filter, listPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Events {
+			if err := printEvent(e, r, f.asJSON); err != nil {
+				return err
+			}
+		}
+		if after = page.Next; page.End {
+			return nil
+		}
+	}
+}
+
+// replayKafka prints each event once. First comings are in the order of their stream: the relay copies the log
+// in its order and repeats from a checkpoint. Where the number of partitions was raised, the older events of a
+// stream lie in another partition and may come later; they are printed all the same.
+func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka.Config) error {
+	came := map[string]revisions{} // by stream: about 100 bytes each
+	prefixes := f.prefixes()
+	options := kafka.ReadOptions{FromBeginning: f.fromBeginning, Follow: !f.noFollow}
+	return kafka.ReadLane(ctx, cfg, f.lane, options, func(m kafka.Read) error {
+		r, err := broker.Recorded(m.Message)
+		if err != nil {
+			_, err = fmt.Fprintf(e.stderr, "partition %d, offset %d: %s\n", m.Partition, m.Offset, err)
+			return err
+		}
+		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(r.Stream, p) }) {
+			return nil
+		}
+		seen, first := came[r.Stream].add(r.Revision)
+		if !first {
+			return nil
+		}
+		came[strings.Clone(r.Stream)] = seen
+		if len(f.types) > 0 && !slices.Contains(f.types, r.Type) {
+			return nil
+		}
+		return printEvent(e, r, f.asJSON)
+	})
+}
+
+func (f *replayFlags) verifyLane(ctx context.Context, e *environment, s *service, cfg kafka.Config) error {
+	prefixes := f.prefixes()
+	if len(prefixes) == 0 {
+		return usageError{fmt.Errorf("lane %s carries no stream that begins with %q", f.lane, f.streams)}
+	}
+	// Before the lane is looked at: what the relay has passed is there.
+	checkpoint, _, err := s.positions.Load(ctx, relay.Lane{Topic: f.lane}.Checkpoint())
+	if err != nil {
+		return err
+	}
+	source := func(ctx context.Context, do func(int, broker.Message) error) error {
+		return kafka.ReadLane(ctx, cfg, f.lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
+	}
+	shown := 0
+	found, err := relay.Verify(ctx, s.log, prefixes, checkpoint, source, func(fault relay.Fault) {
+		if shown++; shown <= maxShownFaults {
+			fmt.Fprintf(e.stderr, "%s: revision %d of %s %s\n", fault.Kind, fault.Revision, fault.Stream, fault.Detail)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		err = printJSON(e.stdout, struct {
+			Lane       string            `json:"lane"`
+			Checkpoint eventlog.Position `json:"checkpoint"`
+			relay.Verified
+		}{f.lane, checkpoint, found})
+	} else {
+		_, err = fmt.Fprintf(e.stdout, "lane %s up to position %d: %d events of %d streams in the log, %d found as they are, %d repeats, %d newer, %d faults\n",
+			f.lane, checkpoint, found.Events, found.Streams, found.Equal, found.Repeats, found.Newer, found.Faults)
+	}
+	if err == nil && found.Faults > 0 {
+		err = errLaneDiffers
+	}
+	return err
+}
+
+// revisions are those of one stream that have come, as spans in ascending order that do not touch: nearly
+// always a single one.
+type revisions []span
+
+type span struct{ from, to uint64 } // to is the one behind the last
+
+// add returns the revisions with one more, and whether it is new.
+func (r revisions) add(revision uint64) (revisions, bool) {
+	i, found := slices.BinarySearchFunc(r, revision, func(s span, revision uint64) int {
+		switch {
+		case s.to <= revision:
+			return -1
+		case s.from > revision:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		return r, false
+	}
+	before, behind := i > 0 && r[i-1].to == revision, i < len(r) && r[i].from == revision+1
+	switch {
+	case before && behind:
+		r[i-1].to = r[i].to
+		return slices.Delete(r, i, i+1), true
+	case before:
+		r[i-1].to++
+	case behind:
+		r[i].from--
+	default:
+		r = slices.Insert(r, i, span{revision, revision + 1})
+	}
+	return r, true
+}

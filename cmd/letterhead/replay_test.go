@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/workers/relay"
+)
+
+const replayPatience = 30 * time.Second
+
+// inService runs a command line inside a service, as its admin socket does.
+func inService(ctx context.Context, s *service, args ...string) (stdout, stderr string, err error) {
+	var out, faults bytes.Buffer
+	e := &environment{stdout: &out, stderr: &faults, service: s}
+	root := newRoot(e)
+	if args[0] == "replay" {
+		root = replayCommand(e)
+		args = args[1:]
+	}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
+	return out.String(), faults.String(), err
+}
+
+// copied is a service with some accounts, whose ledger a relay has copied to a Kafka in this process.
+func copied(t *testing.T, ctx context.Context) (*service, kafka.Config) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	url := "kafka://" + strings.Join(cluster.ListenAddrs(), ",") + "?replication=1&partitions=3"
+	t.Setenv("LETTERHEAD_STARTER", "off")
+	t.Setenv("LETTERHEAD_BROKER", url)
+	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFolder(cfg.Data, folderMayBeNew)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openService(ctx, cfg, lock, serviceOptions{logs: io.Discard, logLevel: "error"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.close() })
+	for _, name := range []string{"Acme", "Globex"} {
+		if _, _, err := inService(ctx, s, "account", "create", "--name", name, "--plan", "growth", "--json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broker, err := kafka.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyLog(t, ctx, s, broker)
+	return s, broker
+}
+
+// copyLog relays the log's lanes of record up to its head.
+func copyLog(t *testing.T, ctx context.Context, s *service, cfg kafka.Config) {
+	t.Helper()
+	transport, err := kafka.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.Close()
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := reached{s.positions, head, make(chan struct{})}
+	lanes := relay.RecordLanes(transport.Records())[:1]
+	r, err := relay.New(relay.Config{Lanes: lanes, SaveEvery: time.Nanosecond}, s.log, transport.Records(), saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(running) }()
+	select {
+	case <-saved.done:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reached says when a checkpoint has come to a position.
+type reached struct {
+	relay.Checkpoints
+	at   eventlog.Position
+	done chan struct{}
+}
+
+func (r reached) Save(ctx context.Context, name string, p eventlog.Position) error {
+	err := r.Checkpoints.Save(ctx, name, p)
+	if err == nil && p >= r.at {
+		select {
+		case <-r.done:
+		default:
+			close(r.done)
+		}
+	}
+	return err
+}
+
+func TestReplay(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), replayPatience)
+	defer cancel()
+	s, cfg := copied(t, ctx)
+	fromLog, _, err := inService(ctx, s, "replay", "--json", "--stream", "account-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := []string{"replay", "--from-kafka", "--from-beginning", "--no-follow", "--json", "--stream", "account-"}
+	fromKafka, _, err := inService(ctx, s, everything...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Streams may come in another order; the events of each must be the same, byte for byte.
+	if want, got := byStream(t, fromLog), byStream(t, fromKafka); len(want) != 2 || len(got) != 2 {
+		t.Errorf("%d streams in the log, %d in Kafka", len(want), len(got))
+	} else {
+		for stream := range want {
+			if want[stream] != got[stream] {
+				t.Errorf("%s in the log:\n%sin Kafka:\n%s", stream, want[stream], got[stream])
+			}
+		}
+	}
+	if out, _, err := inService(ctx, s, "replay", "--from-kafka", "--verify", "--json"); err != nil || !strings.Contains(out, `"faults":0`) {
+		t.Errorf("verify a sound lane: %s, %v", out, err)
+	}
+
+	// The relay's checkpoint is lost: all is published again, printed once, and no fault.
+	again := cfg
+	republish(t, ctx, s, again)
+	if twice, _, err := inService(ctx, s, everything...); err != nil || len(twice) != len(fromKafka) {
+		t.Errorf("repeats were printed: %d bytes instead of %d, %v", len(twice), len(fromKafka), err)
+	}
+	out, _, err := inService(ctx, s, "replay", "--from-kafka", "--verify", "--json")
+	if err != nil || strings.Contains(out, `"repeats":0`) {
+		t.Errorf("verify with repeats: %s, %v", out, err)
+	}
+
+	// Somebody else writes into the lane.
+	client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...)}
+	if _, err := client.Produce(ctx, &kafkago.ProduceRequest{Topic: cfg.Topic(broker.Ledger), RequiredAcks: kafkago.RequireAll,
+		Records: kafkago.NewRecordReader(kafkago.Record{Value: kafkago.NewBytes([]byte("{}"))})}); err != nil {
+		t.Fatal(err)
+	}
+	if out, faults, err := inService(ctx, s, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultForeign) {
+		t.Errorf("verify with a foreign message: %s %s %v", out, faults, err)
+	}
+
+	// Events that the checkpoint has passed and the lane has not.
+	if _, _, err := inService(ctx, s, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
+		t.Fatal(err)
+	}
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.positions.Save(ctx, relay.Lane{Topic: broker.Ledger}.Checkpoint(), head); err != nil {
+		t.Fatal(err)
+	}
+	if _, faults, err := inService(ctx, s, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultMissing) {
+		t.Errorf("verify with a gap: %s %v", faults, err)
+	}
+}
+
+// republish copies the log once more, from its beginning.
+func republish(t *testing.T, ctx context.Context, s *service, cfg kafka.Config) {
+	t.Helper()
+	transport, err := kafka.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.Close()
+	page, err := s.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Events {
+		if err := transport.Records().Publish(ctx, broker.Ledger, broker.Record(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// byStream sorts printed events by their streams, in the order in which they came.
+func byStream(t *testing.T, lines string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for line := range strings.Lines(lines) {
+		var ev eventJSON
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		out[ev.Stream] += line
+	}
+	return out
+}
+
+func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
+	s := &service{}
+	s.config.Broker = config.Embedded
+	for _, args := range [][]string{
+		{"replay", "--from-kafka", "--lane", "crawl.live"},
+		{"replay", "--verify"},
+		{"replay", "--from-kafka", "--verify", "--type", "KeyIssued"},
+		{"replay", "--from-kafka"}, // there is none
+		{"replay", "extra"},
+	} {
+		if _, _, err := inService(t.Context(), s, args...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: %v, want a usage error", args, err)
+		}
+	}
+}
+
+func TestRevisionsAreNewOnce(t *testing.T) {
+	var r revisions
+	seen := map[uint64]bool{}
+	for _, revision := range []uint64{5, 6, 8, 7, 7, 0, 5, 2, 1, 3, 4, 4, 9, 0, 8, 20, 19, 18} {
+		var first bool
+		if r, first = r.add(revision); first == seen[revision] {
+			t.Errorf("%d was new: %t, in %v", revision, first, r)
+		}
+		seen[revision] = true
+	}
+	if len(r) != 2 || r[0] != (span{0, 10}) || r[1] != (span{18, 21}) {
+		t.Errorf("spans are %v", r)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
+)
+
+// Pauses between attempts to start while a shared service is away; they double in between.
+const (
+	firstStartPause = time.Second
+	lastStartPause  = 15 * time.Second
+)
+
+// errAway: something that nodes share could not be reached.
+var errAway = errors.New("a service that nodes share is away")
+
+// startNode opens and wires everything and lets requests in. A node whose shared services are away waits for
+// them: ending would only have it started again, and nothing could be asked of it meanwhile.
+func startNode(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door) (*service, *adminServer, error) {
+	logger, err := telemetry.NewLogger(e.stderr, cfg.LogLevel, cfg.LogFormat)
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.release())
+	}
+	pause := firstStartPause
+	for {
+		s, admin, err := startOnce(ctx, e, cfg, lock, front)
+		if err == nil || !cfg.Shared() || !away(err) || ctx.Err() != nil {
+			return s, admin, err
+		}
+		logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastStartPause)
+		if lock, err = lockFolder(cfg.Data, folderMayBeNew); err != nil { // the attempt gave it back
+			return nil, nil, err
+		}
+	}
+}
+
+// startOnce gives the lock back when it fails.
+func startOnce(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door) (*service, *adminServer, error) {
+	s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: cfg.LogLevel})
+	if err != nil {
+		return nil, nil, err
+	}
+	admin, err := serveAdmin(cfg.Data, s)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	if err := s.work(ctx); err != nil {
+		return nil, nil, errors.Join(err, admin.close(ctx), s.close())
+	}
+	handler, err := s.handler()
+	if err != nil {
+		return nil, nil, errors.Join(err, admin.close(ctx), s.close())
+	}
+	front.open(handler)
+	return s, admin, nil
+}
+
+// away says that an error may be gone later without anybody's doing.
+func away(err error) bool {
+	for _, known := range []error{
+		errAway, eventlog.ErrUnavailable, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// door answers that the node is starting, until it is opened.
+type door struct{ inside atomic.Pointer[http.Handler] }
+
+func newDoor() *door { return &door{} }
+
+func (d *door) open(h http.Handler) { d.inside.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if inside := d.inside.Load(); inside != nil {
+		(*inside).ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if r.URL.Path == "/healthz" {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprintln(w, "starting")
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/holders"
+	"letterhead/internal/sqlstore"
+)
+
+// openStorage opens what the settings name: files in the data folder, or services that nodes share.
+func (s *service) openStorage(ctx context.Context) error {
+	for _, open := range []func(context.Context) error{s.openLog, s.openDatabase, s.openAssets} {
+		if err := open(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *service) openLog(ctx context.Context) error {
+	if s.config.Shared() {
+		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: s.config.EventStore, Logger: s.logger, Registerer: s.metrics})
+		if err != nil {
+			return err
+		}
+		s.log = log
+		s.closing(log.Close)
+		return nil
+	}
+	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), Logger: s.logger, Registerer: s.metrics})
+	if err != nil {
+		return err
+	}
+	s.log, s.logFile = log, log
+	s.closing(log.Close)
+	return nil
+}
+
+func (s *service) openDatabase(ctx context.Context) error {
+	cfg := sqlstore.Config{Logger: s.logger, Registerer: s.metrics}
+	if s.config.Database == config.Embedded {
+		cfg.Path = s.config.DatabasePath()
+	} else {
+		cfg.URL = s.config.Database
+	}
+	var err error
+	if s.store, err = sqlstore.Open(ctx, cfg); err != nil {
+		return err
+	}
+	s.closing(s.store.Close)
+	if s.clock, err = sqlstore.NewClock(ctx, s.store, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger}); err != nil {
+		return err
+	}
+	if s.holders, err = holders.New(ctx, s.store); err != nil {
+		return err
+	}
+	if s.positions, err = sqlstore.NewPositions(ctx, s.store); err != nil {
+		return err
+	}
+	s.snapshots, err = sqlstore.NewSnapshots(ctx, s.store)
+	return err
+}
+
+// machineClock is this machine's clock, and what the settings add to it.
+func (s *service) machineClock() time.Time { return time.Now().Add(s.config.ClockSkew) }
+
+func (s *service) openAssets(ctx context.Context) error {
+	if s.config.Assets == "" {
+		if err := os.MkdirAll(filepath.Join(s.config.Data, "assets"), 0o700); err != nil {
+			return fmt.Errorf("make the folder of assets: %w", err)
+		}
+	}
+	var err error
+	if s.assets, err = assets.Open(ctx, s.config.AssetsURL()); err != nil {
+		return err
+	}
+	s.closing(s.assets.Close)
+	return nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/config"
+	"letterhead/internal/ratelimit"
+	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl"
+	"letterhead/workers/refresh"
+	"letterhead/workers/relay"
+	"letterhead/workers/sweep"
+)
+
+// part is something that runs for as long as a node serves. It returns nil when its context ends.
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+// work starts what a serving node does beside answering requests, by its roles.
+func (s *service) work(ctx context.Context) error {
+	var parts []part
+	for _, r := range []struct {
+		wanted bool
+		open   func(context.Context) ([]part, error)
+	}{
+		{s.config.Has(config.RoleCrawler) || s.config.Has(config.RoleRelay), s.openBroker},
+		{s.config.Shared(), s.openPulse},
+		{s.config.Has(config.RoleAPI), s.openAPI},
+		{s.config.Has(config.RoleCrawler), s.openCrawler},
+		{s.config.Has(config.RoleRelay), s.openRelay},
+		{s.config.Has(config.RoleSweeper), s.openSweeper},
+		{s.config.Has(config.RoleRefresher), s.openRefresher},
+	} {
+		if !r.wanted {
+			continue
+		}
+		more, err := r.open(ctx)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, more...)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var workers sync.WaitGroup
+	s.closing(func() error {
+		cancel()
+		workers.Wait()
+		return nil
+	})
+	for _, p := range parts {
+		workers.Add(1)
+		s.run(ctx, p.name, func(ctx context.Context) error {
+			defer workers.Done()
+			return p.run(ctx)
+		})
+	}
+	return nil
+}
+
+// led returns a part that runs on one node at a time.
+func (s *service) led(name string, run func(context.Context) error) part {
+	return part{name, func(ctx context.Context) error { return s.store.Lead(ctx, name, run) }}
+}
+
+func (s *service) openPulse(context.Context) (_ []part, err error) {
+	s.pulse, err = newPulse(s.metrics, map[string]func(context.Context) error{
+		"event store": func(ctx context.Context) error {
+			_, err := s.log.Head(ctx)
+			return err
+		},
+		"database": func(ctx context.Context) error {
+			var one int
+			return s.store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []part{{"pulse", s.pulse.run}}, nil
+}
+
+func (s *service) openBroker(ctx context.Context) ([]part, error) {
+	transport, err := s.openTransport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.bus, err = broker.New(broker.Config{Logger: s.logger, Registerer: s.metrics}, transport)
+	if err != nil {
+		return nil, errors.Join(err, transport.Close())
+	}
+	s.closing(s.bus.Close)
+	return nil, nil
+}
+
+func (s *service) openTransport(ctx context.Context) (broker.Transport, error) {
+	if s.config.Broker == config.Embedded {
+		return inprocess.New(inprocess.Config{})
+	}
+	cfg, err := kafka.ParseURL(s.config.Broker)
+	if err != nil {
+		return nil, fmt.Errorf("LETTERHEAD_BROKER: %w", err)
+	}
+	cfg.Logger, cfg.Registerer = s.logger, s.metrics
+	s.kafka, err = kafka.New(ctx, cfg)
+	if errors.As(err, new(*fs.PathError)) { // a certificate that is not there does not come by waiting
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errAway, err)
+	}
+	return s.kafka, nil
+}
+
+func (s *service) openAPI(ctx context.Context) ([]part, error) {
+	parts := []part{{"changes", s.changes.Run}, {"usage recorder", s.recorder.Run}}
+	if !s.store.Shared() {
+		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.Now})
+		s.counters = counters
+		return parts, err
+	}
+	// Nodes that share a database share the minute windows.
+	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: s.logger, Registerer: s.metrics}, s.store)
+	if err != nil {
+		return nil, err
+	}
+	s.closing(func() error { counters.Close(); return nil })
+	s.counters = counters
+	return append(parts, part{"counters", counters.Run}), nil
+}
+
+func (s *service) openCrawler(context.Context) ([]part, error) {
+	drawn := openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
+	s.closing(drawn.close)
+	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Registerer: s.metrics})
+	if err != nil {
+		return nil, err
+	}
+	browser, err := openBrowser(s.config, client, s.logger)
+	if err != nil {
+		return nil, err
+	}
+	crawler, err := crawl.New(crawl.Config{Renderer: drawn, Browser: browser, Logger: s.logger}, client, s.assets)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
+		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+	}, s.bus, s.brands, crawler)
+	if err != nil {
+		return nil, err
+	}
+	parts := []part{{"crawler", consumer.Run}}
+	if s.config.Shared() && s.config.Starter {
+		parts = append(parts, s.starterOnce()) // crawlers may write assets
+	}
+	return parts, nil
+}
+
+func (s *service) openRelay(context.Context) ([]part, error) {
+	cfg := relay.Config{Lanes: relay.CrawlLanes(), Lead: s.store.Lead, Logger: s.logger, Registerer: s.metrics}
+	if s.kafka != nil { // in one process nobody reads the lanes of record: the log is there
+		cfg.Lanes = append(cfg.Lanes, relay.RecordLanes(s.kafka.Records())...)
+	}
+	carrier, err := relay.New(cfg, s.log, s.bus, s.positions)
+	if err != nil {
+		return nil, err
+	}
+	return []part{{"relay", carrier.Run}}, nil
+}
+
+func (s *service) openSweeper(context.Context) ([]part, error) {
+	sweeper, err := sweep.New(sweep.Config{Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now}, s.log, s.desk, s.brands, s.snapshots)
+	if err != nil {
+		return nil, err
+	}
+	return []part{s.led("sweeper", sweeper.Run)}, nil
+}
+
+func (s *service) openRefresher(context.Context) ([]part, error) {
+	refresher, err := refresh.New(refresh.Config{
+		Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+	}, s.log, s.positions, s.brands, s.brandReader)
+	if err != nil {
+		return nil, fmt.Errorf("refresher: %w", err)
+	}
+	return []part{s.led("refresher", refresher.Run)}, nil
+}

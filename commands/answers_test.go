@@ -1,0 +1,61 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// However often one domain is charged, it takes the room of one, and pushes no other out.
+func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	id := w.opened(a, 2*maxAnswers)
+	at := func(domain string, revision uint64) ChargeLookup {
+		in := w.lookup(id)
+		in.Domain, in.RecordRevision = domain, revision
+		return in
+	}
+	if _, err := a.ChargeLookup(t.Context(), at("acme.com", 7)); err != nil {
+		t.Fatal(err)
+	}
+	for range maxAnswers + 1 {
+		if _, err := a.ChargeLookup(t.Context(), at("busy.com", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.ChargeLookup(t.Context(), at("acme.com", 5)); !errors.Is(err, ErrOlderRecord) {
+		t.Errorf("an older record: %v", err)
+	}
+}
+
+// When there are too many, that goes which was charged longest ago, whenever it came first; and with time all.
+func TestTheAnswerThatWasChargedLongestAgoGoesFirst(t *testing.T) {
+	s, now := newAnswers(), time.Now()
+	charged := func(domain string, revision uint64) {
+		s.note(eventschemas.CreditsCharged{Domain: domain, RecordRevision: revision}, now)
+	}
+	for i := range maxAnswers {
+		charged(fmt.Sprint(i, ".com"), 7)
+	}
+	charged("0.com", 6) // it is the latest now, at its highest revision
+	charged("new.com", 7)
+	for domain, known := range map[string]bool{"0.com": true, "1.com": false, "2.com": true, "new.com": true} {
+		if s.newer(domain, 6, now) != known {
+			t.Errorf("%s is known: %v", domain, !known)
+		}
+	}
+	if len(s.domains) != maxAnswers || s.order.Len() != maxAnswers {
+		t.Errorf("%d domains, %d in order", len(s.domains), s.order.Len())
+	}
+	now = now.Add(answersFor - time.Second)
+	charged("0.com", 7)
+	now = now.Add(time.Second)
+	charged("later.com", 7)
+	if s.newer("2.com", 6, now) || !s.newer("0.com", 6, now) || len(s.domains) != 2 || s.order.Len() != 2 {
+		t.Errorf("%d domains are known past their time", len(s.domains))
+	}
+}

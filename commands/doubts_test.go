@@ -1,0 +1,220 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// told is a log of lines that a test reads back.
+type told struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *told) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+// of returns the lines with a message at a level or above.
+func (l *told) of(t testing.TB, least slog.Level, message string) (lines []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range bytes.Lines(l.out.Bytes()) {
+		var fields map[string]any
+		var level slog.Level
+		if err := json.Unmarshal(line, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if err := level.UnmarshalText([]byte(fields["level"].(string))); err != nil {
+			t.Fatal(err)
+		}
+		if level >= least && fields["msg"] == message {
+			lines = append(lines, fields)
+		}
+	}
+	return lines
+}
+
+func (l *told) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
+
+// counted is the value of a counter without labels of its own.
+func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+const gaveUp = "could not hand back what its caller never heard of"
+
+// inDoubt makes a charge that lands though its caller is told that nobody knows, after which the stream
+// cannot be read.
+func (w *world) inDoubt(d *Desk, id string) (requestID string) {
+	w.Helper()
+	w.log.set(func(f *faults) {
+		f.after = func(sentAppend, error) error {
+			w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
+			return ambiguous()
+		}
+	})
+	in := w.lookup(id)
+	if _, err := d.ChargeLookup(context.Background(), in); !errors.Is(err, ErrUnknownOutcome) {
+		w.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.after = nil })
+	return in.Request.ID
+}
+
+func (w *world) readable() { w.log.set(func(f *faults) { f.reading = nil }) }
+
+// A desk that shuts down with a charge in doubt, and cannot read the stream until its time is over, leaves the
+// charge to an operator by its request id. What it was asked besides, and what has nothing to hand back, is
+// none of the operator's business.
+func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lines told
+		metrics := prometheus.NewRegistry()
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		id := w.opened(d, 0)
+		request := w.inDoubt(d, id)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("drain: %v", err)
+		}
+		left := lines.of(t, slog.LevelError, gaveUp)
+		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
+			t.Errorf("an operator is told %v", left)
+		}
+		w.readable()
+		if l := w.ledger(id); l.charges[request] != 1 || len(l.reversed) != 0 {
+			t.Errorf("ledger %+v", l)
+		}
+	})
+}
+
+// The last look is taken again until the stream can be read, and what it finds is handed back.
+func TestTheLastLookWaitsForTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lines told
+		metrics := prometheus.NewRegistry()
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		id := w.opened(d, 0)
+		request := w.inDoubt(d, id)
+		time.AfterFunc(20*time.Second, w.readable)
+		w.drain(d)
+		if l := w.ledger(id); l.charges[request] != 1 || l.reversed[request] != 1 {
+			t.Errorf("ledger %+v", l)
+		}
+		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lines.of(t, slog.LevelError, gaveUp)) != 0 {
+			t.Errorf("%v not handed back", n)
+		}
+	})
+}
+
+// While a desk runs, a stream that cannot be read for doubtUnread leaves the charge to an operator too. That
+// it cannot be read is told once, not with every look.
+func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lines told
+		metrics := prometheus.NewRegistry()
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		id := w.opened(d, 0)
+		request := w.inDoubt(d, id)
+		time.Sleep(doubtUnread - 2*doubtPause)
+		synctest.Wait()
+		if left := lines.of(t, slog.LevelError, gaveUp); len(left) != 0 {
+			t.Fatalf("too early: %v", left)
+		}
+		if warned := lines.of(t, slog.LevelWarn, "stream with an append in doubt cannot be read"); len(warned) != 1 {
+			t.Errorf("%d warnings of one stream", len(warned))
+		}
+		time.Sleep(4 * doubtPause)
+		synctest.Wait()
+		left := lines.of(t, slog.LevelError, gaveUp)
+		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
+			t.Errorf("an operator is told %v", left)
+		}
+		w.readable()
+	})
+}
+
+// What never landed is nobody's to look for.
+func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lines told
+		metrics := prometheus.NewRegistry()
+		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		id := w.opened(d, 0)
+		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
+		in := w.lookup(id)
+		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		w.log.set(func(f *faults) { f.before = nil })
+		w.drain(d)
+		lost := lines.of(t, slog.LevelWarn, "an append in doubt is taken as lost")
+		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lost) != 1 {
+			t.Errorf("%v not handed back, told %v", n, lost)
+		}
+		if ids := lost[0]["request_ids"].([]any); len(ids) != 1 || ids[0] != in.Request.ID {
+			t.Errorf("requests %v", ids)
+		}
+	})
+}
+
+// Whatever is owed when a desk runs out of time is told too, also past the first group.
+func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
+	const more = 40
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lines told
+		metrics := prometheus.NewRegistry()
+		d := w.desk(DeskConfig{Logger: lines.logger(), Registerer: metrics})
+		id := w.opened(d, 0)
+		in := w.lookup(id)
+		receipt, err := d.ChargeLookup(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+		for range maxGroup + more {
+			if err := d.HandBack(HandBack{Request: in.Request, AccountID: id, Receipt: receipt}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("drain: %v", err)
+		}
+		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != maxGroup+more {
+			t.Errorf("%v of %d told", n, maxGroup+more)
+		}
+		w.log.set(func(f *faults) { f.before = nil })
+	})
+}

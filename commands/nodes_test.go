@@ -1,0 +1,291 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+)
+
+// slowCommit is a log whose commits take their time one after the other before anybody sees them, as those
+// of a store that flushes to a disk do. An append that has lost already is refused at once.
+type slowCommit struct {
+	eventlog.Log
+	disk *disk
+}
+
+type disk struct {
+	takes time.Duration
+	mu    sync.Mutex
+	next  map[string]uint64 // by stream, as far as this disk wrote it
+}
+
+func (l slowCommit) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	l.disk.mu.Lock()
+	defer l.disk.mu.Unlock()
+	if at, exact := expected.Next(); exact && at == l.disk.next[stream] {
+		pauseFor(ctx, l.disk.takes)
+	}
+	done, err := l.Log.Append(ctx, stream, expected, events)
+	if err == nil {
+		l.disk.next[stream] = done.LastRevision + 1
+	}
+	return done, err
+}
+
+// patientLog is for what the test itself reads of a store with faults.
+type patientLog struct{ eventlog.Log }
+
+func patiently[T any](read func() (T, error)) (out T, err error) {
+	for started := time.Now(); ; {
+		if out, err = read(); err == nil || !temporary(err) || time.Since(started) > patienceOfTests {
+			return out, err
+		}
+	}
+}
+
+func (l patientLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	return patiently(func() ([]eventlog.Recorded, error) { return l.Log.ReadStream(ctx, stream, from, direction, limit) })
+}
+
+func (l patientLog) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	return patiently(func() (eventlog.Page, error) { return l.Log.ReadAll(ctx, after, filter, limit) })
+}
+
+// nodes are desks of several nodes on one store, each over a connection of its own.
+type nodes struct {
+	*world
+	logs  []*faults
+	desks []*Desk
+}
+
+func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *nodes {
+	t.Helper()
+	server := esdbtest.StartWith(t, cfg)
+	out := &nodes{world: &world{TB: t}}
+	shared := &disk{takes: commit, next: map[string]uint64{}}
+	for range n {
+		log, err := kurrent.Open(context.Background(), kurrent.Config{ConnectionString: server.ConnectionString()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := log.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		f := &faults{Log: log}
+		if commit > 0 {
+			f.Log = slowCommit{Log: log, disk: shared}
+		}
+		if out.log == nil {
+			out.log = &faults{Log: patientLog{log}}
+			t.Cleanup(func() { checkLog(t, patientLog{log}) })
+		}
+		d, err := NewDesk(DeskConfig{Shared: true}, f, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { out.drain(d) })
+		out.logs, out.desks = append(out.logs, f), append(out.desks, d)
+	}
+	return out
+}
+
+func (n *nodes) calls() (appends, reads int64) {
+	for _, l := range n.logs {
+		appends += l.appends.Load()
+		reads += l.reads.Load()
+	}
+	return appends, reads
+}
+
+// Three nodes, each over a connection of its own to a store that loses requests and replies, delivers twice,
+// is late and breaks connections: what an account has is spent to the last credit, each by a request that
+// was told so, and every other request pays nothing in the end.
+func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
+	const credits, callers = 1000, 64
+	seed := *stormSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with -storm.seed=%d", seed)
+	n := newNodes(t, 3, 0, esdbtest.Config{Chaos: esdbtest.Chaos{
+		Seed: seed, LoseReply: 0.05, LoseRequest: 0.05, Duplicate: 0.05,
+		Delay: 2 * time.Millisecond, Delayed: 0.2, ResetEvery: 300 * time.Millisecond,
+	}})
+	id, ctx := uuid.NewString(), context.Background()
+	_, err := patiently(func() (Done, error) {
+		return Done{}, n.desks[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = patiently(func() (Done, error) {
+		return n.desks[1].GrantCredits(ctx, GrantCredits{Request: n.request(), AccountID: id, Kind: account.KindTopup, Credits: credits - plan.FreeCredits, PaymentID: "p"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}}
+	spend := func(d *Desk) error {
+		in := n.lookup(id)
+		_, err := d.ChargeLookup(ctx, in)
+		told.mu.Lock()
+		defer told.mu.Unlock()
+		if err == nil {
+			told.paid[in.Request.ID] = true
+		} else {
+			told.notPaid[in.Request.ID] = true
+		}
+		return err
+	}
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for {
+				err := spend(n.desks[i%len(n.desks)])
+				switch {
+				case errors.Is(err, account.ErrInsufficientCredits):
+					return
+				case err != nil && !expectedInStorm(err):
+					t.Errorf("charge: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range n.desks {
+		n.drain(d) // and hand back what nobody was told of
+	}
+	// What was handed back after its last caller had been refused is spent by a fresh desk.
+	last, err := NewDesk(DeskConfig{Shared: true}, n.log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.drain(last)
+	var refused error
+	for refused == nil {
+		_, refused = patiently(func() (Done, error) { return Done{}, spend(last) })
+	}
+	if !errors.Is(refused, account.ErrInsufficientCredits) {
+		t.Fatal(refused)
+	}
+	l := n.ledger(id)
+	if l.balance != 0 || l.minimum < 0 || l.available < 0 || len(told.paid) != credits {
+		t.Errorf("%d requests paid, balance %d, at the lowest %d, available %d", len(told.paid), l.balance, l.minimum, l.available)
+	}
+	n.checkStorm(id, told)
+}
+
+// A grant on one node is spendable at once on another that had just refused.
+func TestAGrantOnOneNodeIsSpendableOnAnotherThatRefused(t *testing.T) {
+	n := newNodes(t, 3, 0, esdbtest.Config{})
+	id := n.openedWith(n.desks[0], 0)
+	for round := range 20 {
+		from, to := n.desks[round%3], n.desks[(round+1)%3]
+		r, err := to.Reserve(t.Context(), id)
+		if err == nil { // of a credit that the other node has spent since
+			err = to.Confirm(t.Context(), r)
+			r.Drop()
+		}
+		if !errors.Is(err, account.ErrInsufficientCredits) {
+			t.Fatalf("round %d: reserve without credits: %v", round, err)
+		}
+		n.grant(from, id, 1)
+		in := n.lookup(id)
+		in.Reservation = n.reserve(to, id)
+		if receipt, err := to.ChargeLookup(t.Context(), in); err != nil || receipt.Balance != 0 {
+			t.Fatalf("round %d: %+v, %v", round, receipt, err)
+		}
+	}
+}
+
+// One append for each charge and no read while an account keeps to one node; on the node that comes to it
+// anew, one read.
+func TestRoundTripsOfACharge(t *testing.T) {
+	n := newNodes(t, 2, 0, esdbtest.Config{})
+	id := n.opened(n.desks[0], 1000)
+	count := func(what string, appends, reads int64, run func()) {
+		t.Helper()
+		a, r := n.calls()
+		run()
+		a2, r2 := n.calls()
+		if a2-a != appends || r2-r != reads {
+			t.Errorf("%s: %d appends and %d reads, want %d and %d", what, a2-a, r2-r, appends, reads)
+		}
+	}
+	charge := func(d *Desk) func() {
+		return func() {
+			in := n.lookup(id)
+			in.Reservation = n.reserve(d, id)
+			if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	count("the first on another node", 1, 1, charge(n.desks[1]))
+	for range 50 {
+		count("the next ones there", 1, 0, charge(n.desks[1]))
+	}
+	count("back on the first node", 2, 1, charge(n.desks[0])) // it could not know
+	count("and again", 1, 0, charge(n.desks[0]))
+}
+
+// A node whose table of brands trails must not sell an account a record older than it was answered before.
+func TestNoNodeSellsARecordOlderThanAnAnswerBefore(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	id := w.opened(a, 0)
+	at := func(revision uint64) ChargeLookup {
+		in := w.lookup(id)
+		in.RecordRevision = revision
+		return in
+	}
+	must := func(_ Receipt, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	older := func(in ChargeLookup) {
+		t.Helper()
+		before := w.standing(b, id).Available
+		in.Reservation = w.reserve(b, id)
+		if _, err := b.ChargeLookup(t.Context(), in); !errors.Is(err, ErrOlderRecord) {
+			t.Fatalf("charge at revision %d: %v", in.RecordRevision, err)
+		}
+		if now := w.standing(b, id).Available; now != before {
+			t.Fatalf("%d credits can be spent, %d before the refusal", now, before)
+		}
+	}
+	must(b.ChargeLookup(t.Context(), at(5)))
+	must(a.ChargeLookup(t.Context(), at(7)))
+	older(at(5))
+	must(b.ChargeLookup(t.Context(), at(7)))
+	// Another domain's revisions have nothing to do with it.
+	other := at(1)
+	other.Domain = "acme.org"
+	must(b.ChargeLookup(t.Context(), other))
+	// A crawl whose answer was free is not on the account's stream, but that it was asked for is.
+	held := w.hold(a, id, time.Minute)
+	if err := a.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: held.ID}); err != nil {
+		t.Fatal(err)
+	}
+	older(at(7))
+	read := at(7)
+	read.FromStream = true
+	must(b.ChargeLookup(t.Context(), read))
+	must(b.ChargeLookup(t.Context(), at(7)))
+}

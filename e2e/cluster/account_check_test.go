@@ -1,0 +1,50 @@
+//go:build services
+
+package cluster
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+)
+
+// The comparison on which every other test stands must see each way to be wrong.
+func TestTheComparisonOfLedgerAndAnswersSeesEveryDifference(t *testing.T) {
+	told := func(status int, id string) answer {
+		return answer{status: status, header: http.Header{"X-Request-Id": {id}}}
+	}
+	charged := func(id string) line { return line{Type: "CreditsCharged", Amount: -1, RequestID: id} }
+	handedBack := func(id string) line { return line{Type: "ChargeReversed", Amount: 1, RequestID: id} }
+	for _, c := range []struct {
+		name   string
+		ledger []line
+		silent int
+		wrong  int
+	}{
+		{"one paid, one refused", []line{charged("paid")}, 0, 0},
+		{"nothing charged", nil, 0, 1},
+		{"charged twice", []line{charged("paid"), charged("paid")}, 0, 2},
+		{"charged and handed back although answered", []line{charged("paid"), handedBack("paid")}, 0, 1},
+		{"refused and charged", []line{charged("paid"), charged("refused")}, 0, 1},
+		{"refused, charged and handed back", []line{charged("paid"), charged("refused"), handedBack("refused")}, 0, 0},
+		{"handed back what was not charged", []line{charged("paid"), handedBack("refused")}, 0, 2},
+		{"charged to somebody who got no answer", []line{charged("paid"), charged("silent")}, 1, 0},
+		{"charged to nobody", []line{charged("paid"), charged("silent"), charged("another")}, 1, 1},
+	} {
+		seen := newTally()
+		seen.lookup(told(http.StatusOK, "paid"), nil)
+		seen.lookup(told(http.StatusPaymentRequired, "refused"), nil)
+		for range c.silent {
+			seen.lookup(answer{}, errors.New("reset"))
+		}
+		if got := disagreements(charges(c.ledger), seen); len(got) != c.wrong {
+			t.Errorf("%s: %d disagreements, not %d: %q", c.name, len(got), c.wrong, got)
+		}
+	}
+	seen := newTally()
+	seen.lookup(told(http.StatusOK, "paid"), nil)
+	seen.lookup(told(http.StatusOK, "paid"), nil)
+	if len(seen.wrong) != 1 {
+		t.Errorf("a request id that came twice: %q", seen.wrong)
+	}
+}

@@ -1,0 +1,222 @@
+//go:build services
+
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// customer is an account with its keys.
+type customer struct {
+	id     string
+	secret string
+	keyID  string
+}
+
+// open makes an account on a node and gives it credits beyond the free ones, so that it has that many.
+func (n *node) open(t testing.TB, plan string, credits int) customer {
+	t.Helper()
+	var created struct {
+		Account struct{ ID string }
+		Credits struct{ Balance int }
+		Keys    []struct{ ID, Kind, Key string }
+	}
+	decode(t, n.must(t, "account", "create", "--name", "Cluster", "--plan", plan, "--json"), &created)
+	c := customer{id: created.Account.ID}
+	for _, k := range created.Keys {
+		if k.Kind == "secret" {
+			c.secret, c.keyID = k.Key, k.ID
+		}
+	}
+	if c.secret == "" {
+		t.Fatal("account create gave no secret key")
+	}
+	if credits > created.Credits.Balance {
+		n.grant(t, c, credits-created.Credits.Balance)
+	}
+	return c
+}
+
+// grant adds credits on this node.
+func (n *node) grant(t testing.TB, c customer, credits int) {
+	t.Helper()
+	n.must(t, "credits", "grant", "--account", c.id, "--amount", strconv.Itoa(credits), "--kind", "adjustment")
+}
+
+// standing is what the account's stream says on a node.
+type standing struct {
+	Balance   int
+	Available int
+	OpenHolds int
+}
+
+func (n *node) standing(t testing.TB, c customer) standing {
+	t.Helper()
+	var shown struct {
+		Credits   struct{ Balance, Available int }
+		OpenHolds int `json:"open_holds"`
+	}
+	decode(t, n.must(t, "account", "show", c.id, "--json"), &shown)
+	return standing{shown.Credits.Balance, shown.Credits.Available, shown.OpenHolds}
+}
+
+// line is a line of the ledger.
+type line struct {
+	Revision  uint64
+	Type      string
+	Amount    int
+	Balance   int
+	RequestID string `json:"request_id"`
+	Domain    string
+}
+
+// ledger is the account's whole ledger as a node reads it.
+func (n *node) ledger(t testing.TB, c customer) []line {
+	t.Helper()
+	lines, err := n.readLedger(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func (n *node) readLedger(c customer) ([]line, error) {
+	text, err := n.letterhead("ledger", "show", "--account", c.id, "--json")
+	if err != nil {
+		return nil, err
+	}
+	var lines []line
+	for text := range strings.Lines(text) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			return nil, fmt.Errorf("ledger show printed %q: %w", text, err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+// charges returns what each request was charged in the end: charges less what was handed back.
+func charges(lines []line) map[string]int {
+	net := map[string]int{}
+	for _, l := range lines {
+		switch l.Type {
+		case "CreditsCharged", "ChargeReversed":
+			net[l.RequestID] -= l.Amount
+		}
+	}
+	return net
+}
+
+// event is an event of the log.
+type event struct {
+	Position   uint64
+	Stream     string
+	ID         string
+	Type       string
+	OccurredAt string `json:"occurred_at"`
+	Data       json.RawMessage
+}
+
+// events returns the events of the log whose stream begins like this.
+func (n *node) events(t testing.TB, stream string, types ...string) []event {
+	t.Helper()
+	args := []string{"events", "tail", "--from", "0", "--no-follow", "--stream", stream, "--json"}
+	for _, name := range types {
+		args = append(args, "--type", name)
+	}
+	var events []event
+	for text := range strings.Lines(n.must(t, args...)) {
+		var e event
+		decode(t, text, &e)
+		events = append(events, e)
+	}
+	return events
+}
+
+func decode(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, text)
+	}
+}
+
+// agree checks that the ledger says what the clients saw: each look-up that was answered with a brand is
+// charged once, each that was refused is not, and no more than the unanswered ones are charged beyond that.
+// What is owed back is waited for. Verified are the account's chain and its balance, too.
+func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
+	t.Helper()
+	reader := c.apis[0]
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	var lines []line
+	var wrong []string
+	_, ok := eventually(settledWithin, func() bool {
+		var err error
+		if lines, err = reader.readLedger(who); err != nil {
+			wrong = []string{err.Error()}
+			return false
+		}
+		wrong = disagreements(charges(lines), seen)
+		return len(wrong) == 0
+	})
+	if !ok {
+		t.Errorf("the ledger of account %s disagrees with what its clients saw: %d times, such as:\n%s", who.id, len(wrong), strings.Join(wrong[:min(len(wrong), shownFaults)], "\n"))
+	}
+	sum := 0
+	for _, l := range lines {
+		sum += l.Amount
+	}
+	if len(lines) == 0 || sum != lines[len(lines)-1].Balance {
+		t.Errorf("the lines of the ledger add up to %d, its last one says %+v", sum, lines[max(0, len(lines)-1):])
+	}
+	if balance := reader.standing(t, who).Balance; balance != sum {
+		t.Errorf("the ledger adds up to %d, the account stands at %d", sum, balance)
+	}
+	reader.must(t, "ledger", "verify", "--account", who.id)
+}
+
+// disagreements compares the charges of each request with what its client saw. seen is locked.
+func disagreements(net map[string]int, seen *tally) []string {
+	var wrong []string
+	for id := range seen.paid {
+		if net[id] != 1 {
+			wrong = append(wrong, fmt.Sprintf("request %s was answered with a brand and cost %d", id, net[id]))
+		}
+	}
+	for id := range seen.refused {
+		if net[id] != 0 {
+			wrong = append(wrong, fmt.Sprintf("request %s was refused and cost %d", id, net[id]))
+		}
+	}
+	silent := 0
+	for id, cost := range net {
+		switch {
+		case cost < 0 || cost > 1:
+			wrong = append(wrong, fmt.Sprintf("request %s cost %d", id, cost))
+		case cost == 1 && !seen.paid[id] && !seen.refused[id]:
+			silent++
+		}
+	}
+	if silent > len(seen.unanswered) {
+		wrong = append(wrong, fmt.Sprintf("%d charges were answered to nobody, and %d requests got no answer", silent, len(seen.unanswered)))
+	}
+	return wrong
+}
+
+// verified checks that all read models and the search index agree with a replay of the log, and that every
+// account's chain holds.
+func (c *cluster) verified(t testing.TB) {
+	t.Helper()
+	c.verifiedOn(t, c.apis[0])
+}
+
+func (c *cluster) verifiedOn(t testing.TB, n *node) {
+	t.Helper()
+	n.must(t, "projections", "verify")
+	n.must(t, "ledger", "verify")
+}

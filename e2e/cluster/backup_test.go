@@ -1,0 +1,160 @@
+//go:build services
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A backup that is taken while look-ups are charged restores into one folder, up to a moment; one that is
+// taken on afterwards restores everything.
+func TestABackupTakenWhileTheClusterServesRestores(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 2000)
+	seen := newTally()
+	ctx, stop := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	load.Go(func() {
+		steadily(ctx, 30*time.Millisecond, func(i int) {
+			seen.lookup(c.apis[i%apiNodes].get(lookup(hit), who.secret))
+		})
+	})
+	place := filepath.Join(scratch, c.name+"-backup")
+	c.apis[0].must(t, "backup", place)
+	stop()
+	load.Wait()
+	seen.check(t, 0)
+	c.agree(t, who, seen)
+	all := c.apis[1].ledger(t, who)
+
+	during := restored(t, "during", place)
+	defer during.kill()
+	some := during.ledger(t, who)
+	if len(some) == 0 || len(some) > len(all) || !slices.EqualFunc(some, all[:len(some)], sameLine) {
+		t.Errorf("a backup under load restored %d lines of the ledger, which are not the first of %d", len(some), len(all))
+	}
+	c.apis[2].must(t, "backup", place)
+	after := restored(t, "after", place)
+	defer after.kill()
+	if whole := after.ledger(t, who); !slices.EqualFunc(whole, all, sameLine) {
+		t.Errorf("the backup restored %d lines of the ledger, not the %d there are", len(whole), len(all))
+	}
+	after.want(t, http.StatusOK, lookup(hit), who.secret)
+	if got, want := after.standing(t, who).Balance, c.apis[0].standing(t, who).Balance-1; got != want {
+		t.Errorf("after one look-up on what was restored the balance is %d, not %d", got, want)
+	}
+}
+
+// sameLine compares lines by everything but the position, which another log gives anew.
+func sameLine(a, b line) bool { return a == b }
+
+// restored fills a data folder from a backup and serves it.
+func restored(t *testing.T, name, place string) *node {
+	t.Helper()
+	n := embedded(t, "restored-"+name)
+	n.must(t, "restore", place)
+	n.serve(t)
+	n.must(t, "projections", "verify")
+	n.must(t, "ledger", "verify")
+	return n
+}
+
+// embedded prepares a node that has everything in its data folder.
+func embedded(t *testing.T, name string) *node {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := fmt.Sprintf("127.0.0.1:%d", port)
+	name += "-" + random()
+	n := &node{data: filepath.Join(scratch, name), url: "http://" + listen}
+	n.process = newProcess(name, []string{"LETTERHEAD_REFRESH=off"}, "--data", n.data, "serve", "--listen", listen)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", n.name, n.said(0))
+		}
+		n.kill()
+	})
+	return n
+}
+
+// serve starts a node and waits until it is ready.
+func (n *node) serve(t testing.TB) {
+	t.Helper()
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
+	if !n.alive() {
+		t.Fatalf("%s has ended:\n%s", n.name, n.said(0))
+	}
+}
+
+// Somebody who outgrows one folder moves: a pass while it serves, a pass when it has stopped, and then the
+// nodes serve what it served.
+func TestAMigrationFromOneFolderGoesOnWhereItWas(t *testing.T) {
+	at := servicesOf(t)
+	old := embedded(t, "old")
+	old.serve(t)
+	who := old.open(t, "custom", 200)
+	seen := newTally()
+	spend := func(n *node, times int) {
+		for range times {
+			seen.lookup(n.want(t, http.StatusOK, lookup(hit), who.secret), nil)
+		}
+	}
+	spend(old, 20)
+	old.must(t, "brand", "override", hit, "description", `"Moved by hand."`)
+
+	c, err := newCluster("lh"+random(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.show(t)
+	defer func() {
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// One process of each kind is enough to go on with.
+	c.apis, c.crawlers, c.projectors, c.relays = c.apis[:1], c.crawlers[:1], c.projectors[:1], c.relays[:1]
+	c.startStore(t)
+	target := c.apis[0]
+	migrate := []string{"migrate", "--to", target.setting("LETTERHEAD_EVENTSTORE"), "--database", target.setting("LETTERHEAD_DATABASE"), "--assets", target.setting("LETTERHEAD_ASSETS")}
+	old.must(t, migrate...)
+	spend(old, 20) // after the first pass
+	before := old.ledger(t, who)
+	if err := old.stop(); err != nil {
+		t.Fatal(err)
+	}
+	old.must(t, migrate...)
+
+	c.mend(t)
+	if lines := target.ledger(t, who); !slices.EqualFunc(lines, before, sameLine) {
+		t.Errorf("the ledger has %d lines after the migration, %d before, or other ones", len(lines), len(before))
+	}
+	spend(target, 20)
+	c.agree(t, who, seen)
+	c.verifiedOn(t, target)
+	var brand struct{ Description string }
+	decode(t, target.must(t, "brand", "get", hit), &brand)
+	if brand.Description != "Moved by hand." {
+		t.Errorf("the description says %q", brand.Description)
+	}
+	until(t, settledWithin, "search finds what was moved", func() bool {
+		a, err := target.get("/v1/search?q=github", who.secret)
+		return err == nil && a.status == http.StatusOK && len(a.body) > 100
+	})
+	// Nothing that was crawled long ago is crawled again.
+	if crawls := c.crawlsDone(); crawls != 0 {
+		t.Errorf("after the migration %g crawls were done that nobody asked for", crawls)
+	}
+}

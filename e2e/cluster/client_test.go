@@ -1,0 +1,226 @@
+//go:build services
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// crawlTimeout is the nodes' LETTERHEAD_CRAWL_TIMEOUT.
+	crawlTimeout = 8500 * time.Millisecond
+	// requestDeadline is when a node gives a request up: the crawl's time and five seconds.
+	requestDeadline = crawlTimeout + 5*time.Second
+	// answerSlack is what a busy machine may add.
+	answerSlack = 4 * time.Second
+	// answerWithin bounds every answer: a client that heard nothing by then failed the promise.
+	answerWithin = requestDeadline + answerSlack
+)
+
+// caller is the HTTP client of the tests. Connections are kept, as those of a proxy before the nodes are.
+var caller = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 0}}
+
+// answer is an HTTP answer with its body read.
+type answer struct {
+	node    string
+	status  int
+	header  http.Header
+	body    []byte
+	elapsed time.Duration
+}
+
+func (a answer) requestID() string { return a.header.Get("X-Request-Id") }
+
+func (a answer) code() string {
+	var v struct{ Error struct{ Code string } }
+	if json.Unmarshal(a.body, &v) != nil {
+		return ""
+	}
+	return v.Error.Code
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %s from %s after %s (request %s)", a.status, a.code(), a.node, a.elapsed.Round(time.Millisecond), a.requestID())
+}
+
+// get asks a node. An error means that no whole answer came: the node died, or was late.
+func (n *node) get(path, key string) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+path, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	began := time.Now()
+	resp, err := caller.Do(req)
+	if err != nil {
+		return answer{node: n.name, elapsed: time.Since(began)}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{n.name, resp.StatusCode, resp.Header, body, time.Since(began)}, err
+}
+
+// want asks and insists on a status.
+func (n *node) want(t testing.TB, status int, path, key string) answer {
+	t.Helper()
+	a, err := n.get(path, key)
+	if err != nil {
+		t.Fatalf("GET %s on %s: %v", path, n.name, err)
+	}
+	if a.status != status {
+		t.Fatalf("GET %s answered %s, not %d: %s", path, a, status, a.body)
+	}
+	return a
+}
+
+// lookup is the path of a look-up.
+func lookup(domain string) string { return "/v1/brands/" + domain }
+
+// tally counts answers, from many clients at once.
+type tally struct {
+	mu         sync.Mutex
+	statuses   map[int]int
+	paid       map[string]bool // request ids of look-ups that were answered with a brand
+	refused    map[string]bool // request ids of all other look-ups that were answered
+	unanswered []string
+	wrong      []string
+	late       time.Duration // the longest that an answer took
+	waits      []time.Duration
+}
+
+func newTally() *tally {
+	return &tally{statuses: map[int]int{}, paid: map[string]bool{}, refused: map[string]bool{}}
+}
+
+// lookup counts the answer to a look-up of a brand with a logo.
+func (y *tally) lookup(a answer, err error) {
+	y.count(a, err)
+	if err != nil {
+		return
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	into := y.refused
+	if a.status == http.StatusOK {
+		into = y.paid
+	}
+	if into[a.requestID()] {
+		y.wrong = append(y.wrong, fmt.Sprintf("request id %s was answered twice", a.requestID()))
+	}
+	into[a.requestID()] = true
+}
+
+// count counts any answer.
+func (y *tally) count(a answer, err error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.late = max(y.late, a.elapsed)
+	if err != nil {
+		y.unanswered = append(y.unanswered, fmt.Sprintf("%s after %s: %v", a.node, a.elapsed.Round(time.Millisecond), err))
+		return
+	}
+	y.statuses[a.status]++
+	y.waits = append(y.waits, a.elapsed)
+}
+
+// mistake notes an answer that should not have been.
+func (y *tally) mistake(format string, args ...any) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.wrong = append(y.wrong, fmt.Sprintf(format, args...))
+}
+
+func (y *tally) status(code int) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.statuses[code]
+}
+
+// percentile of the times that answers took.
+func (y *tally) percentile(p float64) time.Duration {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.waits) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(y.waits))
+	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
+}
+
+func (y *tally) String() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	var b strings.Builder
+	for _, code := range slices.Sorted(func(yield func(int) bool) {
+		for code := range y.statuses {
+			if !yield(code) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&b, "%d×%d ", y.statuses[code], code)
+	}
+	fmt.Fprintf(&b, "unanswered %d, slowest %s", len(y.unanswered), y.late.Round(time.Millisecond))
+	return b.String()
+}
+
+// shownFaults is how many of many mistakes a failure prints.
+const shownFaults = 8
+
+// check fails the test for every answer that was wrong or did not come.
+func (y *tally) check(t testing.TB, unansweredAllowed int) {
+	t.Helper()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.wrong) > 0 {
+		t.Errorf("%d wrong answers, the first: %s", len(y.wrong), strings.Join(y.wrong[:min(len(y.wrong), shownFaults)], "\n"))
+	}
+	if len(y.unanswered) > unansweredAllowed {
+		t.Errorf("%d requests got no answer within %s (%d may), the first: %s", len(y.unanswered), answerWithin, unansweredAllowed,
+			strings.Join(y.unanswered[:min(len(y.unanswered), shownFaults)], "\n"))
+	}
+}
+
+// steadily does something at a fixed rate, without waiting for what was begun before, until ctx ends; then it
+// waits for what is under way. i counts up from 0.
+func steadily(ctx context.Context, every time.Duration, do func(i int)) {
+	var begun sync.WaitGroup
+	defer begun.Wait()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		begun.Go(func() { do(i) })
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// atOnce does something n times at the same moment and waits for all.
+func atOnce(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}

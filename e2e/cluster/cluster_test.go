@@ -1,0 +1,377 @@
+//go:build services
+
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+// Sizes of the cluster under test.
+const (
+	apiNodes   = 3
+	crawlers   = 2
+	projectors = 2
+	relays     = 2
+)
+
+// hit is a brand of the starter index, with a logo: its look-up costs a credit and crawls nothing.
+const hit = "github.com"
+
+// cluster is a whole service: all processes, on services that it shares with nobody as far as names go.
+type cluster struct {
+	name    string
+	at      addresses
+	assets  string
+	store   *process // stand-in of the event store
+	storeAt string
+
+	apis, crawlers, projectors, relays []*node
+	sweeper                            *node
+	more                               []*node // that single tests add
+}
+
+var (
+	sharedMu sync.Mutex
+	shared   *cluster
+)
+
+// whole returns the cluster that the tests share, with every process alive and ready: what an earlier test
+// left dead is started again. The logs of what happens during the test are shown if it fails.
+func whole(t testing.TB) *cluster {
+	t.Helper()
+	at := servicesOf(t)
+	sharedMu.Lock()
+	defer sharedMu.Unlock()
+	if shared == nil {
+		c, err := newCluster("lh"+random(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = c
+		c.show(t)
+		c.begin(t)
+		return c
+	}
+	shared.show(t)
+	shared.mend(t)
+	return shared
+}
+
+// endShared stops the shared cluster and takes away what it made in the services.
+func endShared() error {
+	if shared == nil {
+		return nil
+	}
+	return shared.end()
+}
+
+func random() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// newCluster prepares a cluster; nothing runs yet.
+func newCluster(name string, at addresses) (*cluster, error) {
+	c := &cluster{name: name, at: at, assets: filepath.Join(scratch, name+"-assets")}
+	if err := os.MkdirAll(c.assets, 0o700); err != nil {
+		return nil, err
+	}
+	if err := c.sql("CREATE SCHEMA " + name); err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	c.storeAt = fmt.Sprintf("127.0.0.1:%d", port)
+	c.store = newProcess(name+"-eventstore", nil, "dev", "eventstore", "--listen", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
+	add := func(into *[]*node, role string, count int) {
+		for i := range count {
+			n, nodeErr := c.newNode(fmt.Sprintf("%s-%d", role, i+1), role)
+			err = errors.Join(err, nodeErr)
+			*into = append(*into, n)
+		}
+	}
+	add(&c.apis, "api", apiNodes)
+	add(&c.crawlers, "crawler", crawlers)
+	add(&c.projectors, "projector", projectors)
+	add(&c.relays, "relay", relays)
+	var sweepers []*node
+	add(&sweepers, "sweeper", 1)
+	c.sweeper = sweepers[0]
+	return c, err
+}
+
+// newNode prepares a process with a data folder and links of its own. env wins over what all nodes have.
+func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
+	postgresURL, err := url.Parse(c.at.postgres)
+	if err != nil {
+		return nil, fmt.Errorf("LETTERHEAD_TEST_POSTGRES: %w", err)
+	}
+	searchURL, err := url.Parse(c.at.elasticsearch)
+	if err != nil {
+		return nil, fmt.Errorf("LETTERHEAD_TEST_ELASTICSEARCH: %w", err)
+	}
+	n := &node{data: filepath.Join(scratch, c.name+"-"+name), roles: roles, links: map[string]*link{}}
+	for service, target := range map[string]string{eventStore: c.storeAt, postgres: postgresURL.Host, elasticsearch: searchURL.Host} {
+		if n.links[service], err = newLink(target); err != nil {
+			return nil, err
+		}
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	n.url = "http://" + listen
+	settings := []string{
+		"LETTERHEAD_EVENTSTORE=esdb://" + n.links[eventStore].address() + "?tls=false",
+		"LETTERHEAD_DATABASE=" + c.databaseURL(postgresURL, n.links[postgres].address()),
+		"LETTERHEAD_SEARCH=" + c.searchURL(searchURL, n.links[elasticsearch].address()),
+		"LETTERHEAD_BROKER=kafka://" + c.at.kafka + "?prefix=" + c.name + ".",
+		"LETTERHEAD_ASSETS=" + (&url.URL{Scheme: "file", Path: c.assets}).String(),
+		"LETTERHEAD_BASE_URL=http://letterhead.test",
+		"LETTERHEAD_NODE=" + name,
+		"LETTERHEAD_REFRESH=off",
+		"LETTERHEAD_CRAWL_TIMEOUT=" + crawlTimeout.String(),
+		// Small crawl limits would make other tests into tests of those.
+		"LETTERHEAD_CRAWLS_PER_MINUTE=10000",
+		"LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000",
+	}
+	n.process = newProcess(c.name+"-"+name, append(settings, env...), "--data", n.data, "serve", "--roles", roles, "--listen", listen)
+	return n, nil
+}
+
+func (c *cluster) databaseURL(server *url.URL, at string) string {
+	u := *server
+	if at != "" {
+		u.Host = at
+	}
+	query := u.Query()
+	query.Set("search_path", c.name)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func (c *cluster) searchURL(server *url.URL, at string) string {
+	u := *server
+	u.Host = at
+	u.RawQuery = url.Values{"alias": {c.name}, "replicas": {"0"}}.Encode()
+	return u.String()
+}
+
+// sql runs a statement beside the nodes.
+func (c *cluster) sql(statement string) error {
+	server, err := url.Parse(c.at.postgres)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("pgx", c.databaseURL(server, ""))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
+	defer cancel()
+	_, err = db.ExecContext(ctx, statement)
+	return err
+}
+
+// all returns every node of the cluster.
+func (c *cluster) all() []*node {
+	var nodes []*node
+	for _, some := range [][]*node{c.apis, c.crawlers, c.projectors, c.relays, {c.sweeper}, c.more} {
+		nodes = append(nodes, some...)
+	}
+	return nodes
+}
+
+// begin starts everything and waits until the starter index is served by every API node.
+func (c *cluster) begin(t testing.TB) {
+	t.Helper()
+	began := time.Now()
+	c.mend(t)
+	for _, n := range c.apis {
+		until(t, readyWithin, n.name+" has the starter index", func() bool {
+			_, err := n.letterhead("brand", "get", hit)
+			return err == nil
+		})
+	}
+	t.Logf("%d processes serve the starter index after %s", len(c.all())+1, time.Since(began).Round(time.Millisecond))
+}
+
+// mend makes every process live and ready.
+func (c *cluster) mend(t testing.TB) {
+	t.Helper()
+	if !c.store.alive() {
+		c.startStore(t)
+	}
+	for _, n := range c.all() {
+		if !n.alive() {
+			if err := n.start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.ready(t)
+}
+
+// startStore starts the event store and waits until it takes connections.
+func (c *cluster) startStore(t testing.TB) {
+	t.Helper()
+	if err := c.store.start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, readyWithin, "the event store accepts connections", func() bool {
+		conn, err := net.DialTimeout("tcp", c.storeAt, probeWithin)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	})
+}
+
+// ready waits until every node says that it serves.
+func (c *cluster) ready(t testing.TB) {
+	t.Helper()
+	for _, n := range c.all() {
+		until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
+		if !n.alive() {
+			t.Fatalf("%s has ended", n.name)
+		}
+	}
+}
+
+// extra starts one more node for a test.
+func (c *cluster) extra(t testing.TB, name, roles string, env ...string) *node {
+	t.Helper()
+	n, err := c.newNode(name, roles, env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.more = append(c.more, n)
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
+	if !n.alive() {
+		t.Fatalf("%s has ended", n.name)
+	}
+	return n
+}
+
+// drop stops an extra node and forgets it.
+func (c *cluster) drop(t testing.TB, gone *node) {
+	t.Helper()
+	if gone.alive() {
+		if err := gone.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.forget(gone)
+}
+
+func (c *cluster) forget(gone *node) {
+	gone.kill()
+	for _, l := range gone.links {
+		l.close()
+	}
+	var rest []*node
+	for _, n := range c.more {
+		if n != gone {
+			rest = append(rest, n)
+		}
+	}
+	c.more = rest
+}
+
+// show prints, if the test fails, the end of what each process wrote during it.
+func (c *cluster) show(t testing.TB) {
+	processes := []*process{c.store}
+	for _, n := range c.all() {
+		processes = append(processes, n.process)
+	}
+	before := map[*process]int64{}
+	for _, p := range processes {
+		before[p] = p.logSize()
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, n := range c.more {
+			if _, known := before[n.process]; !known {
+				processes = append(processes, n.process)
+			}
+		}
+		for _, p := range processes {
+			state := "runs"
+			if !p.alive() {
+				state = "has ended"
+			}
+			if said := p.said(before[p]); said != "" {
+				t.Logf("%s (%s) wrote:\n%s", p.name, state, said)
+			}
+		}
+	})
+}
+
+// end kills everything and removes what was made in the services. Whether nodes stop well is a test of its
+// own; here the point is that nothing stays.
+func (c *cluster) end() error {
+	for _, n := range c.all() {
+		n.kill()
+		for _, l := range n.links {
+			l.close()
+		}
+	}
+	c.store.kill()
+	return errors.Join(c.sql("DROP SCHEMA "+c.name+" CASCADE"), c.dropIndices(), c.dropTopics())
+}
+
+func (c *cluster) dropIndices() error {
+	list, err := http.Get(strings.TrimSuffix(c.at.elasticsearch, "/") + "/_cat/indices/" + c.name + "*?h=index&expand_wildcards=all")
+	if err != nil {
+		return err
+	}
+	defer list.Body.Close()
+	var names []string
+	for {
+		var name string
+		if _, err := fmt.Fscan(list.Body, &name); err != nil {
+			break
+		}
+		names = append(names, name)
+	}
+	for _, name := range names {
+		req, err := http.NewRequest(http.MethodDelete, strings.TrimSuffix(c.at.elasticsearch, "/")+"/"+name, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+//go:build services
+
+package cluster
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+const (
+	crowd = 100 // look-ups of one unknown domain
+	// holdEnds is when a hold's deadline has passed and a sweep has seen it: the work's time, 60 s, and two
+	// sweeps. See commands.HoldGrace and sweep.DefaultEvery.
+	holdEnds = crawlTimeout + 75*time.Second
+	// busyCrawls is the gauge of the crawls under way on a crawler.
+	busyCrawls = `letterhead_crawl_pool_busy{lane="live"}`
+)
+
+func TestAHundredLookUpsOfOneUnknownDomainOverThreeNodesMakeOneCrawl(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", crowd)
+	domain := nowhere()
+	if inLab() {
+		domain = siteOfTheCrowd
+	}
+	seen := newTally()
+	atOnce(crowd, func(i int) {
+		a, err := c.apis[i%len(c.apis)].get(lookup(domain), who.secret)
+		seen.lookup(a, err)
+		if err == nil && a.status == http.StatusInternalServerError {
+			seen.mistake("%s: %s", a, a.body)
+		}
+	})
+	t.Logf("%s: %s", domain, seen)
+	seen.check(t, 0)
+	requested := c.apis[0].events(t, "brand-"+domain, "CrawlRequested")
+	if len(requested) != 1 {
+		t.Errorf("%d crawls were requested, not one", len(requested))
+	}
+	if ended := c.apis[0].events(t, "brand-"+domain, "CrawlSucceeded", "CrawlFailed"); len(ended) != 1 {
+		t.Errorf("%d crawls ended, not one", len(ended))
+	}
+	if got := seen.status(http.StatusOK); inLab() && got != crowd || !inLab() && got != 0 {
+		t.Errorf("%d look-ups were answered with a brand", got)
+	}
+	c.agree(t, who, seen)
+	for _, n := range c.apis {
+		until(t, settledWithin, "no hold is open on "+n.name, func() bool { return n.standing(t, who).OpenHolds == 0 })
+	}
+}
+
+func TestACrawlerKilledInTheMiddleOfACrawl(t *testing.T) {
+	sites := labOnly(t)
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	sites.behaves(t, siteOfTheKilled, "slow", slowSite)
+	seen := newTally()
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := c.apis[0].get(lookup(siteOfTheKilled), who.secret)
+		seen.lookup(a, err)
+		answered <- a
+	}()
+	var busy *node
+	until(t, answerWithin, "a crawler crawls", func() bool {
+		for _, n := range c.crawlers {
+			if crawls, ok := n.metric(busyCrawls); ok && crawls > 0 {
+				busy = n
+			}
+		}
+		return busy != nil
+	})
+	busy.kill()
+	if a := <-answered; a.status != http.StatusGatewayTimeout || a.code() != "timeout" {
+		t.Errorf("the look-up whose crawler died was answered %s, not 504 timeout", a)
+	}
+	sites.behaves(t, siteOfTheKilled, "up", "")
+	// The one that is left takes the dead one's share once the group has noticed.
+	took := until(t, settledWithin, "the domain crawls again", func() bool {
+		a, err := c.apis[1].get(lookup(siteOfTheKilled)+"?refresh=true", who.secret)
+		seen.lookup(a, err)
+		return err == nil && a.status == http.StatusOK
+	})
+	t.Logf("the other crawler crawled the domain %s after the timeout", took.Round(time.Millisecond))
+	seen.check(t, 0)
+	c.agree(t, who, seen)
+}
+
+// The holds of a node that died end by an event once their deadline has passed, and nothing is lost of what
+// they held. What comes after t.Parallel runs when all other tests are through, so that nobody waits.
+func TestANodeKilledWhileItHoldsCreditsLosesNothingAndItsHoldsEnd(t *testing.T) {
+	const holds = 5
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	before := c.apis[0].standing(t, who)
+	doomed := c.extra(t, "doomed", "api")
+	// Crawls that do not move keep their holds open.
+	for _, n := range c.crawlers {
+		if err := n.freeze(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.thaw() }() // again, when the test ends early
+	}
+	seen := newTally()
+	died := make(chan struct{})
+	go func() {
+		defer close(died)
+		atOnce(holds, func(int) { seen.lookup(doomed.get(lookup(nowhere()), who.secret)) })
+	}()
+	until(t, answerWithin, "all look-ups hold a credit", func() bool { return c.apis[1].standing(t, who).OpenHolds == holds })
+	doomed.kill()
+	killed := time.Now()
+	<-died
+	c.forget(doomed)
+	for _, n := range c.crawlers {
+		if err := n.thaw(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.apis[0].standing(t, who); got.Balance != before.Balance || got.Available != before.Available-holds {
+		t.Errorf("while the holds are open the account stands at %+v, before them at %+v", got, before)
+	}
+	seen.check(t, holds)
+
+	t.Parallel()
+	until(t, max(settledWithin, holdEnds-time.Since(killed)), "the dead node's holds have ended", func() bool {
+		return c.apis[2].standing(t, who).OpenHolds == 0
+	})
+	for _, n := range c.apis {
+		if got := n.standing(t, who); got != before {
+			t.Errorf("on %s the account stands at %+v, before the holds at %+v", n.name, got, before)
+		}
+	}
+	released := 0
+	for _, l := range c.apis[0].ledger(t, who) {
+		if l.Type == "HoldReleased" {
+			released++
+		}
+	}
+	if released != holds {
+		t.Errorf("%d holds were released, not %d", released, holds)
+	}
+	c.agree(t, who, seen)
+}

@@ -1,0 +1,106 @@
+//go:build services
+
+package cluster
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// rounds is how often a decision about a key is made, each time by another node.
+const rounds = 2 * apiNodes
+
+// everywhere asks all API nodes at the same moment and insists on a status.
+func (c *cluster) everywhere(t *testing.T, status int, path, key string) []answer {
+	t.Helper()
+	answers := make([]answer, len(c.apis))
+	atOnce(len(c.apis), func(i int) {
+		a, err := c.apis[i].get(path, key)
+		if err != nil {
+			t.Errorf("GET %s on %s: %v", path, c.apis[i].name, err)
+			return
+		}
+		if a.status != status {
+			t.Errorf("GET %s answered %s, not %d", path, a, status)
+		}
+		answers[i] = a
+	})
+	return answers
+}
+
+func TestAKeyIsJudgedByTheLastDecisionWithTheNextRequestOnEveryNode(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	for round := range rounds {
+		operator := c.apis[round%apiNodes]
+		var issued struct{ ID, Key string }
+		decode(t, operator.must(t, "key", "issue", "--account", who.id, "--kind", "secret", "--name", "round", "--json"), &issued)
+		c.everywhere(t, http.StatusOK, "/v1/me", issued.Key)
+		c.apis[(round+1)%apiNodes].must(t, "key", "revoke", issued.ID)
+		c.everywhere(t, http.StatusUnauthorized, "/v1/me", issued.Key)
+		c.everywhere(t, http.StatusUnauthorized, lookup(hit), issued.Key)
+	}
+}
+
+func TestASuspensionHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	for round := range rounds {
+		operator := c.apis[round%apiNodes]
+		operator.must(t, "account", "suspend", who.id)
+		c.everywhere(t, http.StatusForbidden, lookup(hit), who.secret)
+		operator.must(t, "account", "reinstate", who.id)
+		c.everywhere(t, http.StatusOK, "/v1/me", who.secret)
+	}
+	// Nothing of it was charged, and what is left can be spent at once.
+	if got := c.apis[0].standing(t, who).Balance; got != 50 {
+		t.Errorf("the balance is %d, not 50", got)
+	}
+	c.everywhere(t, http.StatusOK, lookup(hit), who.secret)
+	if got := c.apis[0].standing(t, who).Balance; got != 50-apiNodes {
+		t.Errorf("the balance is %d, not %d", got, 50-apiNodes)
+	}
+}
+
+func TestAChangeOfPlanHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "free", 0)
+	limits := map[string]string{"free": "60", "starter": "300", "growth": "600", "custom": "3000"}
+	for i, plan := range []string{"starter", "growth", "custom", "growth"} {
+		c.apis[i%apiNodes].must(t, "account", "plan", who.id, plan)
+		for _, a := range c.everywhere(t, http.StatusOK, "/v1/me", who.secret) {
+			if got := a.header.Get("X-RateLimit-Limit"); got != limits[plan] {
+				t.Errorf("%s says a limit of %s on plan %s, not %s", a.node, got, plan, limits[plan])
+			}
+		}
+	}
+}
+
+// A revocation that nobody enforces yet must not look like one that holds.
+func TestARevocationThatIsNotSeenEnforcedSaysSo(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	for _, n := range c.projectors {
+		if err := n.freeze(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.thaw() }() // again, when the test ends early
+	}
+	out, err := c.apis[0].letterhead("key", "revoke", who.keyID)
+	if err == nil || !strings.Contains(err.Error(), "not yet seen enforced") {
+		t.Errorf("with no projector at work, key revoke said %q, %v", out, err)
+	}
+	for _, n := range c.projectors {
+		if err := n.thaw(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range c.apis {
+		until(t, settledWithin, "the key is revoked on "+n.name, func() bool {
+			a, err := n.get("/v1/me", who.secret)
+			return err == nil && a.status == http.StatusUnauthorized
+		})
+	}
+	c.ready(t)
+}

@@ -1,0 +1,87 @@
+//go:build services
+
+package cluster
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const (
+	freePerMinute = 60
+	// roomInMinute is how much of a minute window must be left for a burst to lie inside it.
+	roomInMinute = 20 * time.Second
+)
+
+func TestSixtyOneRequestsOverThreeNodesGiveExactlyOne429(t *testing.T) {
+	c := whole(t)
+	c.oneTooMany(t, c.apis)
+}
+
+// oneTooMany sends one request more than the free plan allows a minute, spread over nodes and all at once.
+func (c *cluster) oneTooMany(t *testing.T, over []*node) {
+	t.Helper()
+	who, other := over[0].open(t, "free", 0), over[0].open(t, "custom", 0)
+	untilRoomInMinute(t, over[0], other)
+	seen := newTally()
+	resets := make([]string, freePerMinute+1)
+	atOnce(freePerMinute+1, func(i int) {
+		a, err := over[i%len(over)].get("/v1/me", who.secret)
+		seen.count(a, err)
+		if err != nil {
+			return
+		}
+		resets[i] = a.header.Get("X-RateLimit-Reset")
+		if a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") == "" {
+			seen.mistake("%s without Retry-After", a)
+		}
+	})
+	t.Logf("%s", seen)
+	seen.check(t, 0)
+	for _, r := range resets {
+		if r != resets[0] {
+			t.Fatalf("the burst did not lie within one minute window: it ends at %s and at %s", resets[0], r)
+		}
+	}
+	if ok, refused := seen.status(http.StatusOK), seen.status(http.StatusTooManyRequests); ok != freePerMinute || refused != 1 {
+		t.Errorf("%d were served and %d refused, not %d and 1", ok, refused, freePerMinute)
+	}
+}
+
+// freeCrawls is LETTERHEAD_PLAN_CRAWLS of the free plan; see newNode.
+const freeCrawls = 10
+
+func TestCrawlLimitsHoldOverThreeNodes(t *testing.T) {
+	c := whole(t)
+	who, other := c.apis[0].open(t, "free", 0), c.apis[0].open(t, "custom", 0)
+	untilRoomInMinute(t, c.apis[0], other)
+	seen := newTally()
+	atOnce(3*freeCrawls, func(i int) {
+		a, err := c.apis[i%len(c.apis)].get(lookup(nowhere()), who.secret)
+		seen.lookup(a, err)
+		if err == nil && a.status != http.StatusTooManyRequests && !crawled(a) {
+			seen.mistake("%s: %s", a, a.body)
+		}
+	})
+	t.Logf("%s", seen)
+	seen.check(t, 0)
+	if refused := seen.status(http.StatusTooManyRequests); refused != 2*freeCrawls {
+		t.Errorf("%d of %d look-ups of unknown domains were refused, not %d", refused, 3*freeCrawls, 2*freeCrawls)
+	}
+	c.agree(t, who, seen)
+}
+
+// untilRoomInMinute waits until the minute window has some time left, as the nodes count minutes.
+func untilRoomInMinute(t *testing.T, n *node, who customer) {
+	t.Helper()
+	until(t, 2*time.Minute, "the minute window has room for a burst", func() bool {
+		a := n.want(t, http.StatusOK, "/v1/me", who.secret)
+		reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
+		if err != nil {
+			t.Fatalf("X-RateLimit-Reset is %q", a.header.Get("X-RateLimit-Reset"))
+		}
+		return time.Until(time.Unix(reset, 0)) > roomInMinute
+	})
+}

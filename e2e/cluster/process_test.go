@@ -1,0 +1,283 @@
+//go:build services
+
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// shownLog is how much of a process's log a failed test prints.
+	shownLog = 6000
+	// commandWithin bounds one command of an operator.
+	commandWithin = 120 * time.Second
+	// probeWithin bounds one look at a node's own signals.
+	probeWithin = 2 * time.Second
+)
+
+// process is one process of the binary, which can be killed, frozen and started again with the same
+// arguments.
+type process struct {
+	name string
+	args []string
+	env  []string
+	log  string // file that all its lives write to
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the present life has ended
+}
+
+func newProcess(name string, env []string, args ...string) *process {
+	return &process{name: name, args: args, env: env, log: filepath.Join(scratch, name+".log")}
+}
+
+// start begins a life.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	logs, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer logs.Close() // the process has its own
+	cmd := exec.Command(binary, p.args...)
+	cmd.Env = environ(p.env...)
+	cmd.Stdout, cmd.Stderr = logs, logs
+	// A test program that is itself killed leaves nothing behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	done := make(chan struct{})
+	p.cmd, p.done = cmd, done
+	go func() {
+		defer close(done)
+		_ = cmd.Wait() // how it ended is in ProcessState
+	}()
+	return nil
+}
+
+func (p *process) life() (*exec.Cmd, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd, p.done
+}
+
+func (p *process) alive() bool {
+	cmd, done := p.life()
+	if cmd == nil {
+		return false
+	}
+	select {
+	case <-done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *process) signal(s syscall.Signal) error {
+	cmd, _ := p.life()
+	if cmd == nil {
+		return fmt.Errorf("%s was never started", p.name)
+	}
+	if err := cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("%s: %s: %w", p.name, s, err)
+	}
+	return nil
+}
+
+// kill is kill -9, also of a frozen process.
+func (p *process) kill() {
+	if !p.alive() {
+		return
+	}
+	cmd, done := p.life()
+	_ = cmd.Process.Kill() // it may have ended by itself
+	<-done
+}
+
+// freeze stops the process where it is: its connections stay, nothing answers.
+func (p *process) freeze() error { return p.signal(syscall.SIGSTOP) }
+
+// thaw lets a frozen process go on.
+func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
+
+// stop is SIGTERM, and wants exit status 0.
+func (p *process) stop() error {
+	cmd, done := p.life()
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+	case <-time.After(exitWithin):
+		p.kill()
+		return fmt.Errorf("%s did not stop within %s of SIGTERM", p.name, exitWithin)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("%s ended with %d after SIGTERM", p.name, code)
+	}
+	return nil
+}
+
+func (p *process) logSize() int64 {
+	info, err := os.Stat(p.log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// said is the end of what the process wrote after a point of its log, without its lines about single
+// requests: what those were answered is counted elsewhere.
+func (p *process) said(after int64) string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(text[min(after, int64(len(text))):])) {
+		if !strings.Contains(line, " msg=request ") {
+			kept.WriteString(line)
+		}
+	}
+	said := kept.String()
+	if len(said) > shownLog {
+		said = "…" + said[len(said)-shownLog:]
+	}
+	return said
+}
+
+// freePort is a port of the loopback that was free a moment ago.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+var probes = &http.Client{Timeout: probeWithin, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// node is one `letterhead serve` with a data folder of its own.
+type node struct {
+	*process
+	data  string
+	url   string
+	roles string
+	// links lead from this node to the services; a test can hang or cut them for this node alone.
+	links map[string]*link
+}
+
+// setting is the value of one of the node's settings.
+func (n *node) setting(name string) string {
+	for _, kv := range n.env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// ready says whether the node says that it serves.
+func (n *node) ready() bool {
+	if !n.alive() {
+		return false
+	}
+	resp, err := probes.Get(n.url + "/readyz")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// accepts says whether the node takes connections.
+func (n *node) accepts() bool {
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.url, "http://"), probeWithin)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// metric adds up the samples of the node's metrics whose line begins like this. ok says whether there was
+// one.
+func (n *node) metric(begins string) (sum float64, ok bool) {
+	resp, err := probes.Get(n.url + "/metrics")
+	if err != nil {
+		return 0, false
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, begins) {
+			continue
+		}
+		var value float64
+		if _, err := fmt.Sscanf(line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:], "%g", &value); err == nil {
+			sum, ok = sum+value, true
+		}
+	}
+	return sum, ok
+}
+
+// letterhead runs an operator's command on the node's data folder: inside the node while it runs.
+func (n *node) letterhead(args ...string) (stdout string, err error) {
+	stdout, err = command(n.env, append([]string{"--data", n.data}, args...)...)
+	if err != nil {
+		err = fmt.Errorf("on %s: %w", n.name, err)
+	}
+	return stdout, err
+}
+
+// command runs the binary once, with some settings.
+func command(env []string, args ...string) (stdout string, err error) {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = environ(env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	over := time.AfterFunc(commandWithin, func() { _ = cmd.Process.Kill() })
+	err = cmd.Wait()
+	if !over.Stop() {
+		err = fmt.Errorf("did not end within %s", commandWithin)
+	}
+	if err != nil {
+		return out.String(), fmt.Errorf("letterhead %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), said.String())
+	}
+	return out.String(), nil
+}
+
+// must runs an operator's command that has to work.
+func (n *node) must(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := n.letterhead(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

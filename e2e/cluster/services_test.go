@@ -1,0 +1,105 @@
+//go:build services
+
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/testservices"
+)
+
+// Names of what the nodes stand on: the services of LETTERHEAD_TEST_SERVICES, and our own stand-in of the
+// event store.
+const (
+	postgres      = "postgres"
+	kafkaBroker   = "kafka"
+	elasticsearch = "elasticsearch"
+	eventStore    = "eventstore"
+)
+
+// startSeconds bounds the start of a service beside a whole cluster on a busy machine.
+const startSeconds = "180"
+
+// addresses of the real services.
+type addresses struct{ postgres, kafka, elasticsearch string }
+
+// servicesOf skips the test when a service is not named.
+func servicesOf(t testing.TB) addresses {
+	t.Helper()
+	return addresses{testservices.Postgres(t), testservices.Kafka(t), testservices.Elasticsearch(t)}
+}
+
+// control runs the program that disturbs the services; see the package comment.
+func control(program string, args ...string) error {
+	folder := os.Getenv("LETTERHEAD_TEST_SERVICES")
+	cmd := exec.Command(filepath.Join(folder, program), args...)
+	cmd.Env = append([]string{"LETTERHEAD_SERVICES_TIMEOUT=" + startSeconds}, os.Environ()...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", program, args, err, out)
+	}
+	return nil
+}
+
+func controlled() bool { return os.Getenv("LETTERHEAD_TEST_SERVICES") != "" }
+
+// fault is something that happens to one of the services, seen by all nodes.
+type fault struct {
+	name       string
+	begin, end func(c *cluster) error
+}
+
+// stopped is a service that is killed and comes back later.
+func stopped(t testing.TB, service string) fault {
+	t.Helper()
+	switch {
+	case service == eventStore:
+		return fault{service + " stopped",
+			func(c *cluster) error { c.store.kill(); return nil },
+			func(c *cluster) error { return c.store.start() }}
+	case controlled():
+		return fault{service + " stopped",
+			func(*cluster) error { return control("svc", "kill", service) },
+			func(*cluster) error { return control("up", service) }}
+	default:
+		return between(t, service, "stopped", linkCut)
+	}
+}
+
+// hung is a service that is frozen: its port accepts, nothing answers.
+func hung(t testing.TB, service string) fault {
+	t.Helper()
+	switch {
+	case service == eventStore:
+		return fault{service + " hung",
+			func(c *cluster) error { return c.store.freeze() },
+			func(c *cluster) error { return c.store.thaw() }}
+	case controlled():
+		return fault{service + " hung",
+			func(*cluster) error { return control("svc", "pause", service) },
+			func(*cluster) error { return control("svc", "resume", service) }}
+	default:
+		return between(t, service, "hung", linkHung)
+	}
+}
+
+// between makes the fault on the way from every node to the service.
+func between(t testing.TB, service, how string, state linkState) fault {
+	t.Helper()
+	if service == kafkaBroker {
+		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and a broker tells clients its own address: nothing can stand between them")
+	}
+	set := func(s linkState) func(*cluster) error {
+		return func(c *cluster) error {
+			for _, n := range c.all() {
+				n.links[service].set(s)
+			}
+			return nil
+		}
+	}
+	return fault{service + " " + how, set(state), set(linkOpen)}
+}

@@ -1,0 +1,144 @@
+//go:build services
+
+package cluster
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// takenOverWithin bounds a standby's first step in its leader's place.
+const takenOverWithin = 45 * time.Second
+
+// Whichever of the two leads, the other goes on where it was: each is killed in turn.
+func TestTheStandbyTakesOverFromAProjectorThatWasKilled(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 1000)
+	seen := newTally()
+	for i, dying := range c.projectors {
+		c.caughtUp(t)
+		dying.kill()
+		killed := time.Now()
+		// The nodes serve on: they read what is there.
+		for _, n := range c.apis {
+			seen.lookup(n.want(t, http.StatusOK, lookup(hit), who.secret), nil)
+		}
+		c.apis[i].grant(t, who, 1)
+		c.caughtUp(t)
+		t.Logf("%s killed: the read models had what came after it %s later", dying.name, time.Since(killed).Round(10*time.Millisecond))
+		if took := time.Since(killed); took > takenOverWithin {
+			t.Errorf("that is more than %s", takenOverWithin)
+		}
+		c.mend(t)
+	}
+	seen.check(t, 0)
+	c.agree(t, who, seen)
+	c.verified(t)
+}
+
+// A leader that is frozen, not dead, loses its place all the same, and does no harm when it goes on. Under load
+// it is frozen in the middle of its work: with a transaction open, with messages half sent.
+func TestTheStandbyTakesOverFromALeaderThatHangs(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", enoughCredits)
+	seen := newTally()
+	ctx, stop := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	load.Go(func() {
+		steadily(ctx, 25*time.Millisecond, func(i int) {
+			a, err := c.apis[i%apiNodes].get(lookup(hit), who.secret)
+			seen.lookup(a, err)
+			if err == nil && a.status != http.StatusOK {
+				seen.mistake("%s: %s", a, a.body)
+			}
+		})
+	})
+	t.Run("projector", func(t *testing.T) {
+		c.hangs(t, c.projectors, "projections", func() {
+			c.apis[0].grant(t, who, 1)
+			c.caughtUp(t)
+		})
+	})
+	t.Run("relay", func(t *testing.T) {
+		c.hangs(t, c.relays, "relay crawl.live", func() { c.crawlsAgain(t, who, seen) })
+	})
+	stop()
+	load.Wait()
+	t.Logf("%s", seen)
+	seen.check(t, 0)
+	c.agree(t, who, seen)
+	c.verified(t)
+}
+
+// hangs freezes the one of the nodes that leads something until work is done by another, and lets it go on.
+func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
+	t.Helper()
+	metric := `letterhead_leading{name="` + what + `"}`
+	leader := func() (leads *node, others int) {
+		for _, n := range nodes {
+			if value, _ := n.metric(metric); value == 1 {
+				leads, others = n, others+1
+			}
+		}
+		return leads, others - 1
+	}
+	var frozen *node
+	until(t, takenOverWithin, "one leads "+what, func() bool {
+		n, others := leader()
+		frozen = n
+		return n != nil && others == 0
+	})
+	if err := frozen.freeze(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = frozen.thaw() }() // again, when the test ends early
+	began := time.Now()
+	work()
+	took := time.Since(began)
+	t.Logf("%s frozen: another did its work %s later", frozen.name, took.Round(10*time.Millisecond))
+	if took > takenOverWithin {
+		t.Errorf("that is more than %s", takenOverWithin)
+	}
+	if err := frozen.thaw(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, takenOverWithin, "another leads "+what+", and it alone", func() bool {
+		n, others := leader()
+		return n != nil && n != frozen && others == 0 && frozen.ready()
+	})
+	work()
+}
+
+// crawlsAgain waits until a crawl that is asked for reaches a crawler. It says how long that took.
+func (c *cluster) crawlsAgain(t *testing.T, who customer, seen *tally) time.Duration {
+	t.Helper()
+	return until(t, takenOverWithin, "a crawl that is asked for reaches a crawler", func() bool {
+		a, err := c.apis[0].get(lookup(nowhere()), who.secret)
+		seen.lookup(a, err)
+		return err == nil && crawled(a)
+	})
+}
+
+// caughtUp waits until the read models and the search index hold what the log held at the call.
+func (c *cluster) caughtUp(t testing.TB) {
+	t.Helper()
+	c.apis[0].must(t, "projections", "list")
+	c.apis[0].must(t, "brand", "get", hit) // waits for all of them
+}
+
+func TestTheStandbyTakesOverFromARelayThatWasKilled(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	seen := newTally()
+	for _, dying := range c.relays {
+		dying.kill()
+		took := c.crawlsAgain(t, who, seen)
+		t.Logf("%s killed: crawls that were asked for ran again %s later", dying.name, took.Round(10*time.Millisecond))
+		c.mend(t)
+	}
+	seen.check(t, 0)
+	c.agree(t, who, seen)
+}

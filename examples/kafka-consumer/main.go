@@ -1,0 +1,146 @@
+// Command kafka-consumer follows Letterhead's ledger lane and keeps the credits of every account.
+//
+// It shows what a consumer has to do: read in a group, recognise repeats, commit only what it has kept. It
+// imports nothing of Letterhead: copy it and begin. README.md says how to run it; docs/events.md of the
+// repository describes the lane.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+func main() {
+	brokers := flag.String("brokers", "127.0.0.1:9092", "brokers, separated by commas")
+	topic := flag.String("topic", "letterhead.ledger", "topic of the ledger lane")
+	group := flag.String("group", "credits-example", "consumer group")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, strings.Split(*brokers, ","), *topic, *group, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run follows a topic until ctx ends and prints the credits of an account whenever they change.
+func run(ctx context.Context, brokers []string, topic, group string, out io.Writer) error {
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: brokers, Topic: topic, GroupID: group,
+		StartOffset:           kafka.FirstOffset, // a new group begins with the first event ever
+		WatchPartitionChanges: true,              // else partitions that are added later are never read
+		MaxBytes:              4 << 20,
+		MaxWait:               500 * time.Millisecond,
+	})
+	defer reader.Close()
+	books := newBooks()
+	for {
+		// FetchMessage, not ReadMessage: that one commits before the message was kept.
+		m, err := reader.FetchMessage(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", topic, err)
+		}
+		line, err := books.take(m)
+		if err != nil {
+			return fmt.Errorf("partition %d, offset %d: %w", m.Partition, m.Offset, err)
+		}
+		if line != "" {
+			fmt.Fprintln(out, line)
+		}
+		// A consumer with a database writes its rows and the offset in one transaction instead, and seeks to
+		// that offset at the start: then nothing is ever counted twice. This one keeps its books in memory, so
+		// after a restart they hold what came since; use a new group to count from the beginning.
+		if err := reader.CommitMessages(ctx, m); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+	}
+}
+
+// books are the credits of all accounts, and what is needed to count each event once.
+type books struct {
+	credits map[string]int64
+	next    map[string]uint64 // by stream: the revision that was not counted yet
+	offsets map[int]int64     // by partition: the offset behind the last message that was taken
+}
+
+func newBooks() *books {
+	return &books{credits: map[string]int64{}, next: map[string]uint64{}, offsets: map[int]int64{}}
+}
+
+// take counts one message and returns what it changed, as a line. A repeat changes nothing.
+func (b *books) take(m kafka.Message) (string, error) {
+	// After a rebalance kafka-go may hand out messages that it had fetched before it and that are older than
+	// what was committed meanwhile.
+	if m.Offset < b.offsets[m.Partition] {
+		return "", nil
+	}
+	b.offsets[m.Partition] = m.Offset + 1
+
+	head := map[string]string{}
+	for _, h := range m.Headers {
+		head[h.Key] = string(h.Value)
+	}
+	account, ours := strings.CutPrefix(head["stream"], "account-")
+	if !ours {
+		return "", nil // usage counts travel in this lane, too
+	}
+	revision, err := strconv.ParseUint(head["revision"], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("event %s has no revision: %w", head["event_id"], err)
+	}
+	// The relay publishes at least once. Revisions of a stream are 0, 1, 2…, and first come in this order, so
+	// one number for each stream recognises every repeat; a set of event ids would do as well, and grow.
+	next := b.next[head["stream"]]
+	if revision < next {
+		return "", nil
+	}
+	if revision > next && next > 0 {
+		return "", fmt.Errorf("%s: revision %d came before %d", head["stream"], revision, next)
+	}
+	b.next[head["stream"]] = revision + 1
+
+	change, err := creditsOf(head["event_type"], m.Value)
+	if err != nil || change == 0 {
+		return "", err
+	}
+	b.credits[account] += change
+	return fmt.Sprintf("%s %s %+d credits, %d in all", account, head["event_type"], change, b.credits[account]), nil
+}
+
+var errSchema = errors.New("the event is not what its schema says")
+
+// creditsOf is how an event changes an account's credits. Types that it does not know change none: new ones
+// may come with any release.
+func creditsOf(eventType string, data []byte) (int64, error) {
+	var sign int64
+	switch eventType {
+	case "CreditsGranted", "ChargeReversed":
+		sign = 1
+	case "CreditsCharged", "PaymentRefunded":
+		sign = -1
+	default:
+		return 0, nil // CreditsHeld and HoldReleased set credits aside and give them back: no change
+	}
+	var e struct {
+		Credits *int64 `json:"credits"`
+	}
+	if err := json.Unmarshal(data, &e); err != nil || e.Credits == nil {
+		return 0, errors.Join(fmt.Errorf("%w: %s", errSchema, eventType), err)
+	}
+	return sign * *e.Credits, nil
+}

@@ -1,0 +1,248 @@
+package assets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/assets/assetstest"
+)
+
+const secretKey = "dont-tell-anybody"
+
+// s3 serves the protocol of S3 over HTTP, with one bucket of that name.
+func s3(t *testing.T, bucket string) *httptest.Server {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	backend := s3mem.New()
+	if err := backend.CreateBucket(bucket); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	return server
+}
+
+func bucketURL(server, bucket, more string) string {
+	return "s3://" + bucket + "?use_path_style=true&endpoint=" + url.QueryEscape(server) + more
+}
+
+func openURL(t *testing.T, at string) *assets.Store {
+	t.Helper()
+	s, err := assets.Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestBucket(t *testing.T) {
+	for _, more := range []string{"", "&prefix=some/where/", "&region=eu-central-1"} {
+		t.Run(more, func(t *testing.T) {
+			assetstest.Run(t, func(t *testing.T) *assets.Store {
+				return openURL(t, bucketURL(s3(t, "logos").URL, "logos", more))
+			})
+		})
+	}
+}
+
+func TestPrefixesKeepStoresOfOneBucketApart(t *testing.T) {
+	server := s3(t, "shared")
+	one := openURL(t, bucketURL(server.URL, "shared", "&prefix=one/"))
+	two := openURL(t, bucketURL(server.URL, "shared", "&prefix=two/"))
+	id, err := one.Put(t.Context(), []byte("picture"), "png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := one.Has(t.Context(), id, "png"); !there || err != nil {
+		t.Errorf("where it was put: %v, %v", there, err)
+	}
+	if there, err := two.Has(t.Context(), id, "png"); there || err != nil {
+		t.Errorf("below the other prefix: %v, %v", there, err)
+	}
+}
+
+// Crawlers on several nodes find the same logo at the same moment.
+func TestManyNodesStoreTheSameContentAtOnce(t *testing.T) {
+	server := s3(t, "logos")
+	at := bucketURL(server.URL, "logos", "")
+	data := []byte(strings.Repeat("a logo", 20_000))
+	var nodes sync.WaitGroup
+	for range 6 {
+		node := openURL(t, at)
+		nodes.Go(func() {
+			for range 5 {
+				id, err := node.Put(t.Context(), data, "png")
+				if err != nil {
+					t.Errorf("put: %v", err)
+					return
+				}
+				if got, err := node.Read(t.Context(), id, "png"); err != nil || assets.Verify(id, got) != nil {
+					t.Errorf("read %d bytes: %v", len(got), err)
+				}
+			}
+		})
+	}
+	nodes.Wait()
+	objects := 0
+	for o, err := range openURL(t, at).List(t.Context()) {
+		if err != nil || o.Size != int64(len(data)) {
+			t.Errorf("listed %+v, %v", o, err)
+		}
+		objects++
+	}
+	if objects != 1 {
+		t.Errorf("%d objects, want 1", objects)
+	}
+}
+
+// everyCall runs each operation and checks its error.
+func everyCall(t *testing.T, s *assets.Store, within time.Duration, check func(what string, err error)) {
+	t.Helper()
+	id := strings.Repeat("ab", 32)
+	for _, c := range []struct {
+		name string
+		call func(ctx context.Context) error
+	}{
+		{"put", func(ctx context.Context) error { _, err := s.Put(ctx, []byte("picture"), "png"); return err }},
+		{"open", func(ctx context.Context) error { _, err := s.Open(ctx, id, "png"); return err }},
+		{"read", func(ctx context.Context) error { _, err := s.Read(ctx, id, "png"); return err }},
+		{"has", func(ctx context.Context) error { _, err := s.Has(ctx, id, "png"); return err }},
+		{"delete", func(ctx context.Context) error { return s.Delete(ctx, id, "png") }},
+		{"list", func(ctx context.Context) error {
+			for _, err := range s.List(ctx) {
+				return err
+			}
+			return nil
+		}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		check(c.name, c.call(ctx))
+		cancel()
+	}
+}
+
+func unavailable(t *testing.T) func(string, error) {
+	return func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, assets.ErrUnavailable) || errors.Is(err, assets.ErrNotFound) {
+			t.Errorf("%s: %v, want ErrUnavailable", what, err)
+			return
+		}
+		if strings.Contains(err.Error(), secretKey) {
+			t.Errorf("%s: the error tells the secret key: %v", what, err)
+		}
+	}
+}
+
+func TestABucketThatIsAwayIsUnavailable(t *testing.T) {
+	server := s3(t, "logos")
+	s := openURL(t, bucketURL(server.URL, "logos", ""))
+	server.Close()
+	everyCall(t, s, 300*time.Millisecond, unavailable(t)) // the client would try for some seconds
+}
+
+func TestABucketThatWasNeverMadeIsUnavailable(t *testing.T) {
+	s := openURL(t, bucketURL(s3(t, "logos").URL, "others", ""))
+	everyCall(t, s, 5*time.Second, unavailable(t))
+}
+
+// A store that takes connections and says nothing.
+func TestAHangingBucketIsUnavailableWithinTheDeadline(t *testing.T) {
+	s3(t, "unused") // for the environment
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	s := openURL(t, bucketURL("http://"+listener.Addr().String(), "logos", ""))
+	everyCall(t, s, 50*time.Millisecond, unavailable(t))
+}
+
+// The body of an answer that stops in the middle.
+func TestAHangingBodyIsUnavailableWithinTheDeadline(t *testing.T) {
+	s3(t, "unused")
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "the first bytes")
+		w.(http.Flusher).Flush()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+	s := openURL(t, bucketURL(server.URL, "logos", ""))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := s.Read(ctx, strings.Repeat("ab", 32), "png")
+	unavailable(t)("read", err)
+}
+
+func TestAFaultOfTheServerIsTriedAgain(t *testing.T) {
+	var calls atomic.Int64
+	inner := s3(t, "logos")
+	target, err := url.Parse(inner.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	s := openURL(t, bucketURL(server.URL, "logos", ""))
+	if _, err := s.Put(t.Context(), []byte("picture"), "png"); err != nil {
+		t.Errorf("after one fault: %v", err)
+	}
+	if calls.Load() < 2 {
+		t.Errorf("%d calls; a fault of the server is not tried again", calls.Load())
+	}
+}
+
+func TestKeysInTheURLAreRefusedWithoutTellingThem(t *testing.T) {
+	for _, at := range []string{
+		"s3://somebody:" + secretKey + "@logos?region=eu-central-1",
+		"s3://somebody:" + secretKey + "@logos:port%zz",
+		"s3://somebody:" + secretKey + "@logos?nosuch=1",
+		"s3:///logos", "s3://logos/folder",
+	} {
+		s, err := assets.Open(t.Context(), at)
+		if err == nil {
+			t.Errorf("opened %q: %v", at, s)
+		} else if strings.Contains(err.Error(), secretKey) {
+			t.Errorf("the error tells the key: %v", err)
+		}
+	}
+}

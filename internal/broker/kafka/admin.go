@@ -1,0 +1,277 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+const (
+	// askTimeout bounds one question to the cluster.
+	askTimeout = 10 * time.Second
+	// metadataTTL is how old kafka-go's picture of the cluster may be, so how long a leader that moved is
+	// looked for in its old place.
+	metadataTTL = 3 * time.Second
+	// topicWait is between two looks whether a topic has come up.
+	topicWait = 100 * time.Millisecond
+)
+
+// admin asks and tells the cluster through kafka-go.
+type admin struct {
+	cfg       Config
+	transport *kafkago.Transport
+	client    *kafkago.Client
+}
+
+func newAdmin(cfg Config) (*admin, error) {
+	secure, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	mechanism, err := cfg.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, l := range cfg.topics() {
+		names = append(names, cfg.Topic(l.Name))
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &kafkago.Transport{
+		Dial: dialer.DialContext, DialTimeout: dialTimeout, TLS: secure, SASL: mechanism, ClientID: clientID,
+		MetadataTTL: metadataTTL, MetadataTopics: names,
+	}
+	return &admin{cfg: cfg, transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: transport}}, nil
+}
+
+func (a *admin) close() { a.transport.CloseIdleConnections() }
+
+// ask runs one request. kafka-go may wait for a connection without looking at the context.
+func ask[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := request(ctx)
+		answers <- answer{value, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.value, got.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// topicState is what the cluster says about a topic.
+type topicState struct {
+	exists      bool
+	partitions  int
+	replication int // the least of its partitions
+	offline     int // partitions without a leader
+	configs     map[string]string
+}
+
+// Settings of a topic, as Kafka names them.
+const (
+	settingMinInsync  = "min.insync.replicas"
+	settingRetention  = "retention.ms"
+	settingMaxMessage = "max.message.bytes"
+)
+
+// states asks about topics.
+func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
+	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
+		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for topics: %w", err)
+	}
+	out := map[string]*topicState{}
+	for _, name := range names {
+		out[name] = &topicState{configs: map[string]string{}}
+	}
+	var resources []kafkago.DescribeConfigRequestResource
+	for _, topic := range meta.Topics {
+		state := out[topic.Name]
+		if state == nil || topic.Error != nil && !errors.Is(topic.Error, kafkago.LeaderNotAvailable) || len(topic.Partitions) == 0 {
+			continue
+		}
+		state.exists, state.partitions, state.replication = true, len(topic.Partitions), maxReplication+1
+		for _, p := range topic.Partitions {
+			state.replication = min(state.replication, len(p.Replicas))
+			if p.Leader.Host == "" {
+				state.offline++
+			}
+		}
+		resources = append(resources, kafkago.DescribeConfigRequestResource{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic.Name,
+			ConfigNames: []string{settingMinInsync, settingRetention, settingMaxMessage},
+		})
+	}
+	if len(resources) == 0 {
+		return out, nil
+	}
+	described, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.DescribeConfigsResponse, error) {
+		return a.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{Resources: resources})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the settings of topics: %w", err)
+	}
+	for _, r := range described.Resources {
+		for _, entry := range r.ConfigEntries {
+			out[r.ResourceName].configs[entry.ConfigName] = entry.ConfigValue
+		}
+	}
+	return out, nil
+}
+
+// wanted are the settings that a lane's topic is made with.
+func (c Config) wanted(l Lane) map[string]string {
+	out := map[string]string{settingMaxMessage: strconv.Itoa(maxMessageBytes)}
+	if c.MinInsync > 0 {
+		out[settingMinInsync] = strconv.Itoa(c.MinInsync)
+	}
+	switch {
+	case l.Retention == Forever:
+		out[settingRetention] = "-1"
+	case l.Retention > 0:
+		out[settingRetention] = strconv.FormatInt(l.Retention.Milliseconds(), 10)
+	}
+	return out
+}
+
+// differences says where a topic is not as a lane wants it.
+func (c Config) differences(l Lane, s *topicState) []string {
+	if !s.exists {
+		return []string{"it is missing"}
+	}
+	var out []string
+	if s.offline > 0 {
+		out = append(out, fmt.Sprintf("%d of %d partitions have no leader", s.offline, s.partitions))
+	}
+	if s.partitions != l.Partitions {
+		out = append(out, fmt.Sprintf("it has %d partitions, configured are %d", s.partitions, l.Partitions))
+	}
+	if c.Replication > 0 && s.replication != c.Replication {
+		out = append(out, fmt.Sprintf("it is kept by %d brokers, configured are %d", s.replication, c.Replication))
+	}
+	want := c.wanted(l)
+	for _, name := range []string{settingMinInsync, settingRetention, settingMaxMessage} {
+		have, known := s.configs[name]
+		if want[name] == "" || !known || have == want[name] {
+			continue
+		}
+		if name == settingMaxMessage && atLeast(have, want[name]) {
+			continue // more room does no harm
+		}
+		out = append(out, fmt.Sprintf("%s is %s, configured is %s", name, have, want[name]))
+	}
+	return out
+}
+
+func atLeast(have, want string) bool {
+	h, err1 := strconv.ParseInt(have, 10, 64)
+	w, err2 := strconv.ParseInt(want, 10, 64)
+	return err1 == nil && err2 == nil && h >= w
+}
+
+// ensureTopics makes the topics that are missing, waits until all are there, and warns of those that are
+// not as configured.
+func (a *admin) ensureTopics(ctx context.Context) error {
+	lanes := a.cfg.topics()
+	names := make([]string, len(lanes))
+	for i, l := range lanes {
+		names[i] = a.cfg.Topic(l.Name)
+	}
+	states, err := a.states(ctx, names)
+	if err != nil {
+		return err
+	}
+	var missing []Lane
+	for i, l := range lanes {
+		state := states[names[i]]
+		if !state.exists {
+			missing = append(missing, l)
+			continue
+		}
+		if diff := a.cfg.differences(l, state); len(diff) > 0 {
+			a.cfg.Logger.Warn("a topic is not as configured; it is used as it is", "topic", names[i], "differences", strings.Join(diff, "; "))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := a.create(ctx, missing); err != nil {
+		return err
+	}
+	return a.awaitTopics(ctx, names)
+}
+
+func (a *admin) create(ctx context.Context, lanes []Lane) error {
+	request := &kafkago.CreateTopicsRequest{}
+	for _, l := range lanes {
+		topic := kafkago.TopicConfig{Topic: a.cfg.Topic(l.Name), NumPartitions: l.Partitions, ReplicationFactor: -1}
+		if a.cfg.Replication > 0 {
+			topic.ReplicationFactor = a.cfg.Replication
+		}
+		for name, value := range a.cfg.wanted(l) {
+			topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	done, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.CreateTopicsResponse, error) {
+		return a.client.CreateTopics(ctx, request)
+	})
+	if err != nil {
+		return fmt.Errorf("make topics: %w", err)
+	}
+	var errs []error
+	for name, err := range done.Errors {
+		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node was quicker
+			errs = append(errs, fmt.Errorf("make topic %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// awaitTopics waits until all topics can be used: making one returns before every broker knows of it.
+func (a *admin) awaitTopics(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	tick := time.NewTicker(topicWait)
+	defer tick.Stop()
+	for {
+		states, err := a.states(ctx, names)
+		ready := err == nil
+		partitions := map[string]int{}
+		for name, s := range states {
+			ready = ready && s.exists && s.offline == 0
+			partitions[name] = s.partitions
+		}
+		if ready {
+			// Leaders learn of their part a moment after the others; asked for offsets, they say so.
+			_, err = a.extents(ctx, partitions)
+			ready = err == nil
+		}
+		if ready {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("topics were made but have not come up: %w", ctx.Err()), err)
+		}
+	}
+}

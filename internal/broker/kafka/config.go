@@ -1,0 +1,288 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/broker"
+)
+
+// Defaults of Config.
+const (
+	// DefaultTopicPrefix stands before the names of topics and consumer groups, so that installations can
+	// share a cluster.
+	DefaultTopicPrefix = "letterhead."
+	// DefaultPartitions bounds how many messages of a lane all members of a group handle at once.
+	DefaultPartitions = 12
+	// DefaultCrawlRetention is how long work is kept: what is older than this has long been given up.
+	DefaultCrawlRetention = 24 * time.Hour
+	// DefaultPoisonRetention leaves operators two weeks to look at what was set aside.
+	DefaultPoisonRetention = 14 * 24 * time.Hour
+	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers refuse less than
+	// their group.min.session.timeout.ms, which is 6 s by default.
+	DefaultSessionTimeout = 6 * time.Second
+	// DefaultCloseTimeout bounds how long a subscription that ends waits for its handlers, and how long
+	// Close waits for the broker.
+	DefaultCloseTimeout = 10 * time.Second
+	// DefaultRedeliverAfter is the wait before a message that was handed back is delivered again.
+	DefaultRedeliverAfter = 100 * time.Millisecond
+	// DefaultLagEvery is how often the lag of groups is measured.
+	DefaultLagEvery = 15 * time.Second
+)
+
+// Forever is a Retention without end.
+const Forever time.Duration = -1
+
+const (
+	// maxMessageBytes is max.message.bytes of the topics: Kafka's own default, room for a batch of
+	// maxBatchBytes and for a message of broker.MaxPayloadBytes with its headers.
+	maxMessageBytes = 1 << 20
+	maxBrokers      = 64
+	maxPartitions   = 1024
+	maxReplication  = 15
+	maxLanes        = 64
+	maxPrefixBytes  = 100
+	maxSession      = 5 * time.Minute
+	minSession      = time.Second
+)
+
+// Mechanism is a way to log in.
+type Mechanism string
+
+// Mechanisms of SASL.
+const (
+	Plain       Mechanism = "plain"
+	ScramSHA256 Mechanism = "scram-sha-256"
+	ScramSHA512 Mechanism = "scram-sha-512"
+)
+
+// Secret is a password. It shows itself to nobody: not to fmt, not to slog, not to encoding/json.
+type Secret string
+
+const hidden = "[hidden]"
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return hidden }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return hidden }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// Lane is a topic that Letterhead makes and uses.
+type Lane struct {
+	Name string
+	// Partitions is how many the topic gets (Config.Partitions).
+	Partitions int
+	// Retention is how long messages are kept; Forever keeps them all. 0 is the cluster's default.
+	Retention time.Duration
+	// Record says that the lane holds copies of events for others to read, and nothing is set aside from it.
+	Record bool
+}
+
+// DefaultLanes are the lanes of the house. The lanes of record are kept for ever: whoever comes later reads
+// them from the beginning.
+func DefaultLanes() []Lane {
+	return []Lane{
+		{Name: broker.CrawlLive, Retention: DefaultCrawlRetention},
+		{Name: broker.CrawlRefresh, Retention: DefaultCrawlRetention},
+		{Name: broker.Ledger, Retention: Forever, Record: true},
+		{Name: broker.Brands, Retention: Forever, Record: true},
+	}
+}
+
+// Config configures a Transport.
+type Config struct {
+	Brokers     []string // host:port, at least one
+	TopicPrefix string   // DefaultTopicPrefix; NoPrefix for none
+	NoPrefix    bool
+
+	TLS      bool
+	CAFile   string // PEM; the system's authorities when empty
+	CertFile string // PEM, with KeyFile, when the brokers ask for a certificate
+	KeyFile  string
+
+	SASL     Mechanism // none when empty
+	User     string
+	Password Secret
+
+	Lanes      []Lane // DefaultLanes
+	Partitions int    // DefaultPartitions
+	// Replication is how many brokers hold a topic that is made; 0 leaves it to the cluster's
+	// default.replication.factor.
+	Replication int
+	// MinInsync is min.insync.replicas of a topic that is made: how many brokers must have a message before
+	// it counts as safe. 0 is one less than Replication (so that one broker may be away), or the cluster's
+	// default without Replication.
+	MinInsync int
+
+	SessionTimeout time.Duration // DefaultSessionTimeout
+	CloseTimeout   time.Duration // DefaultCloseTimeout
+	RedeliverAfter time.Duration // DefaultRedeliverAfter
+	LagEvery       time.Duration // DefaultLagEvery
+
+	Logger     *slog.Logger          // nil: none
+	Registerer prometheus.Registerer // nil: none
+}
+
+func (c *Config) setDefaults() {
+	if c.TopicPrefix == "" && !c.NoPrefix {
+		c.TopicPrefix = DefaultTopicPrefix
+	}
+	setDefault(&c.Partitions, DefaultPartitions)
+	setDefault(&c.SessionTimeout, DefaultSessionTimeout)
+	setDefault(&c.CloseTimeout, DefaultCloseTimeout)
+	setDefault(&c.RedeliverAfter, DefaultRedeliverAfter)
+	setDefault(&c.LagEvery, DefaultLagEvery)
+	if c.MinInsync == 0 && c.Replication > 0 {
+		c.MinInsync = max(1, c.Replication-1)
+	}
+	if c.Lanes == nil {
+		c.Lanes = DefaultLanes()
+	}
+	c.Lanes = slices.Clone(c.Lanes)
+	for i := range c.Lanes {
+		setDefault(&c.Lanes[i].Partitions, c.Partitions)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func setDefault[T comparable](of *T, value T) {
+	var zero T
+	if *of == zero {
+		*of = value
+	}
+}
+
+// namePattern is what Kafka takes for the name of a topic; its limit is 249 bytes.
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+
+const maxLaneName = 100
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka: "+format, args...)) }
+	if len(c.Brokers) == 0 || len(c.Brokers) > maxBrokers {
+		fault("%d brokers are named, must be 1 to %d", len(c.Brokers), maxBrokers)
+	}
+	for i, b := range c.Brokers {
+		if !validAddress(b) {
+			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // never repeated: it may hold a password
+		}
+	}
+	if c.TopicPrefix != "" && (!namePattern.MatchString(c.TopicPrefix) || len(c.TopicPrefix) > maxPrefixBytes) {
+		fault("the topic prefix must have at most %d letters, digits, dots, underscores and hyphens", maxPrefixBytes)
+	}
+	between := func(name string, value, least, most int) {
+		if value < least || value > most {
+			fault("%s is %d, must be %d to %d", name, value, least, most)
+		}
+	}
+	between("Partitions", c.Partitions, 1, maxPartitions)
+	between("Replication", c.Replication, 0, maxReplication)
+	between("MinInsync", c.MinInsync, 0, maxReplication)
+	if c.Replication > 0 && c.MinInsync > c.Replication {
+		fault("MinInsync is %d, which %d replicas can never reach", c.MinInsync, c.Replication)
+	}
+	if c.SessionTimeout < minSession || c.SessionTimeout > maxSession {
+		fault("SessionTimeout is %s, must be %s to %s", c.SessionTimeout, minSession, maxSession)
+	}
+	for name, d := range map[string]time.Duration{"CloseTimeout": c.CloseTimeout, "RedeliverAfter": c.RedeliverAfter, "LagEvery": c.LagEvery} {
+		if d <= 0 {
+			fault("%s is %s, must be positive", name, d)
+		}
+	}
+	errs = append(errs, c.validateSecurity()...)
+	return errors.Join(append(errs, c.validateLanes()...)...)
+}
+
+func (c Config) validateSecurity() []error {
+	var errs []error
+	switch c.SASL {
+	case "":
+		if c.User != "" || c.Password != "" {
+			errs = append(errs, fmt.Errorf("kafka: a user needs a SASL mechanism: %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+		}
+	case Plain, ScramSHA256, ScramSHA512:
+		if c.User == "" || c.Password == "" {
+			errs = append(errs, errors.New("kafka: SASL needs a user and a password"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("kafka: the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+	}
+	if !c.TLS && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "") {
+		errs = append(errs, errors.New("kafka: certificates are named, but TLS is off"))
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		errs = append(errs, errors.New("kafka: a certificate needs its key, and a key its certificate"))
+	}
+	return errs
+}
+
+func (c Config) validateLanes() []error {
+	var errs []error
+	if len(c.Lanes) > maxLanes {
+		errs = append(errs, fmt.Errorf("kafka: there are %d lanes, at most %d", len(c.Lanes), maxLanes))
+	}
+	seen := map[string]bool{}
+	for _, l := range c.Lanes {
+		switch {
+		case !namePattern.MatchString(l.Name) || len(l.Name) > maxLaneName:
+			errs = append(errs, fmt.Errorf("kafka: %.120q is no name for a lane", l.Name))
+		case seen[l.Name]:
+			errs = append(errs, fmt.Errorf("kafka: lane %s is there twice", l.Name))
+		case l.Partitions < 1 || l.Partitions > maxPartitions:
+			errs = append(errs, fmt.Errorf("kafka: lane %s has %d partitions, must be 1 to %d", l.Name, l.Partitions, maxPartitions))
+		case l.Retention < 0 && l.Retention != Forever:
+			errs = append(errs, fmt.Errorf("kafka: retention of lane %s is %s, must be positive or Forever", l.Name, l.Retention))
+		}
+		seen[l.Name] = true
+	}
+	return errs
+}
+
+func validAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && n > 0 && host != "" && hostPattern.MatchString(host)
+}
+
+// hostPattern takes names and addresses, also those of IPv6 with a zone.
+var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9._:%-]{1,253}$`)
+
+// topics are all topics of the configuration: the lanes, and beside each lane of work the one that its poison
+// messages are set aside in.
+func (c Config) topics() []Lane {
+	var all []Lane
+	for _, l := range c.Lanes {
+		all = append(all, l)
+		if !l.Record {
+			// Few messages, looked at by people: one partition keeps them in order.
+			all = append(all, Lane{Name: broker.PoisonLane(l.Name), Partitions: 1, Retention: DefaultPoisonRetention})
+		}
+	}
+	return all
+}
+
+// Topic is the name of a lane's topic.
+func (c Config) Topic(lane string) string {
+	if c.TopicPrefix == "" && !c.NoPrefix {
+		return DefaultTopicPrefix + lane
+	}
+	return c.TopicPrefix + lane
+}

@@ -1,0 +1,21 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/brokertest"
+	"letterhead/internal/broker/kafka"
+)
+
+func TestContract(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		brokertest.Run(t, func(t *testing.T, cfg broker.Config) broker.Port {
+			bus, err := broker.New(cfg, open(t, config(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return bus
+		})
+	})
+}

@@ -1,0 +1,200 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testlink"
+)
+
+// behind is a broker's listener that says it listens where a link does: the broker tells its clients that
+// address.
+type behind struct {
+	net.Listener
+	address net.Addr
+}
+
+// Addr implements net.Listener.
+func (b behind) Addr() net.Addr { return b.address }
+
+// wired is a cluster of one broker in this process, which its clients reach through a link.
+func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
+	var link *testlink.Link
+	c := cluster(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			return nil, err
+		}
+		link = testlink.Through(t, l.Addr().String())
+		at, err := net.ResolveTCPAddr(network, link.Address())
+		return behind{l, at}, err
+	}))
+	t.Cleanup(link.Resume) // before the cluster closes
+	return link, c
+}
+
+// all reads a lane from its beginning to its end.
+func all(t *testing.T, cfg kafka.Config, lane string) []kafka.Read {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out []kafka.Read
+	err := kafka.ReadLane(ctx, cfg, lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error {
+		out = append(out, m)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The connection breaks between the broker's write and its acknowledgement: the producer sends the message
+// again, and the broker knows it.
+func TestALostAcknowledgementRepeatsNothing(t *testing.T) {
+	link, c := wired(t)
+	cfg := fakeConfig(c)
+	bus := openBus(t, cfg)
+	publish(t, bus, numbered("a", 0))
+	lost := 0
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if lost == 0 {
+			link.Swallow(1, func([]byte) bool { return true })
+			lost++
+		}
+		return nil, nil, false
+	})
+	publish(t, bus, numbered("a", 1))
+	publish(t, bus, numbered("a", 2))
+	got := all(t, cfg, testLane)
+	if len(got) != 3 || lost != 1 {
+		t.Fatalf("the lane holds %d messages after %d lost acknowledgement(s), want 3 after 1", len(got), lost)
+	}
+	for i, m := range got {
+		if want := string(numbered("a", i).Payload); string(m.Payload) != want {
+			t.Errorf("message %d is %s", i, m.Payload)
+		}
+	}
+}
+
+func TestAHungBrokerDoesNotHoldPublishPastItsContext(t *testing.T) {
+	link, c := wired(t)
+	transport := open(t, fakeConfig(c))
+	bus, err := broker.New(fast, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	publish(t, bus, numbered("a", 0))
+	link.Hang()
+	for lane, publish := range map[string]func(context.Context, string, ...broker.Message) error{
+		testLane: bus.Publish, broker.Ledger: transport.Records().Publish,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- publish(ctx, lane, numbered("a", 1), numbered("b", 1)) }()
+		if err := receive(t, done, "Publish"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want context.DeadlineExceeded", lane, err)
+		}
+		cancel()
+	}
+	link.Resume()
+	got := make(chan string, 8)
+	subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m.ID
+		return nil
+	})
+	publish(t, bus, numbered("last", 0))
+	for receive(t, got, "a message after the broker came back") != "last-0" {
+	}
+}
+
+func TestASubscriptionOutlivesABrokerThatIsAway(t *testing.T) {
+	link, c := wired(t)
+	bus := openBus(t, fakeConfig(c))
+	publish(t, bus, numbered("a", 0))
+	got := make(chan string, 8)
+	link.Refuse()
+	subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+		got <- m.ID
+		return nil
+	})
+	link.Resume()
+	if id := receive(t, got, "the message before"); id != "a-0" {
+		t.Errorf("got %s", id)
+	}
+	link.Refuse() // now the connections of a member are cut
+	link.Resume()
+	publish(t, bus, numbered("a", 1))
+	for receive(t, got, "the message after") != "a-1" {
+	}
+}
+
+// Whatever lies in a topic: it is set aside, told apart, and what stands behind it is handled.
+func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		bus := openBus(t, cfg)
+		client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: new(kafkago.Transport)}
+		defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
+		large := make([]byte, broker.MaxPayloadBytes+1)
+		answer, err := client.Produce(t.Context(), &kafkago.ProduceRequest{
+			Topic: cfg.Topic(testLane), Partition: 0, RequiredAcks: kafkago.RequireAll,
+			Records: kafkago.NewRecordReader(
+				kafkago.Record{}, // nothing at all
+				kafkago.Record{Key: kafkago.NewBytes([]byte("k")), Value: kafkago.NewBytes([]byte("{}"))},
+				kafkago.Record{Key: kafkago.NewBytes([]byte("k")), Value: kafkago.NewBytes(large), Headers: []kafkago.Header{
+					{Key: "_watermill_message_uuid", Value: []byte("id")}, {Key: "letterhead_key", Value: []byte("k")}}},
+			),
+		})
+		if err != nil || answer.Error != nil {
+			t.Fatal(err, answer)
+		}
+		var good []broker.Message // one of them lies behind the bad ones
+		for i := range 32 {
+			good = append(good, numbered("good"+string(rune('a'+i)), 0))
+		}
+		publish(t, bus, good...)
+		got := make(chan string, 64)
+		subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+			got <- m.ID
+			return nil
+		})
+		for seen := map[string]bool{}; len(seen) < len(good); {
+			id := receive(t, got, "the good messages")
+			if !strings.HasPrefix(id, "good") {
+				t.Fatalf("a handler got %q", id)
+			}
+			seen[id] = true
+		}
+		aside := make(chan broker.Message, 8)
+		subscribe(t, bus, broker.PoisonLane(testLane), "inspection", func(_ context.Context, m broker.Message) error {
+			aside <- m
+			return nil
+		})
+		for _, want := range []string{"no message id", "no message id", "too large"} {
+			m := receive(t, aside, "what was set aside")
+			if !strings.Contains(m.Metadata[broker.MetaReason], want) || m.ID == "" || m.Key == "" || len(m.Payload) > broker.MaxPayloadBytes {
+				t.Errorf("set aside is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
+			}
+			if want == "too large" && m.Metadata[broker.MetaBytes] == "" {
+				t.Error("the payload was cut, and nothing says so")
+			}
+		}
+	})
+}
+
+func produceFault(topic string, partitions []int32, err *kerr.Error, count int) kfake.Fault {
+	return kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: partitions, Err: err, Count: count}
+}

@@ -1,0 +1,242 @@
+package kafka_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+)
+
+func TestANewGroupSeesHistory(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		bus := openBus(t, config(t))
+		sent := spread(10, 2)
+		publish(t, bus, sent...)
+		for _, group := range []string{"first", "second"} {
+			got := make(chan string, 64)
+			subscribe(t, bus, testLane, group, func(_ context.Context, m broker.Message) error {
+				got <- m.ID
+				return nil
+			})
+			for seen := map[string]bool{}; len(seen) < len(sent); {
+				seen[receive(t, got, "all messages")] = true
+			}
+		}
+	})
+}
+
+// tally notes what members of a group handle: first comings of each key must be in order.
+type tally struct {
+	t    *testing.T
+	mu   sync.Mutex
+	next map[string]int
+	done chan struct{}
+	left int
+}
+
+func newTally(t *testing.T, messages int) *tally {
+	return &tally{t: t, next: map[string]int{}, done: make(chan struct{}), left: messages}
+}
+
+func (y *tally) handle(m broker.Message) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	var n int
+	fmt.Sscan(string(m.Payload), &n)
+	if n > y.next[m.Key] {
+		y.t.Errorf("%s: %d came before %d", m.Key, n, y.next[m.Key])
+	}
+	if n == y.next[m.Key] {
+		y.next[m.Key]++
+		if y.left--; y.left == 0 {
+			close(y.done)
+		}
+	}
+}
+
+// Members come and go while messages flow: each key keeps its order, nothing is lost.
+func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		const keys, each, rounds = 12, 12, 4
+		bus := openBus(t, config(t))
+		y := newTally(t, keys*each)
+		handled := make(chan struct{}, keys*each*8)
+		member := func() (stop func()) {
+			return subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+				y.handle(m)
+				select {
+				case handled <- struct{}{}:
+				default:
+				}
+				return nil
+			})
+		}
+		published := make(chan error, 1)
+		go func() { published <- bus.Publish(t.Context(), testLane, spread(keys, each)...) }()
+		member()
+		for range rounds {
+			select {
+			case <-handled: // something flows, or all has flowed
+			case <-y.done:
+			}
+			stop := member()
+			stop()
+		}
+		receive(t, y.done, "all messages")
+		if err := receive(t, published, "Publish"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node is stopped again and again while its handlers work. Handlers that are interrupted are no failures:
+// nothing may be set aside, and nothing lost.
+func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		const keys, each = 10, 20
+		cfg := config(t)
+		publish(t, openBus(t, cfg), spread(keys, each)...)
+		y := newTally(t, keys*each)
+		for range 6 {
+			transport, err := kafka.New(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bus, err := broker.New(fast, transport)
+			if err != nil {
+				t.Fatal(err)
+			}
+			some := make(chan struct{})
+			var once sync.Once
+			var members sync.WaitGroup
+			n := 0
+			var mu sync.Mutex
+			members.Go(func() {
+				err := bus.Subscribe(context.Background(), testLane, "workers", func(ctx context.Context, m broker.Message) error {
+					mu.Lock()
+					n++
+					interrupted := n > each
+					mu.Unlock()
+					if interrupted { // the work takes long, and is cut off
+						once.Do(func() { close(some) })
+						<-ctx.Done()
+						return fmt.Errorf("crawl was cut off: %w", ctx.Err())
+					}
+					y.handle(m)
+					return nil
+				})
+				if err != nil && !errors.Is(err, broker.ErrClosed) {
+					t.Errorf("Subscribe: %v", err)
+				}
+			})
+			receive(t, some, "some messages")
+			if err := bus.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			members.Wait()
+		}
+		subscribe(t, openBus(t, cfg), testLane, "workers", func(_ context.Context, m broker.Message) error {
+			y.handle(m)
+			return nil
+		})
+		receive(t, y.done, "all messages")
+		if aside := all(t, cfg, broker.PoisonLane(testLane)); len(aside) > 0 {
+			t.Errorf("%d messages were set aside: %v", len(aside), aside[0].Metadata)
+		}
+	})
+}
+
+type crashCluster struct {
+	Brokers []string
+	Prefix  string
+	Session time.Duration
+}
+
+// crashVariable carries the configuration to a process that is to be killed.
+const crashVariable = "KAFKA_TEST_CRASH"
+
+// TestMain is the process that TestACrashRepeatsButLosesNothing kills, when asked to be.
+func TestMain(m *testing.M) {
+	raw := os.Getenv(crashVariable)
+	if raw == "" {
+		os.Exit(m.Run())
+	}
+	cfg := kafka.Config{Lanes: testLanes(), Partitions: 8}
+	var at crashCluster
+	if err := json.Unmarshal([]byte(raw), &at); err != nil {
+		panic(err)
+	}
+	cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout = at.Brokers, at.Prefix, at.Session
+	transport, err := kafka.New(context.Background(), cfg)
+	if err != nil {
+		panic(err)
+	}
+	bus, err := broker.New(fast, transport)
+	if err != nil {
+		panic(err)
+	}
+	panic(bus.Subscribe(context.Background(), testLane, "workers", func(_ context.Context, m broker.Message) error {
+		fmt.Println(m.ID) // a pipe: the line is with the parent before the message is acknowledged
+		return nil
+	}))
+}
+
+func TestACrashRepeatsButLosesNothing(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		sent := spread(20, 10)
+		publish(t, openBus(t, cfg), sent...)
+		handled := map[string]bool{}
+		for _, kill := range []int{1, 60, 30} {
+			crash(t, cfg, kill, handled)
+		}
+		got := make(chan string, 1000)
+		subscribe(t, openBus(t, cfg), testLane, "workers", func(_ context.Context, m broker.Message) error {
+			got <- m.ID
+			return nil
+		})
+		publish(t, openBus(t, cfg), numbered("last", 0))
+		for !handled["last-0"] || len(handled) < len(sent)+1 {
+			handled[receive(t, got, fmt.Sprintf("the rest, after %d", len(handled)))] = true
+		}
+	})
+}
+
+// crash lets a process handle some messages and kills it.
+func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
+	t.Helper()
+	raw, err := json.Marshal(crashCluster{cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	process := exec.CommandContext(ctx, os.Args[0])
+	process.Stderr = t.Output()
+	process.Env = append(os.Environ(), crashVariable+"="+string(raw))
+	output, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(output)
+	for range after {
+		if !lines.Scan() {
+			t.Fatalf("the process ended or handled nothing for %s", patience)
+		}
+		handled[lines.Text()] = true
+	}
+	process.Process.Kill()
+	process.Wait()
+}

@@ -1,0 +1,322 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"letterhead/internal/broker"
+)
+
+// Report is what Inspect found.
+type Report struct {
+	Brokers []BrokerReport `json:"brokers"`
+	Topics  []TopicReport  `json:"topics"`
+	Groups  []GroupLag     `json:"groups"`
+}
+
+// BrokerReport is about one of the configured addresses.
+type BrokerReport struct {
+	Address string `json:"address"`
+	Problem string `json:"problem,omitempty"` // empty: a connection could be made
+}
+
+// TopicReport is about the topic of one lane.
+type TopicReport struct {
+	Lane        string `json:"lane"`
+	Topic       string `json:"topic"`
+	Partitions  int    `json:"partitions"`
+	Replication int    `json:"replication"`
+	// MinInsync, Retention (ms, -1 without end) and MaxMessage (bytes) as the cluster says them; empty
+	// when it does not.
+	MinInsync  string `json:"min_insync_replicas"`
+	Retention  string `json:"retention_ms"`
+	MaxMessage string `json:"max_message_bytes"`
+	// Messages that the topic holds. In a poison lane each of them waits for an operator.
+	Messages int64    `json:"messages"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+// GroupLag is how far a consumer group is behind in a lane.
+type GroupLag struct {
+	Group    string `json:"group"`
+	Lane     string `json:"lane"`
+	Messages int64  `json:"messages_behind"`
+}
+
+// Problems are all that the report finds amiss, each in a sentence.
+func (r Report) Problems() []string {
+	var out []string
+	for _, b := range r.Brokers {
+		if b.Problem != "" {
+			out = append(out, fmt.Sprintf("broker %s: %s", b.Address, b.Problem))
+		}
+	}
+	for _, t := range r.Topics {
+		for _, p := range t.Problems {
+			out = append(out, fmt.Sprintf("topic %s: %s", t.Topic, p))
+		}
+	}
+	return out
+}
+
+// Inspect looks at the cluster and changes nothing: which brokers can be reached, whether the topics are as
+// they should be, and how far groups are behind. A broker that cannot be reached is a finding; the error is
+// for when none could be asked. It never holds a password.
+func Inspect(ctx context.Context, cfg Config) (Report, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return Report{}, fmt.Errorf("broker configuration: %w", err)
+	}
+	report := Report{Brokers: reach(ctx, cfg.Brokers)}
+	a, err := newAdmin(cfg)
+	if err != nil {
+		return report, err
+	}
+	defer a.close()
+	var names []string
+	for _, l := range cfg.topics() {
+		names = append(names, cfg.Topic(l.Name))
+	}
+	states, err := a.states(ctx, names)
+	if err != nil {
+		return report, fmt.Errorf("inspect kafka: %w", err)
+	}
+	existing := map[string]int{}
+	for name, s := range states {
+		if s.exists {
+			existing[name] = s.partitions
+		}
+	}
+	extents, err := a.extents(ctx, existing)
+	if err != nil {
+		return report, fmt.Errorf("inspect kafka: %w", err)
+	}
+	for _, l := range cfg.topics() {
+		report.Topics = append(report.Topics, a.topicReport(l, states[cfg.Topic(l.Name)], extents[cfg.Topic(l.Name)]))
+	}
+	if report.Groups, err = a.lags(ctx, extents, nil); err != nil {
+		return report, fmt.Errorf("inspect kafka: %w", err)
+	}
+	return report, nil
+}
+
+func (a *admin) topicReport(l Lane, s *topicState, e []extent) TopicReport {
+	out := TopicReport{
+		Lane: l.Name, Topic: a.cfg.Topic(l.Name), Partitions: s.partitions, Replication: s.replication,
+		MinInsync: s.configs[settingMinInsync], Retention: s.configs[settingRetention], MaxMessage: s.configs[settingMaxMessage],
+		Problems: a.cfg.differences(l, s),
+	}
+	for _, p := range e {
+		out.Messages += p.end - p.first
+	}
+	if out.Messages > 0 && strings.HasSuffix(l.Name, broker.PoisonLane("")) {
+		out.Problems = append(out.Problems, fmt.Sprintf("%d messages could not be handled and were set aside", out.Messages))
+	}
+	return out
+}
+
+// reach tries a connection to each address, all at once.
+func reach(ctx context.Context, addresses []string) []BrokerReport {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	out := make([]BrokerReport, len(addresses))
+	var all sync.WaitGroup
+	for i, address := range addresses {
+		all.Go(func() {
+			out[i].Address = address
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				out[i].Problem = err.Error()
+				return
+			}
+			conn.Close()
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// extent is what a partition holds: from first on, before end.
+type extent struct {
+	partition  int
+	first, end int64
+}
+
+// extents asks what topics hold, given their numbers of partitions.
+func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string][]extent, error) {
+	request := &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{}}
+	for name, partitions := range topics {
+		for p := range partitions {
+			request.Topics[name] = append(request.Topics[name], kafkago.FirstOffsetOf(p), kafkago.LastOffsetOf(p))
+		}
+	}
+	out := map[string][]extent{}
+	if len(request.Topics) == 0 {
+		return out, nil
+	}
+	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListOffsetsResponse, error) {
+		return a.client.ListOffsets(ctx, request)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for offsets: %w", err)
+	}
+	for name, partitions := range answer.Topics {
+		for _, p := range partitions {
+			if p.Error != nil {
+				return nil, fmt.Errorf("ask for offsets of %s, partition %d: %w", name, p.Partition, p.Error)
+			}
+			out[name] = append(out[name], extent{p.Partition, p.FirstOffset, p.LastOffset})
+		}
+		slices.SortFunc(out[name], func(a, b extent) int { return a.partition - b.partition })
+	}
+	return out, nil
+}
+
+// maxGroups bounds the groups that are looked at.
+const maxGroups = 256
+
+// subscription is a group of this process in a lane.
+type subscription struct{ lane, group string }
+
+// lags measures how far groups whose names have our prefix are behind, by what they have committed. also are
+// groups that count from the beginning of a lane when they have committed nothing yet.
+func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
+	groups, err := a.groups(ctx, also)
+	if err != nil {
+		return nil, err
+	}
+	var out []GroupLag
+	for _, group := range groups {
+		request := &kafkago.OffsetFetchRequest{GroupID: a.cfg.TopicPrefix + group, Topics: map[string][]int{}}
+		for name, partitions := range extents {
+			for _, p := range partitions {
+				request.Topics[name] = append(request.Topics[name], p.partition)
+			}
+		}
+		answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.OffsetFetchResponse, error) {
+			return a.client.OffsetFetch(ctx, request)
+		})
+		if err == nil {
+			err = answer.Error
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask for the offsets of group %s: %w", group, err)
+		}
+		for _, l := range a.cfg.topics() {
+			name := a.cfg.Topic(l.Name)
+			behind, known := lag(extents[name], answer.Topics[name])
+			if known || slices.Contains(also, subscription{l.Name, group}) {
+				out = append(out, GroupLag{Group: group, Lane: l.Name, Messages: behind})
+			}
+		}
+	}
+	return out, nil
+}
+
+// lag is what a group has still to read of a topic; known is false when it has never committed there.
+func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int64, known bool) {
+	at := map[int]int64{}
+	for _, p := range committed {
+		if p.CommittedOffset >= 0 && p.Error == nil {
+			at[p.Partition], known = p.CommittedOffset, true
+		}
+	}
+	for _, e := range extents {
+		behind += max(0, e.end-max(e.first, at[e.partition]))
+	}
+	return behind, known
+}
+
+// groups are the names, without our prefix, of the groups that have it.
+func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
+	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
+		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
+	})
+	if err == nil {
+		err = answer.Error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for consumer groups: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, s := range also {
+		seen[s.group] = true
+	}
+	for _, g := range answer.Groups {
+		if name, ours := strings.CutPrefix(g.GroupID, a.cfg.TopicPrefix); ours && len(seen) < maxGroups {
+			seen[name] = true
+		}
+	}
+	var out []string
+	for name := range seen {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// currentLags measures the lag of all groups now.
+func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLag, error) {
+	var names []string
+	for _, l := range a.cfg.topics() {
+		names = append(names, a.cfg.Topic(l.Name))
+	}
+	topics, err := a.partitions(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	extents, err := a.extents(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	return a.lags(ctx, extents, also)
+}
+
+// partitions are the numbers of partitions of the topics that exist.
+func (a *admin) partitions(ctx context.Context, names []string) (map[string]int, error) {
+	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
+		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for partitions: %w", err)
+	}
+	out := map[string]int{}
+	for _, t := range meta.Topics {
+		if len(t.Partitions) > 0 && (t.Error == nil || errors.Is(t.Error, kafkago.LeaderNotAvailable)) {
+			out[t.Name] = len(t.Partitions)
+		}
+	}
+	return out, nil
+}
+
+// watchLag keeps the gauge of lag current until ctx ends.
+func (t *Transport) watchLag(ctx context.Context) {
+	tick := time.NewTicker(t.cfg.LagEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		lags, err := t.admin.currentLags(ctx, t.lag.subscriptions())
+		if err != nil {
+			// What was measured before would be taken for the truth while the lag grows.
+			t.lag.set(nil)
+			if ctx.Err() == nil {
+				t.cfg.Logger.Warn("the lag of consumer groups could not be measured", "error", err)
+			}
+			continue
+		}
+		t.lag.set(lags)
+	}
+}

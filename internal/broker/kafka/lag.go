@@ -1,0 +1,56 @@
+package kafka
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// lagGauge shows the lag that was measured last. Asking the cluster while Prometheus waits would hang with it.
+type lagGauge struct {
+	description *prometheus.Desc
+
+	mu       sync.Mutex
+	followed []subscription
+	lags     []GroupLag
+}
+
+var _ prometheus.Collector = (*lagGauge)(nil)
+
+func newLagGauge() *lagGauge {
+	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
+		"Messages of a lane that a group has still to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (g *lagGauge) Describe(to chan<- *prometheus.Desc) { to <- g.description }
+
+// Collect implements prometheus.Collector.
+func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.lags {
+		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Lane, l.Group)
+	}
+}
+
+func (g *lagGauge) follow(lane, group string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := (subscription{lane, group}); !slices.Contains(g.followed, s) {
+		g.followed = append(g.followed, s)
+	}
+}
+
+func (g *lagGauge) subscriptions() []subscription {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.followed)
+}
+
+func (g *lagGauge) set(lags []GroupLag) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lags = lags
+}

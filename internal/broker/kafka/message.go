@@ -1,0 +1,78 @@
+package kafka
+
+import (
+	"fmt"
+
+	"github.com/IBM/sarama"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"letterhead/internal/broker"
+)
+
+// format turns messages of a Bus into those of Kafka and back.
+type format struct{}
+
+var _ wkafka.MarshalerUnmarshaler = format{}
+
+// Marshal implements wkafka.Marshaler. The key decides the partition.
+func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage, error) {
+	out, err := wkafka.DefaultMarshaler{}.Marshal(topic, m)
+	if err != nil {
+		return nil, err
+	}
+	out.Key = sarama.StringEncoder(broker.KeyOf(m))
+	return out, nil
+}
+
+// Unmarshal implements wkafka.Unmarshaler. It never fails: watermill would leave the group and come back to
+// the same message, for ever. What is no message of a Bus becomes one that the Bus sets aside.
+func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
+	var id string
+	meta := map[string]string{}
+	kept := 0
+	for _, h := range in.Headers {
+		switch {
+		case h == nil:
+		case string(h.Key) == wkafka.UUIDHeaderKey:
+			id = string(h.Value)
+		case kept < maxHeaders:
+			meta[string(h.Key)] = string(h.Value)
+			kept++
+		}
+	}
+	m := message.NewMessage(id, in.Value)
+	m.Metadata = meta
+	if reason := unreadable(in, m); reason != "" {
+		place := fmt.Sprintf("%s/%d/%d", in.Topic, in.Partition, in.Offset)
+		key := string(in.Key)
+		if key == "" {
+			key = place
+		}
+		if id == "" || len(id) > broker.MaxKeyBytes {
+			id = place
+		}
+		return broker.Unreadable(id, key, in.Value, reason+" (at "+place+")"), nil
+	}
+	return m, nil
+}
+
+// maxHeaders bounds the headers that are looked at: those of a message with all its metadata, and the Bus's own.
+const maxHeaders = broker.MaxMetadata + 8
+
+// unreadable says why a message cannot have come from a Bus; empty when it can.
+func unreadable(in *sarama.ConsumerMessage, m *message.Message) string {
+	switch key := broker.KeyOf(m); {
+	case m.UUID == "":
+		return "it has no message id"
+	case key == "":
+		return "it has no key of ours"
+	case len(key) > broker.MaxKeyBytes:
+		return "its key is too long"
+	case len(in.Value) > broker.MaxPayloadBytes:
+		return "its payload is too large"
+	case len(in.Headers) > maxHeaders:
+		return "it has too many headers"
+	}
+	return ""
+}

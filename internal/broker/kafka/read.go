@@ -1,0 +1,217 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/broker"
+)
+
+// ReadOptions say what Read reads.
+type ReadOptions struct {
+	// FromBeginning reads all that the lane holds; otherwise only what comes from now on.
+	FromBeginning bool
+	// Follow goes on until ctx ends; otherwise Read ends where the lane ended when it began.
+	Follow bool
+}
+
+// Read is a message of a lane and where it lies.
+type Read struct {
+	broker.Message
+	Partition int
+	Offset    int64
+}
+
+const (
+	readBytes   = 1 << 20
+	readWait    = 500 * time.Millisecond
+	readTimeout = askTimeout
+	// maxReadFailures bounds the attempts in a row without progress. The waits between them add up to about
+	// half a minute.
+	maxReadFailures = 30
+	// readAhead bounds the fetched messages that wait for their turn, beside one fetch of each partition.
+	readAhead = 64
+)
+
+// ReadLane reads a lane outside of any group and hands its messages to do, one at a time: those of one
+// partition in its order, and so those of one key, with repeats. It commits nothing. It ends with nil at the
+// end of the lane, or when ctx ends while following.
+//
+// Errors: ErrUnknownLane, those of do, ctx.Err(), or why the brokers could not be read.
+func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions, do func(Read) error) error {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("broker configuration: %w", err)
+	}
+	a, err := newAdmin(cfg)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	topic := cfg.Topic(lane)
+	topics, err := a.partitions(ctx, []string{topic})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", topic, err)
+	}
+	if topics[topic] == 0 {
+		return fmt.Errorf("%w: topic %s is not there", ErrUnknownLane, topic)
+	}
+	extents, err := a.extents(ctx, topics)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", topic, err)
+	}
+	following := ctx
+	group, ctx := errgroup.WithContext(ctx)
+	messages := make(chan Read, readAhead)
+	var readers errgroup.Group
+	for _, e := range extents[topic] {
+		r := &partitionReader{admin: a, topic: topic, partition: e.partition, at: e.end, end: e.end, follow: options.Follow}
+		if options.FromBeginning {
+			r.at = e.first
+		}
+		readers.Go(func() error { return r.run(ctx, messages) })
+	}
+	group.Go(func() error {
+		defer close(messages)
+		return readers.Wait()
+	})
+	group.Go(func() error {
+		for m := range messages {
+			if err := do(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = group.Wait()
+	if options.Follow && following.Err() != nil && errors.Is(err, following.Err()) {
+		return nil
+	}
+	return err
+}
+
+// partitionReader reads one partition.
+type partitionReader struct {
+	admin     *admin
+	topic     string
+	partition int
+	at, end   int64
+	follow    bool
+}
+
+func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
+	for failures := 0; r.follow || r.at < r.end; {
+		before := r.at
+		err := r.fetch(ctx, to)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && (r.at > before || r.follow) {
+			failures = 0
+			continue
+		}
+		// An empty answer before the end counts: a transaction's mark may lie there, which never comes.
+		if failures++; failures == maxReadFailures {
+			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at, errors.Join(errNoProgress, err))
+		}
+		timer := time.NewTimer(min(time.Duration(failures)*reconnectAfter/4, 2*time.Second))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	return nil
+}
+
+var errNoProgress = errors.New("nothing could be read")
+
+// fetch reads some messages and moves on.
+func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
+	answer, err := ask(ctx, readTimeout, func(ctx context.Context) (*kafkago.FetchResponse, error) {
+		return r.admin.client.Fetch(ctx, &kafkago.FetchRequest{
+			Topic: r.topic, Partition: r.partition, Offset: r.at, MinBytes: 1, MaxBytes: readBytes, MaxWait: readWait,
+		})
+	})
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if errors.Is(err, kafkago.OffsetOutOfRange) {
+		return r.skipDeleted(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	if closer, ok := answer.Records.(io.Closer); ok {
+		defer closer.Close()
+	}
+	for r.follow || r.at < r.end {
+		record, err := answer.Records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if record.Offset < r.at {
+			continue // batches are fetched whole
+		}
+		m, err := readRecord(record)
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- Read{Message: m, Partition: r.partition, Offset: record.Offset}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		r.at = record.Offset + 1
+	}
+	return nil
+}
+
+// skipDeleted goes on at the first message that is left, when retention has deleted what was to be read.
+func (r *partitionReader) skipDeleted(ctx context.Context, cause error) error {
+	extents, err := r.admin.extents(ctx, map[string]int{r.topic: r.partition + 1})
+	if err != nil {
+		return err
+	}
+	for _, e := range extents[r.topic] {
+		if e.partition == r.partition && e.first > r.at {
+			r.at = e.first
+			return nil
+		}
+	}
+	return cause
+}
+
+func readRecord(record *kafkago.Record) (broker.Message, error) {
+	m := broker.Message{Metadata: map[string]string{}}
+	for _, h := range record.Headers {
+		if h.Key == HeaderID {
+			m.ID = string(h.Value)
+		} else if len(m.Metadata) < maxHeaders {
+			m.Metadata[h.Key] = string(h.Value)
+		}
+	}
+	key, err := kafkago.ReadAll(orNone(record.Key))
+	if err != nil {
+		return m, err
+	}
+	m.Key = string(key)
+	m.Payload, err = kafkago.ReadAll(orNone(record.Value))
+	return m, err
+}
+
+func orNone(b kafkago.Bytes) kafkago.Bytes {
+	if b == nil {
+		return kafkago.NewBytes([]byte{})
+	}
+	return b
+}

@@ -1,0 +1,264 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"letterhead/internal/broker"
+)
+
+// HeaderID is the header that carries the event's id in the lanes of record; the others have the names of
+// the message's metadata.
+const HeaderID = "event_id"
+
+const (
+	// maxBatchBytes bounds one request to one partition, before compression. The broker counts frames and
+	// lengths as well, so it stays well under maxMessageBytes.
+	maxBatchBytes = 768 << 10
+	// recordOverhead is more than what lengths, offsets and times of a record take.
+	recordOverhead = 64
+	// produceAttempts bounds how often a batch is sent before Publish gives up.
+	produceAttempts     = 4
+	produceAfter        = 100 * time.Millisecond
+	maxProduceAfter     = time.Second
+	produceTimeout      = 10 * time.Second
+	maxRecordPartitions = 64 // written at once by one Publish
+)
+
+// Records publishes to the lanes of record, in batches. It is a Publisher of package relay.
+//
+// It asks the partitions' leaders itself instead of leaving that to a kafka-go Writer. A Writer queues
+// several batches for a partition and sends the next also when one was lost, so that repeating the lost one
+// puts it behind events of the same stream that came later. Here the next batch of a partition is sent when
+// the one before is acknowledged.
+type Records struct {
+	cfg   Config
+	admin *admin
+
+	mu     sync.Mutex
+	closed bool
+	active sync.WaitGroup
+}
+
+func newRecords(cfg Config, a *admin) (*Records, error) { return &Records{cfg: cfg, admin: a}, nil }
+
+// PublishError says that some messages are not safe. Of each key, the ones that are safe come before the
+// ones that are not.
+type PublishError struct {
+	// Failed are the indices of the messages that may not have arrived, ascending.
+	Failed []int
+	// Total is how many were to be published.
+	Total int
+	Err   error
+}
+
+func (e *PublishError) Error() string {
+	return fmt.Sprintf("%d of %d records are not safe: %s", len(e.Failed), e.Total, e.Err)
+}
+
+func (e *PublishError) Unwrap() error { return e.Err }
+
+// Publish sends messages to a lane and returns when all in-sync replicas have them. Messages of one key
+// keep their order. A batch that fails is sent again, some times, before anything behind it; so an
+// acknowledgement that was lost makes repeats, never a gap.
+//
+// Errors: broker.ErrInvalid and ErrUnknownLane (nothing was sent), broker.ErrClosed, ctx.Err(), or a
+// *PublishError.
+func (r *Records) Publish(ctx context.Context, lane string, messages ...broker.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(r.cfg.Lanes, func(l Lane) bool { return l.Name == lane && l.Record }) {
+		return fmt.Errorf("%w of record: %.120q", ErrUnknownLane, lane)
+	}
+	for _, m := range messages {
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("publish to %s: %w", lane, err)
+		}
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.active.Done()
+	topic := r.cfg.Topic(lane)
+	topics, err := r.admin.partitions(ctx, []string{topic})
+	if err == nil && topics[topic] == 0 {
+		err = errors.New("the topic is not there")
+	}
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", lane, err)
+	}
+	return r.publish(ctx, topic, topics[topic], messages)
+}
+
+func (r *Records) publish(ctx context.Context, topic string, partitions int, messages []broker.Message) error {
+	perPartition := map[int][]int{} // indices of messages
+	for i, m := range messages {
+		p := partitionOf(m.Key, partitions)
+		perPartition[p] = append(perPartition[p], i)
+	}
+	type result struct {
+		failed []int
+		err    error
+	}
+	results := make(chan result, len(perPartition))
+	slots := make(chan struct{}, maxRecordPartitions)
+	for p, indices := range perPartition {
+		go func() {
+			slots <- struct{}{} // those before it end within their timeouts
+			defer func() { <-slots }()
+			failed, err := r.toPartition(ctx, topic, p, indices, messages)
+			results <- result{failed, err}
+		}()
+	}
+	all := &PublishError{Total: len(messages)}
+	for range perPartition {
+		got := <-results
+		if got.err != nil {
+			all.Failed, all.Err = append(all.Failed, got.failed...), errors.Join(all.Err, got.err)
+		}
+	}
+	if all.Err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	slices.Sort(all.Failed)
+	return all
+}
+
+// toPartition sends messages in batches, one after the other; failed are those from the first batch on that
+// did not arrive.
+func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) (failed []int, err error) {
+	for len(indices) > 0 {
+		n, bytes := 0, 0
+		for n < len(indices) {
+			bytes += sizeOf(messages[indices[n]])
+			if n > 0 && bytes > maxBatchBytes {
+				break
+			}
+			n++
+		}
+		if err := r.produce(ctx, topic, partition, indices[:n], messages); err != nil {
+			return indices, fmt.Errorf("%s, partition %d: %w", topic, partition, err)
+		}
+		indices = indices[n:]
+	}
+	return nil, nil
+}
+
+// produce sends one batch until it is acknowledged, or gives up.
+func (r *Records) produce(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
+	wait := produceAfter
+	for attempt := 1; ; attempt++ {
+		err := r.once(ctx, topic, partition, indices, messages)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if attempt == produceAttempts || !worthRepeating(err) {
+			return err
+		}
+		r.cfg.Logger.Warn("records are sent again", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
+		timer := time.NewTimer(wait/2 + rand.N(wait/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		wait = min(2*wait, maxProduceAfter)
+	}
+}
+
+// worthRepeating: an error that Kafka calls lasting is; everything else (connections, time) may pass.
+func worthRepeating(err error) bool {
+	var code kafkago.Error
+	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
+}
+
+func (r *Records) once(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
+	answer, err := ask(ctx, produceTimeout, func(ctx context.Context) (*kafkago.ProduceResponse, error) {
+		records := make([]kafkago.Record, len(indices)) // anew: sending consumes them
+		for i, index := range indices {
+			records[i] = record(messages[index])
+		}
+		return r.admin.client.Produce(ctx, &kafkago.ProduceRequest{
+			Topic: topic, Partition: partition, RequiredAcks: kafkago.RequireAll,
+			Records: kafkago.NewRecordReader(records...), Compression: compression,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	for _, err := range answer.RecordErrors {
+		return err // the broker takes a batch whole or not at all
+	}
+	return nil
+}
+
+// compression is what every client of Kafka can read.
+const compression = kafkago.Snappy
+
+// record is a message as Kafka holds it: headers in the order of their names.
+func record(m broker.Message) kafkago.Record {
+	headers := make([]kafkago.Header, 0, len(m.Metadata)+1)
+	headers = append(headers, kafkago.Header{Key: HeaderID, Value: []byte(m.ID)})
+	for _, name := range slices.Sorted(maps.Keys(m.Metadata)) {
+		headers = append(headers, kafkago.Header{Key: name, Value: []byte(m.Metadata[name])})
+	}
+	return kafkago.Record{Key: kafkago.NewBytes([]byte(m.Key)), Value: kafkago.NewBytes(m.Payload), Headers: headers}
+}
+
+func sizeOf(m broker.Message) int {
+	n := recordOverhead + len(m.Key) + len(m.Payload) + len(HeaderID) + len(m.ID)
+	for name, value := range m.Metadata {
+		n += len(name) + len(value) + 8
+	}
+	return n
+}
+
+// partitionOf is where both clients put a key: FNV-1a, taken as a signed number, its remainder made positive.
+// kafka-go's Hash and sarama's hash partitioner do the same; Java's default does not.
+func partitionOf(key string, partitions int) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	p := int32(h.Sum32()) % int32(partitions)
+	if p < 0 {
+		p = -p
+	}
+	return int(p)
+}
+
+func (r *Records) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return broker.ErrClosed
+	}
+	r.active.Add(1)
+	return nil
+}
+
+// close refuses new messages and waits for those under way.
+func (r *Records) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.active.Wait()
+}

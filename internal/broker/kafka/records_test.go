@@ -1,0 +1,216 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"pgregory.net/rapid"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+)
+
+func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return to.Publish(ctx, broker.Ledger, messages...)
+}
+
+// spread are messages of many keys, some of each, as a log would hold them.
+func spread(keys, each int) []broker.Message {
+	var out []broker.Message
+	for n := range each {
+		for k := range keys {
+			m := numbered(fmt.Sprintf("stream-%d", k), n)
+			m.Metadata = map[string]string{broker.MetaRevision: fmt.Sprint(n)}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// inOrder checks that first comings of each key are numbered 0, 1, 2…, and returns how many came and repeated.
+func inOrder(t *testing.T, got []kafka.Read) (first, repeats int) {
+	t.Helper()
+	next := map[string]int{}
+	for _, m := range got {
+		var n int
+		fmt.Sscan(string(m.Payload), &n)
+		switch {
+		case n == next[m.Key]:
+			next[m.Key]++
+			first++
+		case n < next[m.Key]:
+			repeats++
+		default:
+			t.Errorf("%s: %d came before %d", m.Key, n, next[m.Key])
+		}
+	}
+	return first, repeats
+}
+
+func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		sent := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: []byte("{\"a\":\"\x00é\"}"), Metadata: map[string]string{"event_type": "X", "hash": "00"}}
+		to := open(t, cfg).Records()
+		if err := record(t, to, sent); err != nil {
+			t.Fatal(err)
+		}
+		large := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: make([]byte, broker.MaxPayloadBytes)}
+		var many []broker.Message
+		for range 20 { // more than one request may hold
+			many = append(many, large)
+		}
+		if err := record(t, to, many...); err != nil {
+			t.Fatal(err)
+		}
+		got := all(t, cfg, broker.Ledger)
+		if len(got) != 21 {
+			t.Fatalf("the lane holds %d records, want 21", len(got))
+		}
+		if m := got[0]; m.ID != sent.ID || m.Key != sent.Key || string(m.Payload) != string(sent.Payload) || fmt.Sprint(m.Metadata) != fmt.Sprint(sent.Metadata) {
+			t.Errorf("got %+v, want %+v", m.Message, sent)
+		}
+		if err := to.Publish(t.Context(), testLane, sent); !errors.Is(err, kafka.ErrUnknownLane) {
+			t.Errorf("a lane of work took a record: %v", err)
+		}
+		if err := record(t, to, sent, broker.Message{ID: "no key"}); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("an invalid message was taken: %v", err)
+		}
+		if n := len(all(t, cfg, broker.Ledger)); n != 21 {
+			t.Errorf("%d records after a batch was refused, want 21", n)
+		}
+	})
+}
+
+// A partition whose leader moved, or whose acknowledgement is lost after the write, is written again; the
+// others are not.
+func TestARecordThatFailedIsSentAgainInOrder(t *testing.T) {
+	for name, fault := range map[string]struct {
+		err     *kerr.Error
+		repeats bool
+	}{
+		"refused":                      {kerr.NotLeaderForPartition, false},
+		"written but not acknowledged": {kerr.NotEnoughReplicasAfterAppend, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cluster(t)
+			cfg := fakeConfig(c)
+			to := open(t, cfg).Records()
+			hit := c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{0}, fault.err, 2))
+			sent := spread(40, 5)
+			if err := record(t, to, sent...); err != nil {
+				t.Fatal(err)
+			}
+			first, repeats := inOrder(t, all(t, cfg, broker.Ledger))
+			if first != len(sent) || (repeats > 0) != fault.repeats || hit.Hits() != 2 {
+				t.Errorf("%d of %d records arrived, %d twice, after %d faults", first, len(sent), repeats, hit.Hits())
+			}
+		})
+	}
+}
+
+func TestPartialFailureTellsWhatIsNotSafe(t *testing.T) {
+	c := cluster(t)
+	cfg := fakeConfig(c)
+	to := open(t, cfg).Records()
+	hit := c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{3}, kerr.TopicAuthorizationFailed, -1))
+	sent := spread(40, 5)
+	err := record(t, to, sent...)
+	var partial *kafka.PublishError
+	if !errors.As(err, &partial) || len(partial.Failed) == 0 || len(partial.Failed) == len(sent) {
+		t.Fatalf("%v, want a *PublishError about some", err)
+	}
+	failed := map[string]bool{}
+	for _, i := range partial.Failed {
+		failed[sent[i].ID] = true
+	}
+	there := all(t, cfg, broker.Ledger)
+	if len(there)+len(failed) != len(sent) {
+		t.Errorf("%d arrived and %d failed of %d", len(there), len(failed), len(sent))
+	}
+	for _, m := range there {
+		if failed[m.ID] || m.Partition == 3 {
+			t.Errorf("%s arrived, though it is said to have failed", m.ID)
+		}
+	}
+	hit.Remove()
+	if err := record(t, to, sent...); err != nil { // as a relay does: all of them
+		t.Fatal(err)
+	}
+	if first, _ := inOrder(t, all(t, cfg, broker.Ledger)); first != len(sent) {
+		t.Errorf("%d of %d records after the repeat", first, len(sent))
+	}
+}
+
+// Faults at any moment, with whole batches repeated by the caller: nothing is lost, no order of a key broken.
+func TestRecordsSurviveAnySequenceOfFaults(t *testing.T) {
+	c := cluster(t)
+	base := fakeConfig(c)
+	rapid.Check(t, func(r *rapid.T) {
+		cfg := base
+		cfg.TopicPrefix = prefix()
+		transport, err := kafka.New(t.Context(), cfg)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer transport.Close()
+		keys, total := rapid.IntRange(1, 12).Draw(r, "keys"), 0
+		var sent []broker.Message
+		for n := range rapid.IntRange(1, 4).Draw(r, "batches") {
+			for range rapid.IntRange(0, 3).Draw(r, "faults") {
+				kind := rapid.SampledFrom([]*kerr.Error{kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.TopicAuthorizationFailed}).Draw(r, "kind")
+				c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{rapid.Int32Range(0, 7).Draw(r, "partition")}, kind, 1))
+			}
+			sent = sent[:0]
+			for k := range keys {
+				sent = append(sent, numbered(fmt.Sprint("s", k), 2*n), numbered(fmt.Sprint("s", k), 2*n+1))
+			}
+			total += len(sent)
+			for err := error(errors.New("not yet")); err != nil; {
+				if err = transport.Records().Publish(t.Context(), broker.Ledger, sent...); err != nil && !errors.As(err, new(*kafka.PublishError)) {
+					r.Fatal(err)
+				}
+			}
+		}
+		if first, _ := inOrder(t, all(t, cfg, broker.Ledger)); first != total {
+			r.Fatalf("%d of %d records arrived", first, total)
+		}
+	})
+}
+
+// A consumer of both kinds of lanes finds a key in the same partition.
+func TestBothClientsPutAKeyInTheSamePartition(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		transport := open(t, cfg)
+		bus, err := broker.New(fast, transport)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bus.Close()
+		sent := spread(200, 1)
+		publish(t, bus, sent...)
+		if err := record(t, transport.Records(), sent...); err != nil {
+			t.Fatal(err)
+		}
+		at, used := map[string]int{}, map[int]bool{}
+		for _, m := range all(t, cfg, testLane) {
+			at[m.Key], used[m.Partition] = m.Partition, true
+		}
+		for _, m := range all(t, cfg, broker.Ledger) {
+			if p, known := at[m.Key]; !known || p != m.Partition {
+				t.Errorf("%s is in partition %d of one lane and %d of the other", m.Key, p, m.Partition)
+			}
+		}
+		if len(used) != 8 {
+			t.Errorf("200 keys use %d of 8 partitions", len(used))
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"letterhead/internal/broker"
+)
+
+const (
+	// rebalanceTimeout bounds how long the handlers under way may hold up members that come or go. A member
+	// whose handler takes longer loses its partitions and joins again.
+	rebalanceTimeout = 15 * time.Second
+	// Waits after a subscription could not reach the brokers.
+	reconnectAfter    = 500 * time.Millisecond
+	maxReconnectAfter = 5 * time.Second
+)
+
+// Group implements broker.Transport. The name of the group in Kafka has the topics' prefix.
+func (t *Transport) Group(name string) (message.Subscriber, error) {
+	if name == "" {
+		return nil, errors.New("a consumer group needs a name")
+	}
+	return groupSubscriber{t, name}, nil
+}
+
+type groupSubscriber struct {
+	transport *Transport
+	group     string
+}
+
+// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
+func (groupSubscriber) Close() error { return nil }
+
+// Subscribe implements message.Subscriber. It returns at once and goes on until ctx ends, whether the
+// brokers can be reached or not.
+func (s groupSubscriber) Subscribe(ctx context.Context, lane string) (<-chan *message.Message, error) {
+	t := s.transport
+	topic, err := t.topic(lane)
+	if err != nil {
+		return nil, err
+	}
+	config, err := t.cfg.consumerConfig()
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing {
+		return nil, broker.ErrClosed
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	from, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
+		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group, OverwriteSaramaConfig: config,
+		NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
+	}, holdingLogger{quietLogger{t.cfg.Logger}, ctx, new(atomic.Int64)})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("subscribe to kafka: %w", err)
+	}
+	t.lag.follow(lane, s.group)
+	stop := context.AfterFunc(t.ending, cancel)
+	out := make(chan *message.Message)
+	t.subscriptions.Go(func() {
+		defer cancel()
+		defer stop()
+		defer close(out)
+		d := &delivery{topic: topic, out: out, patience: t.cfg.CloseTimeout, logger: t.cfg.Logger}
+		d.run(ctx, from)
+	})
+	return out, nil
+}
+
+// delivery hands the messages of one subscription on. It stands between watermill and the Bus for the sake
+// of the end: watermill would drop what is under way as soon as its context ends, leave the group, and the
+// next member would begin on messages whose handlers here still run.
+type delivery struct {
+	topic    string
+	out      chan<- *message.Message
+	patience time.Duration
+	logger   logTo
+	underWay sync.WaitGroup
+}
+
+func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
+	// Its own end comes after that of the handlers.
+	inner, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		leave()
+		if err := from.Close(); err != nil {
+			d.logger.Warn("kafka: a subscription did not end well", "topic", d.topic, "error", err)
+		}
+	}()
+	in := d.connect(ctx, inner, from)
+	if in == nil {
+		return
+	}
+	for {
+		select {
+		case m, open := <-in:
+			if !open || !d.forward(ctx, m) {
+				d.drain()
+				return
+			}
+		case <-ctx.Done():
+			d.drain()
+			return
+		}
+	}
+}
+
+// connect subscribes, again and again until ctx ends; then it returns nil.
+func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) <-chan *message.Message {
+	for wait := reconnectAfter; ; wait = min(2*wait, maxReconnectAfter) {
+		in, err := from.Subscribe(inner, d.topic)
+		if err == nil {
+			return in
+		}
+		d.logger.Warn("kafka cannot be reached", "topic", d.topic, "wait", wait, "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// forward hands one message on; false when ctx ended before somebody took it.
+func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
+	of, cancel := context.WithCancel(m.Context()) // it ends with the subscription, or with watermill's
+	stop := context.AfterFunc(ctx, cancel)
+	m.SetContext(of)
+	select {
+	case d.out <- m:
+	case <-ctx.Done():
+		stop()
+		cancel()
+		return false
+	}
+	d.underWay.Go(func() {
+		defer cancel()
+		defer stop()
+		select {
+		case <-m.Acked():
+		case <-m.Nacked():
+		}
+	})
+	return true
+}
+
+// drain waits for the handlers under way, within bounds.
+func (d *delivery) drain() {
+	done := make(chan struct{})
+	go func() {
+		d.underWay.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(d.patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		d.logger.Warn("kafka: a handler goes on after the end of its subscription; its message will repeat", "topic", d.topic)
+	}
+}
+
+// holdingLogger is the logger of one subscription. watermill joins a group again at once when that failed:
+// a group that may not be read would keep a processor busy and fill the log. The message it logs in between
+// is the only place where it can be held up.
+type holdingLogger struct {
+	quietLogger
+	ctx      context.Context // of the subscription
+	failures *atomic.Int64   // since the last message that came
+}
+
+// groupFailed is how watermill 3.1 tells that joining or reading a group failed.
+const groupFailed = "Group consume error"
+
+// Error implements watermill.LoggerAdapter.
+func (l holdingLogger) Error(msg string, err error, fields watermill.LogFields) {
+	l.quietLogger.Error(msg, err, fields)
+	if msg != groupFailed {
+		return
+	}
+	wait := min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.ctx.Done():
+	}
+}
+
+// maxDoublings keeps the wait from overflowing before it is cut.
+const maxDoublings = 10
+
+// Trace implements watermill.LoggerAdapter: it is called for each message that came.
+func (l holdingLogger) Trace(string, watermill.LogFields) { l.failures.Store(0) }
+
+// With implements watermill.LoggerAdapter.
+func (l holdingLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }

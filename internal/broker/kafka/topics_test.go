@@ -1,0 +1,244 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+)
+
+func TestTopicsAreMadeAsConfigured(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		cfg.Replication = 1
+		cfg.Lanes = []kafka.Lane{{Name: testLane, Partitions: 3, Retention: time.Hour}, {Name: broker.Ledger, Record: true, Retention: kafka.Forever}}
+		report := inspect(t, cfg)
+		if problems := report.Problems(); len(problems) != 3 || !strings.Contains(problems[0], "missing") {
+			t.Errorf("before the first start: %q", problems)
+		}
+		open(t, cfg)
+		open(t, cfg) // as a second node does
+		report = inspect(t, cfg)
+		if problems := report.Problems(); len(problems) > 0 {
+			t.Errorf("after the start: %q", problems)
+		}
+		want := map[string]kafka.TopicReport{
+			testLane:                    {Partitions: 3, Retention: "3600000"},
+			broker.PoisonLane(testLane): {Partitions: 1, Retention: "1209600000"},
+			broker.Ledger:               {Partitions: 8, Retention: "-1"},
+		}
+		for _, topic := range report.Topics {
+			w, known := want[topic.Lane]
+			if !known || topic.Topic != cfg.Topic(topic.Lane) || topic.Partitions != w.Partitions || topic.Replication != 1 ||
+				topic.MinInsync != "1" || topic.Retention != w.Retention || topic.MaxMessage != "1048576" {
+				t.Errorf("topic %+v", topic)
+			}
+			delete(want, topic.Lane)
+		}
+		if len(want) > 0 {
+			t.Errorf("nothing is said about %v", want)
+		}
+	})
+}
+
+func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	report, err := kafka.Inspect(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestATopicThatIsOtherwiseIsUsedAndTold(t *testing.T) {
+	c := cluster(t)
+	cfg := fakeConfig(c)
+	topic := cfg.Topic(testLane)
+	if err := c.CreateTopic(topic, 3, map[string]string{"retention.ms": "1000", "max.message.bytes": "1000"}); err != nil {
+		t.Fatal(err)
+	}
+	var output bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&output, nil))
+	cfg.Lanes[0].Retention = time.Hour
+	open(t, cfg)
+	for _, told := range []string{topic, "3 partitions, configured are 8", "retention.ms is 1000, configured is 3600000", "max.message.bytes is 1000"} {
+		if !strings.Contains(output.String(), told) {
+			t.Errorf("the log does not say %q: %s", told, &output)
+		}
+	}
+	report := inspect(t, cfg)
+	if i := slices.IndexFunc(report.Topics, func(r kafka.TopicReport) bool { return r.Lane == testLane }); report.Topics[i].Partitions != 3 || report.Topics[i].Retention != "1000" {
+		t.Errorf("it was altered: %+v", report.Topics[i])
+	}
+	if len(report.Problems()) != 3 {
+		t.Errorf("problems are %q", report.Problems())
+	}
+}
+
+func TestABrokerThatCannotBeReachedIsTold(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	cfg := fakeConfig(cluster(t))
+	cfg.Brokers = append(cfg.Brokers, l.Addr().String())
+	open(t, cfg) // one of them is enough
+	report := inspect(t, cfg)
+	if report.Brokers[0].Problem != "" || report.Brokers[1].Problem == "" || len(report.Problems()) != 1 {
+		t.Errorf("brokers are %+v", report.Brokers)
+	}
+	cfg.Brokers = cfg.Brokers[1:]
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if report, err := kafka.Inspect(ctx, cfg); err == nil || report.Brokers[0].Problem == "" {
+		t.Errorf("without any broker: %+v, %v", report, err)
+	}
+}
+
+func TestLagIsWhatAGroupHasStillToHandle(t *testing.T) {
+	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
+		cfg := config(t)
+		registry := prometheus.NewPedanticRegistry()
+		cfg.Registerer, cfg.LagEvery = registry, 50*time.Millisecond
+		bus := openBus(t, cfg)
+		publish(t, bus, spread(10, 2)...)
+		release, got := make(chan struct{}), make(chan string, 64)
+		subscribe(t, bus, testLane, "workers", func(ctx context.Context, m broker.Message) error {
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			got <- m.ID
+			return nil
+		})
+		awaitLag(t, registry, 20)
+		close(release)
+		for range 20 {
+			receive(t, got, "all messages")
+		}
+		awaitLag(t, registry, 0)
+		if groups := inspect(t, cfg).Groups; len(groups) != 1 || groups[0] != (kafka.GroupLag{Group: "workers", Lane: testLane}) {
+			t.Errorf("groups are %+v", groups)
+		}
+	})
+}
+
+// awaitLag waits until the gauge shows a lag of the one group.
+func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	last := -1.0
+	for {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "letterhead_broker_lag" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				if last = m.GetGauge().GetValue(); last == want && m.GetLabel()[0].GetValue() == "workers" && m.GetLabel()[1].GetValue() == testLane {
+					return
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("the lag is %v, want %v", last, want)
+		}
+	}
+}
+
+func TestLoginAndEncryption(t *testing.T) {
+	certificate, ca := selfSigned(t)
+	for mechanism, name := range map[kafka.Mechanism]string{kafka.Plain: "PLAIN", kafka.ScramSHA256: "SCRAM-SHA-256", kafka.ScramSHA512: "SCRAM-SHA-512"} {
+		t.Run(string(mechanism), func(t *testing.T) {
+			c := cluster(t, kfake.EnableSASL(), kfake.Superuser(name, "user", "hunter2"),
+				kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
+			cfg, err := kafka.ParseURL("kafka://user:hunter2@" + strings.Join(c.ListenAddrs(), ",") + "?tls=true&sasl=" + string(mechanism) + "&ca=" + ca)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Lanes = testLanes()
+			transport := open(t, cfg)
+			bus, err := broker.New(fast, transport)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bus.Close()
+			got := make(chan string, 1)
+			subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+				got <- m.ID
+				return nil
+			})
+			publish(t, bus, numbered("a", 0))
+			receive(t, got, "the message")
+			if err := record(t, transport.Records(), numbered("a", 0)); err != nil {
+				t.Error(err)
+			}
+			if problems := inspect(t, cfg).Problems(); len(problems) > 0 {
+				t.Error(problems)
+			}
+			cfg.Password = "hunter3"
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
+				t.Errorf("a wrong password: %v", err)
+			}
+			cfg.Password, cfg.CAFile = "hunter2", ""
+			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
+				t.Errorf("an authority that nobody trusts: %v", err)
+			}
+		})
+	}
+}
+
+// selfSigned makes a certificate for 127.0.0.1 and a file that vouches for it.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}

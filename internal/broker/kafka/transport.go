@@ -1,0 +1,379 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"letterhead/internal/broker"
+)
+
+// Limits towards a broker that does not answer. Together they let a Publish to a broker that hangs end after
+// about half a minute, also without a deadline of its own.
+const (
+	dialTimeout = 5 * time.Second
+	// netTimeout bounds the wait for an answer. It is above ackTimeout, which is the broker's time to hear
+	// from its replicas.
+	netTimeout      = 5 * time.Second
+	ackTimeout      = 4 * time.Second
+	metadataTimeout = 10 * time.Second
+	// connectAttempts bounds how often sarama is started. Each time it asks one of the brokers, by chance, for
+	// the producer's id, and asks that one again (50 times, were it not for idRetries) when it is away.
+	connectAttempts = 40
+	idRetries       = 2
+	// sarama's own retries follow each other at once when the producer is idempotent, so they help against a
+	// connection that broke, and ours, with waits between them, against a leader that moved.
+	saramaRetries  = 3
+	sendRetryAfter = 50 * time.Millisecond
+	maxSendRetry   = time.Second
+	sendFor        = 20 * time.Second // no attempt begins later
+	// maxSending bounds the messages on their way to the broker. Those whose Publish has given up count
+	// until sarama has given up as well.
+	maxSending = 256
+)
+
+// Memory of a consumer: a partition holds at most channelBuffer messages and two fetches.
+const (
+	channelBuffer = 16
+	fetchBytes    = 256 << 10
+	maxFetchBytes = 2 << 20 // above maxMessageBytes: a message that cannot be fetched would stop its partition
+)
+
+// protocolVersion is the oldest broker that is spoken to. Kafka 4 refuses clients older than this.
+var protocolVersion = sarama.V2_1_0_0
+
+// ErrUnknownLane: the lane is none of the configuration's, so it has no topic.
+var ErrUnknownLane = errors.New("no such lane")
+
+// Transport is the transport of a broker.Bus.
+type Transport struct {
+	cfg       Config
+	admin     *admin
+	publisher *wkafka.Publisher
+	records   *Records
+	sending   chan struct{} // a token for each message on its way
+	lag       *lagGauge
+
+	ending context.Context // subscriptions end
+	end    context.CancelFunc
+
+	mu            sync.Mutex
+	closing       bool // no new subscription
+	closed        bool // no new message
+	subscriptions sync.WaitGroup
+	publishing    sync.WaitGroup
+	background    sync.WaitGroup
+}
+
+var _ broker.Transport = (*Transport)(nil)
+
+// New connects to a Kafka, makes the topics that are missing and warns of those that are not as configured.
+// ctx bounds this call only. Errors say what could not be reached or done; they hold no password.
+func New(ctx context.Context, cfg Config) (*Transport, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
+	if cfg.SASL == Plain && !cfg.TLS {
+		cfg.Logger.Warn("the password of kafka travels in the clear: sasl=plain without tls=true")
+	}
+	admin, err := newAdmin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{cfg: cfg, admin: admin, sending: make(chan struct{}, maxSending), lag: newLagGauge()}
+	t.ending, t.end = context.WithCancel(context.Background()) // Close ends it
+	if err := t.open(ctx); err != nil {
+		t.end()
+		admin.close()
+		return nil, err
+	}
+	t.background.Go(func() { t.watchLag(t.ending) })
+	return t, nil
+}
+
+func (t *Transport) open(ctx context.Context) error {
+	if err := t.admin.ensureTopics(ctx); err != nil {
+		return fmt.Errorf("topics of kafka: %w", err)
+	}
+	records, err := newRecords(t.cfg, t.admin)
+	if err != nil {
+		return err
+	}
+	t.records = records
+	config, err := t.cfg.producerConfig()
+	if err != nil {
+		return err
+	}
+	// sarama connects here, without a context.
+	connected := make(chan error, 1)
+	go func() {
+		var err error
+		for range connectAttempts {
+			t.publisher, err = wkafka.NewPublisher(wkafka.PublisherConfig{
+				Brokers: t.cfg.Brokers, Marshaler: format{}, OverwriteSaramaConfig: config,
+			}, quietLogger{t.cfg.Logger})
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		connected <- err
+	}()
+	select {
+	case err = <-connected:
+	case <-ctx.Done():
+		go func() { // it ends within the limits above
+			if <-connected == nil {
+				t.publisher.Close()
+			}
+		}()
+		return fmt.Errorf("connect to kafka: %w", ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("connect to kafka: %w", err)
+	}
+	if t.cfg.Registerer != nil {
+		if err := t.cfg.Registerer.Register(t.lag); err != nil {
+			return errors.Join(fmt.Errorf("register broker metrics: %w", err), t.publisher.Close())
+		}
+	}
+	return nil
+}
+
+func (c Config) clientConfig(base *sarama.Config) (*sarama.Config, error) {
+	base.ClientID = clientID
+	base.Version = protocolVersion
+	base.ChannelBufferSize = channelBuffer
+	base.Net.DialTimeout, base.Net.ReadTimeout, base.Net.WriteTimeout = dialTimeout, netTimeout, netTimeout
+	base.Metadata.Timeout = metadataTimeout
+	base.Metadata.Full = false // other people's topics are none of our memory
+	base.Metadata.AllowAutoTopicCreation = false
+	base.Metadata.Retry.Backoff = 250 * time.Millisecond
+	return base, c.secure(base)
+}
+
+// producerConfig begins with watermill's defaults, which overriding would lose.
+func (c Config) producerConfig() (*sarama.Config, error) {
+	p := wkafka.DefaultSaramaSyncPublisherConfig()
+	p.Producer.RequiredAcks = sarama.WaitForAll
+	p.Producer.Idempotent = true
+	p.Net.MaxOpenRequests = 1 // what idempotence asks for
+	p.Producer.Partitioner = sarama.NewHashPartitioner
+	p.Producer.Timeout = ackTimeout
+	p.Producer.Retry.Max = saramaRetries
+	p.Producer.Transaction.Retry.Max = idRetries
+	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker counts the frame around it
+	return c.clientConfig(p)
+}
+
+func (c Config) consumerConfig() (*sarama.Config, error) {
+	s := wkafka.DefaultSaramaSubscriberConfig()
+	s.Consumer.Offsets.Initial = sarama.OffsetOldest // a new group has missed nothing
+	s.Consumer.Group.Session.Timeout = c.SessionTimeout
+	s.Consumer.Group.Heartbeat.Interval = c.SessionTimeout / 4
+	s.Consumer.Group.Rebalance.Timeout = rebalanceTimeout
+	s.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
+	s.Consumer.Fetch.Default = fetchBytes
+	s.Consumer.Fetch.Max = maxFetchBytes
+	return c.clientConfig(s)
+}
+
+// Publish implements broker.Transport. It ends with the context of a message.
+func (t *Transport) Publish(lane string, messages ...*message.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	topic, err := t.topic(lane)
+	if err != nil {
+		return err
+	}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.publishing.Done()
+	ctx := messages[0].Context()
+	// watermill sends one message after the other, each of which takes a round trip. Keys have no order
+	// among each other, so they go side by side.
+	results := make(chan error, len(messages))
+	keys := byKey(messages)
+	for _, of := range keys {
+		go func() { results <- t.send(ctx, topic, of) }()
+	}
+	var errs []error
+	for range keys {
+		select {
+		case err := <-results:
+			if err != nil {
+				errs = append(errs, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// send publishes the messages of one key, in order, and stops at the first that fails.
+func (t *Transport) send(ctx context.Context, topic string, messages []*message.Message) error {
+	for _, m := range messages {
+		select {
+		case t.sending <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := t.sendOne(ctx, topic, m)
+		<-t.sending
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendOne publishes one message, again and again for some time.
+func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Message) error {
+	begun, wait := time.Now(), sendRetryAfter
+	for {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := t.publisher.Publish(topic, m)
+		if err == nil || lasting(err) || time.Since(begun) > sendFor {
+			return err
+		}
+		t.cfg.Logger.Debug("kafka: a message is sent again", "topic", topic, "message_id", m.UUID, "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		wait = min(2*wait, maxSendRetry)
+	}
+}
+
+// lasting says that an error would be the same again.
+func lasting(err error) bool {
+	for _, e := range []error{
+		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
+		sarama.ErrInvalidTopic, sarama.ErrShuttingDown, sarama.ErrClosedClient,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return errors.As(err, new(sarama.ConfigurationError))
+}
+
+func byKey(messages []*message.Message) map[string][]*message.Message {
+	out := map[string][]*message.Message{}
+	for _, m := range messages {
+		out[broker.KeyOf(m)] = append(out[broker.KeyOf(m)], m)
+	}
+	return out
+}
+
+// Records returns the publisher of the lanes of record. It ends with the transport.
+func (t *Transport) Records() *Records { return t.records }
+
+// topic is the name of a lane's topic. Errors: ErrUnknownLane.
+func (t *Transport) topic(lane string) (string, error) {
+	for _, l := range t.cfg.topics() {
+		if l.Name == lane {
+			return t.cfg.Topic(lane), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %.120q", ErrUnknownLane, lane)
+}
+
+// enter counts the caller among those that Close waits for, unless all have ended.
+func (t *Transport) enter() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return broker.ErrClosed
+	}
+	t.publishing.Add(1)
+	return nil
+}
+
+// Close ends all subscriptions and waits for what is under way, within bounds: a broker that hangs holds it
+// up for Config.CloseTimeout. Until the last handler has ended messages may still be set aside.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	again := t.closing
+	t.closing = true
+	t.mu.Unlock()
+	if again {
+		return nil
+	}
+	t.end()
+	ended := make(chan error, 1)
+	go func() { ended <- t.shut() }()
+	// Twice: a subscription has CloseTimeout for its handlers, the connections as long for their goodbye.
+	timer := time.NewTimer(2 * t.cfg.CloseTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("close kafka: the brokers did not answer within %s", 2*t.cfg.CloseTimeout)
+	}
+}
+
+func (t *Transport) shut() error {
+	t.subscriptions.Wait()
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.publishing.Wait()
+	t.background.Wait()
+	t.records.close()
+	err := t.publisher.Close()
+	t.admin.close()
+	if t.cfg.Registerer != nil {
+		t.cfg.Registerer.Unregister(t.lag)
+	}
+	return err
+}
+
+const clientID = "letterhead"
+
+// quietLogger tells watermill's stories at the level of debugging, but for its faults: they are about
+// connections, which are made up again, so they are warnings.
+type quietLogger struct{ to logTo }
+
+type logTo interface {
+	Debug(msg string, args ...any)
+	Warn(msg string, args ...any)
+}
+
+func (l quietLogger) Error(msg string, err error, fields watermill.LogFields) {
+	l.to.Warn("kafka: "+msg, append(pairs(fields), "error", err)...)
+}
+func (l quietLogger) Info(msg string, fields watermill.LogFields) {
+	l.to.Debug("kafka: "+msg, pairs(fields)...)
+}
+func (l quietLogger) Debug(string, watermill.LogFields) {}
+func (l quietLogger) Trace(string, watermill.LogFields) {}
+
+// With implements watermill.LoggerAdapter. What it would add are random numbers of watermill's.
+func (l quietLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }
+
+func pairs(fields watermill.LogFields) []any {
+	var out []any
+	for _, key := range []string{"topic", "consumer_group", "kafka_partition", "kafka_partition_offset"} {
+		if value, ok := fields[key]; ok {
+			out = append(out, key, value)
+		}
+	}
+	return out
+}

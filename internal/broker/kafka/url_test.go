@@ -1,0 +1,126 @@
+package kafka_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/internal/broker/kafka"
+)
+
+func TestURLsAreRead(t *testing.T) {
+	c, err := kafka.ParseURL("kafka://us%40er:p%3Fa%2Fss@one.example:9093,two,[::1]:9094?tls=true&sasl=SCRAM-SHA-512&ca=/etc/ca.pem&prefix=acme.&replication=3&min_insync=2&partitions=24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"one.example:9093", "two:9092", "[::1]:9094"}; !slices.Equal(c.Brokers, want) {
+		t.Errorf("brokers are %q, want %q", c.Brokers, want)
+	}
+	if c.User != "us@er" || string(c.Password) != "p?a/ss" || !c.TLS || c.SASL != kafka.ScramSHA512 || c.CAFile != "/etc/ca.pem" {
+		t.Errorf("security is %q, %t, %q, %q", c.User, c.TLS, c.SASL, c.CAFile)
+	}
+	if c.TopicPrefix != "acme." || c.Replication != 3 || c.MinInsync != 2 || c.Partitions != 24 {
+		t.Errorf("topics are %q, %d, %d, %d", c.TopicPrefix, c.Replication, c.MinInsync, c.Partitions)
+	}
+	if c, err = kafka.ParseURL("kafka://host"); err != nil || c.Topic("ledger") != kafka.DefaultTopicPrefix+"ledger" {
+		t.Errorf("the plainest URL gives topic %s: %v", c.Topic("ledger"), err)
+	}
+	if c, err = kafka.ParseURL("kafka://host/?prefix="); err != nil || c.Topic("ledger") != "ledger" {
+		t.Errorf("an empty prefix gives topic %s: %v", c.Topic("ledger"), err)
+	}
+}
+
+// Wherever a password stands, also where it has no business, no error repeats it.
+func TestFaultyURLsAreRefusedWithoutTellingThePassword(t *testing.T) {
+	for name, url := range map[string]string{
+		"another scheme":              "http://user:hunter2@host",
+		"no host":                     "kafka://user:hunter2@?sasl=plain",
+		"no @":                        "kafka://user:hunter2",
+		"a ? in the password":         "kafka://user:x?hunter2=1@host",
+		"a password as a setting":     "kafka://host?password=hunter2",
+		"a setting of no use":         "kafka://host?tls=hunter2",
+		"no mechanism":                "kafka://user:hunter2@host",
+		"an unknown mechanism":        "kafka://user:hunter2@host?sasl=hunter2",
+		"a bad escape":                "kafka://user:%zzhunter2@host?sasl=plain",
+		"an empty host in the middle": "kafka://user:hunter2@one,,two?sasl=plain",
+		"a setting twice":             "kafka://host?ca=hunter2&ca=hunter2&tls=true",
+		"certificates without tls":    "kafka://host?ca=hunter2",
+		"replicas out of reach":       "kafka://host?replication=2&min_insync=3&prefix=hunter2",
+		"a bad prefix":                "kafka://host?prefix=hunter2%20%20",
+		"a port out of range":         "kafka://host:70000",
+		"no port":                     "kafka://hunter2:",
+	} {
+		c, err := kafka.ParseURL(url)
+		if !errors.Is(err, kafka.ErrURL) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if strings.Contains(err.Error(), "hunter2") || len(c.Brokers) > 0 || c.Password != "" {
+			t.Errorf("%s: the error is %q, the configuration %+v", name, err, c)
+		}
+	}
+}
+
+func TestAConfigurationDoesNotShowItsPassword(t *testing.T) {
+	c, err := kafka.ParseURL("kafka://user:hunter2@host?sasl=plain&tls=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged strings.Builder
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "config", c, "password", c.Password)
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "password", c.Password)
+	encoded, err := json.Marshal(struct{ P kafka.Secret }{c.Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), logged.String(), string(encoded)} {
+		if strings.Contains(shown, "hunter2") {
+			t.Errorf("the password is in %s", shown)
+		}
+	}
+}
+
+func TestEveryFaultOfAConfigurationIsTold(t *testing.T) {
+	err := kafka.Config{
+		TopicPrefix: "no blanks", Partitions: -1, Replication: 99, SASL: "kerberos", CertFile: "x",
+		SessionTimeout: 1, CloseTimeout: -1, Lanes: []kafka.Lane{{Name: ""}, {Name: "a", Partitions: 1}, {Name: "a", Partitions: 1}, {Name: "b", Partitions: 1, Retention: -7}},
+	}.Validate()
+	for _, fault := range []string{"brokers", "prefix", "Partitions", "Replication", "SASL", "TLS is off", "needs its key", "SessionTimeout", "CloseTimeout", "no name", "twice", "retention"} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("nothing is said about %s: %v", fault, err)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{
+		"kafka://host", "kafka://user:password@host:9092,host2:9092?tls=true&sasl=scram-sha-512&ca=f&prefix=p&replication=3",
+		"kafka://[::1]:9092", "kafka://@", "kafka://a@b@c?sasl=plain", "kafka://%", "kafka://host?%", "kafka://,", "kafka://h?prefix=", "kafka://h:0",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		c, err := kafka.ParseURL(url)
+		if err != nil {
+			if !errors.Is(err, kafka.ErrURL) || len(c.Brokers) > 0 {
+				t.Fatalf("%v beside %+v", err, c)
+			}
+			return
+		}
+		if len(c.Brokers) == 0 || (c.Password != "") != (c.SASL != "") {
+			t.Fatalf("%q was taken for %+v", url, c)
+		}
+		for _, b := range c.Brokers {
+			if strings.ContainsAny(b, "@/?, ") {
+				t.Fatalf("%q names the broker %q", url, b)
+			}
+		}
+		if again, err := kafka.ParseURL(url); err != nil || !slices.Equal(again.Brokers, c.Brokers) {
+			t.Fatalf("a second reading gives %+v: %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package kafka_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testservices"
+)
+
+// patience bounds the wait for what should happen.
+const patience = 30 * time.Second
+
+// cluster starts a Kafka in this process. It is slower to notice dead members than a test wants to wait, so
+// short sessions are allowed.
+func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second),
+		kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}),
+	}, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// testLane is a lane of work beside those of the house, which have their own names.
+const testLane = "contract.live"
+
+func testLanes() []kafka.Lane {
+	return []kafka.Lane{{Name: testLane}, {Name: broker.Ledger, Record: true}}
+}
+
+// fakeConfig is for a cluster in this process.
+func fakeConfig(c *kfake.Cluster) kafka.Config {
+	return kafka.Config{
+		Brokers: c.ListenAddrs(), TopicPrefix: prefix(), Lanes: testLanes(), Partitions: 8,
+		RedeliverAfter: time.Millisecond, SessionTimeout: 2 * time.Second,
+	}
+}
+
+// realConfig is for the real Kafka; its topics are removed at the end.
+func realConfig(t *testing.T) kafka.Config {
+	t.Helper()
+	cfg := kafka.Config{
+		Brokers: strings.Split(testservices.Kafka(t), ","), TopicPrefix: prefix(), Lanes: testLanes(), Partitions: 8,
+		RedeliverAfter: time.Millisecond,
+	}
+	removeTopics(t, cfg)
+	return cfg
+}
+
+func prefix() string { return "test-" + strings.ToLower(rand.Text()[:10]) + "." }
+
+func removeTopics(t testing.TB, cfg kafka.Config) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: new(kafkago.Transport)}
+		defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
+		meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{})
+		if err != nil {
+			t.Errorf("list topics: %v", err)
+			return
+		}
+		var names []string
+		for _, topic := range meta.Topics {
+			if strings.HasPrefix(topic.Name, cfg.TopicPrefix) {
+				names = append(names, topic.Name)
+			}
+		}
+		if len(names) > 0 {
+			if _, err := client.DeleteTopics(ctx, &kafkago.DeleteTopicsRequest{Topics: names}); err != nil {
+				t.Errorf("remove topics: %v", err)
+			}
+		}
+	})
+}
+
+// both runs a test against the Kafka in this process and against the real one.
+func both(t *testing.T, run func(t *testing.T, config func(t *testing.T) kafka.Config)) {
+	t.Run("in process", func(t *testing.T) {
+		run(t, func(t *testing.T) kafka.Config { return fakeConfig(cluster(t)) })
+	})
+	t.Run("real", func(t *testing.T) {
+		testservices.Kafka(t)
+		run(t, realConfig)
+	})
+}
+
+func open(t *testing.T, cfg kafka.Config) *kafka.Transport {
+	t.Helper()
+	if cfg.Logger == nil && testing.Verbose() {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	transport, err := kafka.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { transport.Close() })
+	return transport
+}
+
+// fast retries at once.
+var fast = broker.Config{Retries: 2, RetryAfter: time.Millisecond, MaxRetryAfter: time.Millisecond}
+
+func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
+	t.Helper()
+	bus, err := broker.New(fast, open(t, cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close() })
+	return bus
+}
+
+// subscribe handles messages of the test lane beside the test; stop ends it and waits.
+func subscribe(t *testing.T, bus *broker.Bus, lane, group string, handle broker.Handler) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := bus.Subscribe(ctx, lane, group, handle); err != nil {
+			t.Errorf("subscribe %s to %s: %v", group, lane, err)
+		}
+	}()
+	stop = func() {
+		cancel()
+		receive(t, ended, "the end of a subscription")
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited %s for %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+func numbered(key string, n int) broker.Message {
+	return broker.Message{ID: fmt.Sprintf("%s-%d", key, n), Key: key, Payload: fmt.Appendf(nil, "%d", n)}
+}
+
+func publish(t *testing.T, bus broker.Port, messages ...broker.Message) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := bus.Publish(ctx, testLane, messages...); err != nil {
+		t.Fatal(err)
+	}
+}

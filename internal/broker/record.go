@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+// Metadata of a message of a lane of record, beside those of every message that carries an event. They and
+// the payload are all of the event: it can be compared with the log's, and the hash chain of an account can be
+// computed anew. What an event does not have is left out. The meaning of each is told in docs/events.md.
+const (
+	MetaRevision   = "revision"
+	MetaOccurredAt = "occurred_at"
+	MetaActor      = "actor"
+	MetaRequest    = "request_id"
+	MetaCausation  = "causation_id"
+	MetaHash       = "hash"
+)
+
+// timeLayout is RFC 3339 with the microseconds that the log keeps, always six digits, in UTC.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+// Record is a message that carries all of an event, keyed by its stream.
+func Record(r eventlog.Recorded) Message {
+	meta := map[string]string{
+		MetaType:       r.Type,
+		MetaVersion:    strconv.Itoa(r.SchemaVersion),
+		MetaStream:     r.Stream,
+		MetaRevision:   strconv.FormatUint(r.Revision, 10),
+		MetaPosition:   strconv.FormatUint(uint64(r.Position), 10),
+		MetaOccurredAt: r.OccurredAt.UTC().Format(timeLayout),
+	}
+	for key, value := range map[string]string{
+		MetaActor: r.Metadata.Actor, MetaRequest: r.Metadata.RequestID, MetaHash: r.Metadata.Hash,
+		MetaCorrelation: r.Metadata.CorrelationID, MetaCausation: r.Metadata.CausationID,
+	} {
+		if value != "" {
+			meta[key] = value
+		}
+	}
+	return Message{ID: r.ID.String(), Key: r.Stream, Payload: r.Data, Metadata: meta}
+}
+
+// Recorded is the event that a message of a lane of record carries. Errors: ErrInvalid, saying what is amiss.
+func Recorded(m Message) (eventlog.Recorded, error) {
+	var r eventlog.Recorded
+	var err error
+	if r.Type, r.SchemaVersion, err = EventType(m); err != nil {
+		return eventlog.Recorded{}, err
+	}
+	fail := func(what string) (eventlog.Recorded, error) {
+		return eventlog.Recorded{}, fmt.Errorf("%w: message %.64q has no %s that can be read", ErrInvalid, m.ID, what)
+	}
+	if r.ID, err = uuid.Parse(m.ID); err != nil {
+		return fail("event id")
+	}
+	if r.Stream = m.Metadata[MetaStream]; r.Stream == "" {
+		return fail(MetaStream)
+	}
+	if r.Revision, err = strconv.ParseUint(m.Metadata[MetaRevision], 10, 64); err != nil {
+		return fail(MetaRevision)
+	}
+	position, err := strconv.ParseUint(m.Metadata[MetaPosition], 10, 64)
+	if err != nil {
+		return fail(MetaPosition)
+	}
+	if r.OccurredAt, err = time.Parse(timeLayout, m.Metadata[MetaOccurredAt]); err != nil {
+		return fail(MetaOccurredAt)
+	}
+	r.Position, r.Data = eventlog.Position(position), m.Payload
+	r.Metadata = eventlog.Metadata{
+		RequestID: m.Metadata[MetaRequest], Actor: m.Metadata[MetaActor], Hash: m.Metadata[MetaHash],
+		CorrelationID: m.Metadata[MetaCorrelation], CausationID: m.Metadata[MetaCausation],
+	}
+	return r, nil
+}

@@ -1,0 +1,128 @@
+package eventlogtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"letterhead/internal/eventlog"
+)
+
+// Scope makes a part of a log that others have used look like an empty one: streams whose names begin with
+// a prefix that nobody else uses, after where the log ends now. So the suite runs on a server that cannot
+// be emptied. Head is the log's own: nobody else may write meanwhile.
+//
+// An unfiltered read becomes one that is filtered by the prefix.
+func Scope(t testing.TB, log eventlog.Log, prefix string) eventlog.Log {
+	t.Helper()
+	base, err := log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scope{Log: log, prefix: prefix, base: base, cut: map[string]string{}}
+}
+
+type scope struct {
+	eventlog.Log
+	prefix string
+	base   eventlog.Position
+
+	mu sync.Mutex
+	// cut are the names that were too long with the prefix, by what they became.
+	cut map[string]string
+}
+
+// name gives a stream its prefix. Names that the log must refuse stay as they are.
+func (s *scope) name(stream string) string {
+	if eventlog.CheckStream(stream) != nil {
+		return stream
+	}
+	name := s.prefix + stream
+	if len(name) > eventlog.MaxStreamName {
+		name = name[:eventlog.MaxStreamName]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cut[name] = stream
+	}
+	return name
+}
+
+func (s *scope) events(events []eventlog.Recorded) []eventlog.Recorded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		if stream, cut := s.cut[e.Stream]; cut {
+			e.Stream = stream
+		} else {
+			e.Stream = strings.TrimPrefix(e.Stream, s.prefix)
+		}
+	}
+	return events
+}
+
+func (s *scope) filter(f eventlog.Filter) eventlog.Filter {
+	prefixes := []string{s.prefix}
+	if len(f.StreamPrefixes) > 0 {
+		prefixes = nil
+		for _, p := range f.StreamPrefixes {
+			prefixes = append(prefixes, s.prefix+p)
+		}
+	}
+	return eventlog.Filter{StreamPrefixes: prefixes, EventTypes: f.EventTypes}
+}
+
+// Append implements eventlog.Log.
+func (s *scope) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	got, err := s.Log.Append(ctx, s.name(stream), expected, events)
+	var wrong *eventlog.WrongRevisionError
+	if errors.As(err, &wrong) {
+		return got, &eventlog.WrongRevisionError{Stream: stream, Expected: wrong.Expected}
+	}
+	return got, err
+}
+
+// ReadStream implements eventlog.Log.
+func (s *scope) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	events, err := s.Log.ReadStream(ctx, s.name(stream), from, direction, limit)
+	return s.events(events), err
+}
+
+// ReadAll implements eventlog.Log.
+func (s *scope) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	page, err := s.Log.ReadAll(ctx, max(after, s.base), s.filter(filter), limit)
+	s.events(page.Events)
+	return page, err
+}
+
+// Subscribe implements eventlog.Log.
+func (s *scope) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	sub, err := s.Log.Subscribe(ctx, max(after, s.base), s.filter(filter))
+	if err != nil {
+		return nil, err
+	}
+	return &scopedSubscription{Subscription: sub, scope: s}, nil
+}
+
+type scopedSubscription struct {
+	eventlog.Subscription
+	scope *scope
+}
+
+// Next implements eventlog.Subscription.
+func (s *scopedSubscription) Next(ctx context.Context) (eventlog.Batch, error) {
+	batch, err := s.Subscription.Next(ctx)
+	s.scope.events(batch.Events)
+	return batch, err
+}
+
+// Head implements eventlog.Log.
+func (s *scope) Head(ctx context.Context) (eventlog.Position, error) {
+	head, err := s.Log.Head(ctx)
+	if head <= s.base {
+		return 0, err
+	}
+	return head, err
+}

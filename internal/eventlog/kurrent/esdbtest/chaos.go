@@ -1,0 +1,204 @@
+package esdbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Chaos are faults that come now and then, for whole-process runs. The zero Chaos is none.
+type Chaos struct {
+	// Seed makes the choices; 0 takes one by chance.
+	Seed uint64
+	// Probabilities of an append's faults, from 0 to 1; together at most 1.
+	LoseReply, LoseRequest, Duplicate, NotLeader, Hang float64
+	// Delay is how much later a read or append is dealt with, and Delayed how probably.
+	Delay   time.Duration
+	Delayed float64
+	// ResetEvery breaks all connections again and again, DropEvery drops all subscriptions, DownEvery stops
+	// serving for DownFor. 0 is never.
+	ResetEvery, DropEvery, DownEvery, DownFor time.Duration
+}
+
+// chances are the probabilities by name, in the order of their faults.
+func (c *Chaos) chances() []chance {
+	return []chance{
+		{"lose-reply", &c.LoseReply, LoseReply}, {"lose-request", &c.LoseRequest, LoseRequest},
+		{"duplicate", &c.Duplicate, Duplicate}, {"not-leader", &c.NotLeader, NotLeader}, {"hang", &c.Hang, Hang},
+	}
+}
+
+type chance struct {
+	name  string
+	value *float64
+	fault Fault
+}
+
+// FaultNames says how Set writes each fault.
+const FaultNames = "lose-reply=P, lose-request=P, duplicate=P, not-leader=P, hang=P (P from 0 to 1, of each append), " +
+	"delay=20ms@P, reset=30s, drop=30s, down=60s/5s (every 60 s for 5 s), seed=N"
+
+// Set reads one fault as it is written on a command line; FaultNames says how.
+func (c *Chaos) Set(text string) error {
+	name, value, _ := strings.Cut(text, "=")
+	for _, chance := range c.chances() {
+		if chance.name == name {
+			p, err := strconv.ParseFloat(value, 64)
+			*chance.value = p
+			return faultError(text, err)
+		}
+	}
+	var err error
+	switch name {
+	case "seed":
+		c.Seed, err = strconv.ParseUint(value, 10, 64)
+	case "reset":
+		c.ResetEvery, err = time.ParseDuration(value)
+	case "drop":
+		c.DropEvery, err = time.ParseDuration(value)
+	case "down":
+		every, length, _ := strings.Cut(value, "/")
+		var err2 error
+		c.DownEvery, err = time.ParseDuration(every)
+		c.DownFor, err2 = time.ParseDuration(length)
+		err = errors.Join(err, err2)
+	case "delay":
+		length, p, _ := strings.Cut(value, "@")
+		var err2 error
+		c.Delay, err = time.ParseDuration(length)
+		c.Delayed, err2 = strconv.ParseFloat(p, 64)
+		err = errors.Join(err, err2)
+	default:
+		return fmt.Errorf("unknown fault %q; there are: %s", text, FaultNames)
+	}
+	return faultError(text, err)
+}
+
+func faultError(text string, err error) error {
+	if err != nil {
+		return fmt.Errorf("fault %q cannot be read (%w); faults are written as: %s", text, err, FaultNames)
+	}
+	return nil
+}
+
+// Validate reports all that is wrong at once.
+func (c Chaos) Validate() error {
+	var problems []error
+	sum := 0.0
+	for _, chance := range append(c.chances(), chance{name: "delay", value: &c.Delayed}) {
+		if !(*chance.value >= 0 && *chance.value <= 1) {
+			problems = append(problems, fmt.Errorf("fault %s: the probability %v is not between 0 and 1", chance.name, *chance.value))
+		}
+		if chance.name != "delay" {
+			sum += *chance.value
+		}
+	}
+	if sum > 1 {
+		problems = append(problems, fmt.Errorf("the probabilities of an append's faults add up to %v, more than 1", sum))
+	}
+	if slices.Min([]time.Duration{c.Delay, c.ResetEvery, c.DropEvery, c.DownEvery, c.DownFor}) < 0 {
+		problems = append(problems, errors.New("a fault's time is negative"))
+	}
+	if (c.DownEvery > 0) != (c.DownFor > 0) {
+		problems = append(problems, errors.New("fault down needs both times: how often and for how long"))
+	}
+	return errors.Join(problems...)
+}
+
+// chaos makes the choices and keeps the times.
+type chaos struct {
+	Chaos
+	mu     sync.Mutex
+	random *rand.Rand
+	ctx    context.Context
+	cancel context.CancelFunc
+	loops  sync.WaitGroup
+}
+
+func startChaos(s *Server, cfg Chaos) *chaos {
+	seed := cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	c := &chaos{Chaos: cfg, random: rand.New(rand.NewPCG(seed, 0))}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if cfg != (Chaos{}) {
+		s.cfg.Logger.Info("event store stand-in: faults are on", "seed", seed)
+	}
+	c.every(cfg.ResetEvery, s.BreakConnections)
+	c.every(cfg.DropEvery, s.DropSubscriptions)
+	c.every(cfg.DownEvery, func() {
+		s.Stop()
+		c.wait(c.ctx, cfg.DownFor)
+		if err := s.Restart(); err != nil {
+			s.cfg.Logger.Error("event store stand-in: it does not come back", "error", err)
+		}
+	})
+	return c
+}
+
+// every does something again and again, until the server is closed.
+func (c *chaos) every(interval time.Duration, do func()) {
+	if interval == 0 {
+		return
+	}
+	c.loops.Go(func() {
+		for c.wait(c.ctx, interval) {
+			do()
+		}
+	})
+}
+
+// wait returns false when the context ended first.
+func (c *chaos) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *chaos) stop() {
+	if c == nil { // the server did not get as far
+		return
+	}
+	c.cancel()
+	c.loops.Wait()
+}
+
+// delay holds a call up.
+func (c *chaos) delay(ctx context.Context) {
+	if c.Delayed > 0 && c.draw() < c.Delayed {
+		c.wait(ctx, c.Delay)
+	}
+}
+
+// append chooses an append's fault.
+func (c *chaos) append() Fault {
+	if c.Chaos == (Chaos{}) {
+		return None
+	}
+	at := c.draw()
+	for _, chance := range c.chances() {
+		if at < *chance.value {
+			return chance.fault
+		}
+		at -= *chance.value
+	}
+	return None
+}
+
+func (c *chaos) draw() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.Float64()
+}

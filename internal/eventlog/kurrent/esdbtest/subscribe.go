@@ -1,0 +1,232 @@
+package esdbtest
+
+import (
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// readBatch is how many chosen events the server reads in one go while a subscription catches up.
+const readBatch = 32
+
+// follower is one subscription. It follows Enumerator.AllSubscriptionFiltered as it is since 24.2.
+type follower struct {
+	server  *Server
+	out     streams.Streams_ReadServer
+	filter  *filter // nil for none
+	dropped <-chan struct{}
+	all     []*record
+	news    <-chan struct{}
+	next    int // index of the next event to look at
+	// from is where the subscription begins: commit and prepare position. Nothing up to it goes out, also
+	// when it comes later.
+	from [2]uint64
+	// sent is the last event or checkpoint that went out: commit and prepare position.
+	sent [2]uint64
+}
+
+// subscribeAll sends what is there behind a position, says that it is through, and sends what comes.
+func (s *Server) subscribeAll(options *streams.ReadReq_Options, out streams.Streams_ReadServer) error {
+	f := &follower{server: s, out: out}
+	var err error
+	if f.filter, err = newFilter(options.GetFilter()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	f.dropped = s.dropped
+	s.mu.Unlock()
+	f.all, f.news = s.store.everything()
+	switch p := options.GetAll().GetAllOption().(type) {
+	case *streams.ReadReq_Options_AllOptions_Position:
+		if f.next, err = s.find(f.all, p.Position); err != nil {
+			return err
+		}
+		f.from = [2]uint64{p.Position.GetCommitPosition(), p.Position.GetPreparePosition()}
+		f.sent = f.from
+	case *streams.ReadReq_Options_AllOptions_End:
+		f.next = len(f.all)
+	}
+	if err := f.confirm(); err != nil {
+		return err
+	}
+	if err := f.catchUp(); err != nil {
+		return err
+	}
+	if err := f.send(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}}); err != nil {
+		return err
+	}
+	return f.live()
+}
+
+// before says whether a position is before an event's.
+func before(p [2]uint64, r *record) bool {
+	return p[0] < r.position || p[0] == r.position && p[1] < r.position
+}
+
+func (f *follower) confirm() error {
+	return f.send(&streams.ReadResp{Content: &streams.ReadResp_Confirmation{
+		Confirmation: &streams.ReadResp_SubscriptionConfirmation{SubscriptionId: uuid.NewString()},
+	}})
+}
+
+func (f *follower) send(message any) error { return f.out.SendMsg(message) }
+
+// catchUp goes through the log in pages: each looks at no more events than the filter's window and finds
+// at most readBatch. A page begins where the last one ended, which is a position before an event; a
+// checkpoint names the last event that was found, or where the page began.
+func (f *follower) catchUp() error {
+	if f.filter == nil {
+		for ; f.next < len(f.all); f.next++ {
+			if err := f.deliver(f.all[f.next]); err != nil {
+				return err
+			}
+		}
+		return f.ended()
+	}
+	looked := uint32(0)
+	for {
+		// The end may have moved on meanwhile.
+		f.all, f.news = f.server.store.everything()
+		start := [2]uint64{f.server.store.end(f.all[:f.next]), 0}
+		considered, full, err := f.page()
+		if err != nil {
+			return err
+		}
+		end := !full && f.next == len(f.all)
+		if looked += considered; looked >= f.filter.interval || end {
+			looked %= f.filter.interval
+			if f.sent[0] < start[0] {
+				f.sent = start
+			}
+			if f.sent != [2]uint64{} {
+				if err := f.checkpoint(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := f.ended(); err != nil || end {
+			return err
+		}
+	}
+}
+
+// page looks at one page of events. full is true when it ended because it had found or seen enough: the
+// server then reads another one to learn that it has reached the end.
+func (f *follower) page() (considered uint32, full bool, err error) {
+	for found := 0; f.next < len(f.all) && !full; f.next++ {
+		r := f.all[f.next]
+		considered++
+		if f.filter.allows(r) {
+			found++
+			if err := f.deliver(r); err != nil {
+				return considered, false, err
+			}
+		}
+		full = found == readBatch || considered == f.filter.window
+	}
+	return considered, full, nil
+}
+
+// deliver sends an event. Here, unlike in a read, the event at the position where the subscription begins
+// is left out; at a position that stands before its event (prepare 0) it is not.
+func (f *follower) deliver(r *record) error {
+	if f.from != [2]uint64{} && !before(f.from, r) {
+		return nil
+	}
+	f.sent = [2]uint64{r.position, r.position}
+	f.server.sent.Add(1)
+	return f.send(r)
+}
+
+func (f *follower) checkpoint() error {
+	return f.send(&streams.ReadResp{Content: &streams.ReadResp_Checkpoint_{
+		Checkpoint: &streams.ReadResp_Checkpoint{CommitPosition: f.sent[0], PreparePosition: f.sent[1]},
+	}})
+}
+
+// live sends what comes. Checkpoints are positions of events here: of every interval-th, found or not.
+func (f *follower) live() error {
+	looked := uint32(0)
+	for {
+		for ; f.next < len(f.all); f.next++ {
+			r := f.all[f.next]
+			if f.filter == nil || f.filter.allows(r) {
+				if err := f.deliver(r); err != nil {
+					return err
+				}
+			}
+			if f.filter == nil {
+				continue
+			}
+			if looked++; looked >= f.filter.interval {
+				looked = 0
+				f.sent = [2]uint64{r.position, r.position}
+				if err := f.checkpoint(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := f.wait(); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits for more events.
+func (f *follower) wait() error {
+	select {
+	case <-f.news:
+		f.all, f.news = f.server.store.everything()
+		return nil
+	case <-f.dropped:
+		return errTooSlow
+	case <-f.out.Context().Done():
+		return f.out.Context().Err()
+	}
+}
+
+var errTooSlow = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while live. Client resubscription required.")
+
+// ended says whether the subscription has ended while it was catching up.
+func (f *follower) ended() error {
+	select {
+	case <-f.dropped:
+		return errTooSlow
+	case <-f.out.Context().Done():
+		return f.out.Context().Err()
+	default:
+		return nil
+	}
+}
+
+// subscribeStream follows one stream, from behind a revision on.
+func (s *Server) subscribeStream(options *streams.ReadReq_Options_StreamOptions, out streams.Streams_ReadServer) error {
+	s.mu.Lock()
+	f := &follower{server: s, out: out, dropped: s.dropped}
+	s.mu.Unlock()
+	name := string(options.GetStreamIdentifier().GetStreamName())
+	_, f.news = s.store.everything()
+	held := s.store.stream(name)
+	switch r := options.GetRevisionOption().(type) {
+	case *streams.ReadReq_Options_StreamOptions_Revision:
+		f.next = int(min(r.Revision+1, uint64(len(held))))
+	case *streams.ReadReq_Options_StreamOptions_End:
+		f.next = len(held)
+	}
+	err := f.confirm()
+	for caughtUp := false; err == nil; {
+		for ; f.next < len(held) && err == nil; f.next++ {
+			err = f.deliver(held[f.next])
+		}
+		if !caughtUp && err == nil {
+			caughtUp = true
+			err = f.send(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}})
+		}
+		if err == nil {
+			err = f.wait()
+			held = s.store.stream(name)
+		}
+	}
+	return err
+}

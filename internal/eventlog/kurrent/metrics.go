@@ -1,0 +1,53 @@
+package kurrent
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	latency    prometheus.Histogram
+	reconnects prometheus.Counter
+	calls      prometheus.GaugeFunc
+
+	unregister func()
+}
+
+// newMetrics makes the metrics; underWay counts the calls. The first two names are those of every adapter.
+func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) {
+	m := &metrics{
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "letterhead_eventlog_append_duration_seconds",
+			Help:    "Time from the call of an append until it was durable.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16), // 50 µs to 1.6 s
+		}),
+		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_reconnects_total",
+			Help: "How often the connection to the event store was made anew.",
+		}),
+		calls: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_eventlog_calls",
+			Help: "Calls to the event store that are under way.",
+		}, func() float64 { return float64(underWay()) }),
+		unregister: func() {},
+	}
+	if r == nil {
+		return m, nil
+	}
+	all := []prometheus.Collector{m.latency, m.reconnects, m.calls}
+	m.unregister = func() {
+		for _, c := range all {
+			r.Unregister(c)
+		}
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, r.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		m.unregister()
+		return nil, err
+	}
+	return m, nil
+}

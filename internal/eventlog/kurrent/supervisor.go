@@ -1,0 +1,374 @@
+package kurrent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// discoveryInterval is how often the client looks for a server, in milliseconds.
+	discoveryInterval = 100
+	// A new client is tried again after a time that doubles from the first to the last.
+	firstRebuild = 20 * time.Millisecond
+	lastRebuild  = time.Second
+	// probeTimeout bounds each try of a client. A client that answers later than this is of no use to
+	// anybody who has a deadline.
+	probeTimeout = 3 * time.Second
+	// stallAfter is how long a call must have run for its end by the clock to throw suspicion on the
+	// client and not on the caller's short deadline. The store answers within milliseconds, and suspicion
+	// costs one read.
+	stallAfter = 250 * time.Millisecond
+)
+
+// member is a client that has proved that it works. Many use it at once; it is closed when it is retired
+// and the last one has left, because its Close makes those panic who are inside.
+type member struct {
+	client *esdb.Client
+	// filters says that the server's filtered subscriptions can be relied on.
+	filters bool
+	users   sync.WaitGroup
+	// alive says that something came from the server since the watch looked last.
+	alive atomic.Bool
+	// retired ends when the member is not to be used any more.
+	retired context.Context
+	retire  context.CancelFunc
+}
+
+// heard notes that something came from the server.
+func (m *member) heard() {
+	if !m.alive.Load() { // which many do at once, on their own cores
+		m.alive.Store(true)
+	}
+}
+
+// supervisor keeps one working client. The client itself is dead for ever after its last try to find a
+// server, and its callers hang meanwhile: so a new one is tried apart before anybody shares it, and it is
+// given up at the first sign that it has lost its server.
+type supervisor struct {
+	cfg     Config
+	conf    *esdb.Configuration
+	metrics *metrics
+	ctx     context.Context // ends when the log closes
+	work    sync.WaitGroup  // rebuilding, and clients whose users have not left yet
+
+	mu       sync.Mutex
+	current  *member       // nil while there is none
+	changed  chan struct{} // closed when there is one again
+	lastErr  error         // why there is none
+	checking bool
+}
+
+func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics) *supervisor {
+	return &supervisor{cfg: cfg, conf: conf, metrics: m, ctx: ctx, changed: make(chan struct{})}
+}
+
+// acquire gives a member, which must be released. It waits for one for ConnectWait at most.
+//
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrClosed.
+func (s *supervisor) acquire(ctx context.Context) (*member, error) {
+	var patience <-chan time.Time
+	for {
+		s.mu.Lock()
+		m, changed, lastErr := s.current, s.changed, s.lastErr
+		if m != nil {
+			m.users.Add(1)
+		}
+		s.mu.Unlock()
+		if m != nil {
+			return m, nil
+		}
+		if patience == nil {
+			timer := time.NewTimer(s.cfg.ConnectWait)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			return nil, fmt.Errorf("%w: no connection: %v", eventlog.ErrUnavailable, lastErr)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.ctx.Done():
+			return nil, eventlog.ErrClosed
+		}
+	}
+}
+
+func (m *member) release() { m.users.Done() }
+
+// start makes the first member.
+//
+// Errors: ctx.Err(), eventlog.ErrUnavailable.
+func (s *supervisor) start(ctx context.Context) error {
+	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
+		m, err := s.connect(patience)
+		if err == nil {
+			s.share(m)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if isDenied(err) || !pause(patience, wait) {
+			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, err)
+		}
+	}
+}
+
+// connect makes a member. A client that may give up goes first, so that one that never does is not left
+// looking for a server that is not there.
+func (s *supervisor) connect(ctx context.Context) (*member, error) {
+	scout, err := s.try(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := scout.Close(); err != nil {
+		return nil, err
+	}
+	// This one must never give up: those who wait for it while it looks for a server would wait for ever.
+	client, err := s.try(ctx, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{client: client}
+	m.retired, m.retire = context.WithCancel(context.Background())
+	version, err := client.GetServerVersion()
+	m.filters = err == nil && hasFilters(version)
+	return m, nil
+}
+
+// hasFilters says whether checkpoints of filtered subscriptions can be relied on. Before 24.2 a
+// subscription that began at a position whose event the filter leaves out could skip the next event.
+func hasFilters(v *esdb.ServerVersion) bool {
+	return v != nil && (v.Major > 24 || v.Major == 24 && v.Minor >= 2)
+}
+
+// try makes a client that looks for a server so many times, and has it read something. The client is
+// looked at from another goroutine, because it does not hear the context while it connects; one that
+// hangs is closed when it is through.
+func (s *supervisor) try(ctx context.Context, attempts int) (*esdb.Client, error) {
+	conf := *s.conf
+	conf.MaxDiscoverAttempts = attempts
+	client, err := esdb.NewClient(&conf)
+	if err != nil {
+		return nil, err
+	}
+	deadline, cancel := context.WithTimeout(ctx, probeTimeout)
+	tried := make(chan error, 1)
+	go func() {
+		defer cancel()
+		tried <- ping(deadline, client)
+	}()
+	select {
+	case err := <-tried:
+		if err != nil {
+			return nil, errors.Join(err, client.Close())
+		}
+		return client, nil
+	case <-deadline.Done():
+		go func() {
+			<-tried
+			_ = client.Close() // nobody is left to hear
+		}()
+		return nil, fmt.Errorf("no answer within %s: %w", probeTimeout, deadline.Err())
+	}
+}
+
+// ping reads the last event.
+func ping(ctx context.Context, client *esdb.Client) (err error) {
+	defer recovered(&err)
+	_, err = readBack(ctx, client, esdb.End{}, 1)
+	return err
+}
+
+// share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
+func (s *supervisor) share(m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		_ = m.client.Close() // which says nothing
+		return
+	}
+	s.current, s.lastErr = m, nil
+	close(s.changed)
+	s.work.Go(func() { s.watch(m) })
+}
+
+// watch tries a member from which nothing came for SilentFor: who waits for events on a connection that
+// was lost without a word would wait for ever, or for as long as the keepalive of the connection string
+// takes.
+func (s *supervisor) watch(m *member) {
+	for pause(m.retired, s.cfg.SilentFor) {
+		if !m.alive.Swap(false) {
+			s.suspect(m)
+		}
+	}
+}
+
+// giveUp retires a member, if it is still in use, and begins to make another one.
+func (s *supervisor) giveUp(m *member, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != m || s.ctx.Err() != nil {
+		return
+	}
+	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
+	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	s.work.Go(func() { s.drain(m) })
+	s.work.Go(s.rebuild)
+}
+
+// drain closes a member when the last user has left.
+func (s *supervisor) drain(m *member) {
+	m.retire()
+	m.users.Wait()
+	if err := m.client.Close(); err != nil {
+		s.cfg.Logger.Info("EventStoreDB: closing a client", "error", err)
+	}
+}
+
+// rebuild tries until there is a member again or the log closes.
+func (s *supervisor) rebuild() {
+	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
+		m, err := s.connect(s.ctx)
+		if err == nil {
+			s.metrics.reconnects.Inc()
+			s.cfg.Logger.Info("EventStoreDB: connected again")
+			s.share(m)
+			return
+		}
+		s.mu.Lock()
+		s.lastErr = err
+		s.mu.Unlock()
+		s.cfg.Logger.Debug("EventStoreDB: no connection yet", "error", err)
+		pause(s.ctx, wait/2+rand.N(wait)) // nodes that lost it together do not come back together
+	}
+}
+
+// judge looks at how a call ended.
+func (s *supervisor) judge(m *member, err error, took time.Duration) {
+	switch {
+	case err == nil:
+	case isLost(err):
+		s.giveUp(m, err)
+	case took >= stallAfter && isTimeout(err):
+		s.suspect(m)
+	}
+}
+
+// judgeCurrent is judge for those who cannot say which member they waited for.
+func (s *supervisor) judgeCurrent(err error, took time.Duration) {
+	s.mu.Lock()
+	m := s.current
+	s.mu.Unlock()
+	if m != nil {
+		s.judge(m, err, took)
+	}
+}
+
+// suspect tries a member that did not answer somebody in time, and gives it up when it does not answer now.
+func (s *supervisor) suspect(m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checking || s.current != m || s.ctx.Err() != nil {
+		return
+	}
+	s.checking = true
+	m.users.Add(1)
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, probeTimeout)
+		tried := make(chan error, 1)
+		go func() {
+			defer m.release()
+			defer cancel()
+			tried <- ping(ctx, m.client)
+		}()
+		var err error
+		select {
+		case err = <-tried:
+		case <-ctx.Done():
+			err = fmt.Errorf("no answer within %s", probeTimeout)
+		}
+		s.mu.Lock()
+		s.checking = false
+		s.mu.Unlock()
+		if err != nil {
+			s.giveUp(m, err)
+		}
+	})
+}
+
+// close retires the current member and waits for everybody to leave. It returns false when ctx ended
+// first: then clients are left to those who are stuck in them.
+func (s *supervisor) close(ctx context.Context) bool {
+	s.mu.Lock()
+	if m := s.current; m != nil {
+		s.current = nil
+		s.work.Go(func() { s.drain(m) })
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isLost says whether an error means that the client has lost its server. The client begins to look for
+// one itself when a call is Unavailable, and hears nobody meanwhile.
+func isLost(err error) bool {
+	var e *esdb.Error
+	if errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
+		return true
+	}
+	return status.Code(err) == codes.Unavailable
+}
+
+// isDenied says whether the server knows us and does not want us: trying again changes nothing.
+func isDenied(err error) bool {
+	var e *esdb.Error
+	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// pause returns false when the context ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// recovered turns a panic of the client into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the EventStoreDB client panicked: %v", p)
+	}
+}

@@ -1,0 +1,165 @@
+package kurrent_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+)
+
+// authority issues certificates for one test.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pool        *x509.CertPool
+	file        string // its certificate, PEM
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{key: newKey(t), pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "ca.pem")}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pool.AddCert(a.certificate)
+	writePEM(t, a.file, "CERTIFICATE", der)
+	return a
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// issue makes a certificate for a server at an address, or for a user.
+func (a *authority) issue(t testing.TB, name string) tls.Certificate {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// files writes a certificate and its key.
+func files(t testing.TB, c tls.Certificate) (certificate, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writePEM(t, certificate, "CERTIFICATE", c.Certificate[0])
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, key, "PRIVATE KEY", der)
+	return certificate, key
+}
+
+func writePEM(t testing.TB, path, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withUser puts credentials into a connection string.
+func withUser(connection, name, password string) string {
+	return strings.Replace(connection, "://", "://"+name+":"+password+"@", 1)
+}
+
+// Who may connect, and that the password is in no error and no log line.
+func TestAccess(t *testing.T) {
+	const password = "hunter2-hunter2"
+	authority := newAuthority(t)
+	certificate := authority.issue(t, "127.0.0.1")
+	server := esdbtest.StartWith(t, esdbtest.Config{
+		Certificate: &certificate, ClientCAs: authority.pool, Users: map[string]string{"ops": password},
+	})
+	plain := server.ConnectionString()
+	ca := "&tlsCAFile=" + authority.file
+	certFile, keyFile := files(t, authority.issue(t, "somebody"))
+	user := "&userCertFile=" + certFile + "&userKeyFile=" + keyFile
+	other := newAuthority(t)
+
+	for name, c := range map[string]struct {
+		connection string
+		want       error
+		text       string
+	}{
+		"password":                  {withUser(plain, "ops", password) + ca, nil, ""},
+		"unverified certificate":    {withUser(plain, "ops", password) + "&tlsVerifyCert=false", nil, ""},
+		"user certificate":          {plain + ca + user, nil, ""},
+		"no credentials":            {plain + ca, eventlog.ErrUnavailable, "denied"},
+		"wrong password":            {withUser(plain, "ops", password+"x") + ca, eventlog.ErrUnavailable, "authenticat"},
+		"unknown authority":         {withUser(plain, "ops", password) + "&tlsCAFile=" + other.file, eventlog.ErrUnavailable, "certificate"},
+		"no TLS":                    {strings.Replace(withUser(plain, "ops", password), "tls=true", "tls=false", 1), eventlog.ErrUnavailable, ""},
+		"missing file of authority": {withUser(plain, "ops", password) + "&tlsCAFile=" + certFile + ".not", os.ErrNotExist, "tlsCAFile"},
+		"file without certificate":  {withUser(plain, "ops", password) + "&tlsCAFile=" + keyFile, nil, "no certificate"},
+		"half a user certificate":   {withUser(plain, "ops", password) + ca + "&userCertFile=" + certFile, nil, "go together"},
+		"mixed-up user certificate": {withUser(plain, "ops", password) + ca + "&userCertFile=" + keyFile + "&userKeyFile=" + certFile, nil, "userCertFile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines strings.Builder
+			l, err := kurrent.Open(t.Context(), kurrent.Config{
+				ConnectionString: c.connection, ConnectTimeout: time.Second,
+				Logger: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			})
+			if err == nil {
+				if _, err := l.Append(t.Context(), "s-"+strings.ReplaceAll(name, " ", "-"), eventlog.NoStream(), batch(0, 1)); err != nil {
+					t.Errorf("append: %v", err)
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			switch {
+			case c.want == nil && c.text == "" && err != nil:
+				t.Errorf("it was refused: %v", err)
+			case c.want != nil && !errors.Is(err, c.want):
+				t.Errorf("%v, want %v", err, c.want)
+			case c.text != "" && (err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.text))):
+				t.Errorf("%v, want something about %q", err, c.text)
+			}
+			if err != nil && strings.Contains(err.Error(), password) || strings.Contains(lines.String(), password) {
+				t.Errorf("the password is told: %v\n%s", err, lines.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+const (
+	importCrashes = 25
+	importRounds  = 8 // runs of each stream in one import
+	importEvents  = importRounds * crashWriters * 2
+)
+
+// crashImport is import number n: runs of two events, of each writer's stream in turn, beginning with another
+// one each time.
+func crashImport(n uint64) (runs []eventlog.Run) {
+	for i := range uint64(importRounds * crashWriters) {
+		w := int((i + n) % crashWriters)
+		next := 2 * (n*importRounds + i/crashWriters)
+		runs = append(runs, eventlog.Run{
+			Stream: crashStream(w), Expected: eventlog.After(next),
+			Events: []eventlog.Proposed{crashEvent(w, next), crashEvent(w, next+1)},
+		})
+	}
+	return runs
+}
+
+// crashImportChild imports until it is killed, as a restore does that is run again: it begins with the last
+// import that is there, once more.
+func crashImportChild(path string) error {
+	ctx := context.Background()
+	l, err := sqlite.Open(ctx, sqlite.Config{Path: path, CheckpointPages: 4})
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	head, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for n := max(uint64(head)/importEvents, 1) - 1; ; n++ {
+		if err := l.Import(ctx, crashImport(n)); err != nil {
+			return fmt.Errorf("import %d: %w", n, err)
+		}
+		if _, err := os.Stdout.WriteString(fmt.Sprintf("ack 0 %d\n", n)); err != nil {
+			return err
+		}
+	}
+}
+
+func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	acknowledged := make([]uint64, 1) // imports
+	total := 0
+	for range importCrashes {
+		total += crashOnce(t, "crash import", path, acknowledged)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d imports were acknowledged by %d processes before they were killed", total, importCrashes)
+	l := open(t, sqlite.Config{Path: path})
+	if err := l.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	head, err := l.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := uint64(head) / importEvents
+	if uint64(head)%importEvents != 0 || imports < acknowledged[0] {
+		t.Errorf("%d events are there, %d imports of %d were acknowledged", head, acknowledged[0], importEvents)
+	}
+	at := eventlog.Position(0)
+	for n := range imports {
+		page, err := l.ReadAll(t.Context(), at, eventlog.Filter{}, importEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := 0
+		for _, r := range crashImport(n) {
+			first, _ := r.Expected.Next()
+			for j, e := range r.Events {
+				if i >= len(page.Events) || page.Events[i].ID != e.ID || page.Events[i].Stream != r.Stream || page.Events[i].Revision != first+uint64(j) {
+					t.Fatalf("event %d of import %d is not the one that was given", i, n)
+				}
+				i++
+			}
+		}
+		at = page.Next
+	}
+}

@@ -1,0 +1,43 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"letterhead/internal/eventlog"
+)
+
+// importQueue bounds the imports that wait for the writer. Their order is their callers' business, so there
+// is rarely more than one.
+const importQueue = 1
+
+// Import implements eventlog.Importer: the runs are one transaction of their own.
+func (l *Log) Import(ctx context.Context, runs []eventlog.Run) error {
+	if err := eventlog.CheckImport(runs); err != nil {
+		return err
+	}
+	b := &bulk{ticket: ticket{done: make(chan struct{})}, runs: make([]*request, len(runs))}
+	for i := range runs {
+		b.runs[i] = newRequest(runs[i].Stream, runs[i].Expected, runs[i].Events)
+	}
+	if err := put(ctx, l, l.imports, b); err != nil {
+		return fmt.Errorf("import of %d runs: %w", len(runs), err)
+	}
+	if err := b.wait(ctx); err != nil {
+		return fmt.Errorf("import of %d runs: %w", len(runs), err)
+	}
+	return b.err
+}
+
+// importRuns does an import that the writer has taken.
+func (l *Log) importRuns(b *bulk) {
+	events, err := l.writer.commit(b.runs, true)
+	if events > 0 {
+		l.committed(b.runs)
+	}
+	if err != nil {
+		err = fmt.Errorf("import of %d runs: %w", len(b.runs), err)
+	}
+	b.answer(err)
+	l.wrote(events)
+}

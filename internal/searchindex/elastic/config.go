@@ -1,0 +1,201 @@
+package elastic
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of a Config.
+const (
+	DefaultAlias    = "brands"
+	DefaultReplicas = 1
+	// maxHosts bounds the addresses of one cluster.
+	maxHosts = 64
+	// maxReplicas is far more copies than one index of brands can use.
+	maxReplicas = 20
+)
+
+// Config of an index.
+type Config struct {
+	// URL names the cluster:
+	//
+	//	http[s]://[user:password@]host:port[,host:port…][/path][?setting=value&…]
+	//
+	// with a percent-encoded password, and the settings alias and replicas (as the fields below), api_key
+	// (the base64 form, instead of user and password) and ca (a file of PEM certificates that are trusted
+	// beside the system's). A field below that is set goes before the setting in the URL.
+	URL string
+	// Alias is what all names in the cluster begin with, "brands" unless set. Two installations on one
+	// cluster need two.
+	Alias string
+	// Replicas is the number of copies beside the first, 1 unless set.
+	Replicas *int
+	// CA holds PEM certificates that are trusted beside the system's.
+	CA []byte
+	// Logger; nil for none.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Validate reports everything that is wrong with the settings. It never repeats the URL, which may hold a
+// password.
+func (c Config) Validate() error {
+	_, err := c.read()
+	return err
+}
+
+// settings are a Config that was read.
+type settings struct {
+	addresses              []string
+	user, password, apiKey string
+	alias                  string
+	replicas               int
+	transport              *http.Transport
+	logger                 *slog.Logger
+}
+
+// aliasForm is what Elasticsearch allows in names, without its rarer marks and with room for our endings.
+var aliasForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
+
+func (c Config) read() (settings, error) {
+	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, logger: c.Logger}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	var wrong []error
+	found := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("search: "+format, args...)) }
+	query, ok := s.readURL(c.URL, found)
+	ca := c.CA
+	if ok {
+		s.readSettings(query, &ca, found)
+	}
+	if c.Alias != "" {
+		s.alias = c.Alias
+	}
+	if c.Replicas != nil {
+		s.replicas = *c.Replicas
+	}
+	if !aliasForm.MatchString(s.alias) {
+		found("alias %q is not of 1 to 100 small letters, digits, _ and -, beginning with a letter or digit", s.alias)
+	}
+	if s.replicas < 0 || s.replicas > maxReplicas {
+		found("%d replicas, want 0 to %d", s.replicas, maxReplicas)
+	}
+	s.transport = newTransport()
+	if len(ca) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(ca) {
+			found("the CA holds no PEM certificate")
+		}
+		s.transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return s, errors.Join(wrong...)
+}
+
+// readURL reads all but the settings, which it returns. The standard parser knows one host only, and its
+// errors repeat what they read.
+func (s *settings) readURL(text string, found func(string, ...any)) (url.Values, bool) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || scheme != "http" && scheme != "https" {
+		found("URL does not begin with http:// or https://")
+		return nil, false
+	}
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	authority, tail := rest[:end], rest[end:]
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, password, _ := strings.Cut(authority[:i], ":")
+		var errUser, errPassword error
+		s.user, errUser = url.PathUnescape(user)
+		s.password, errPassword = url.PathUnescape(password)
+		if errUser != nil || errPassword != nil {
+			found("URL: user or password is not percent-encoded")
+		}
+		authority = authority[i+1:]
+	}
+	path, err := url.Parse(tail)
+	if err != nil {
+		found("URL: what follows the hosts cannot be read")
+		return nil, false
+	}
+	query, err := url.ParseQuery(path.RawQuery)
+	if err != nil {
+		found("URL: the settings cannot be read")
+		return nil, false
+	}
+	hosts := strings.Split(authority, ",")
+	if len(hosts) > maxHosts {
+		found("URL: %d hosts, want %d at most", len(hosts), maxHosts)
+	}
+	for i, h := range hosts {
+		u, err := url.Parse(scheme + "://" + h)
+		if err != nil || u.Hostname() == "" || u.Host != h {
+			found("URL: host %d of %d is not host or host:port", i+1, len(hosts))
+			continue
+		}
+		s.addresses = append(s.addresses, scheme+"://"+h+strings.TrimSuffix(path.EscapedPath(), "/"))
+	}
+	return query, true
+}
+
+func (s *settings) readSettings(query url.Values, ca *[]byte, found func(string, ...any)) {
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "alias":
+			s.alias = value
+		case "api_key":
+			s.apiKey = value
+		case "replicas":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				found("URL: replicas is not a number")
+			}
+			s.replicas = n
+		case "ca":
+			pem, err := os.ReadFile(value)
+			if err != nil {
+				found("URL: ca: %w", err)
+			}
+			if len(*ca) == 0 {
+				*ca = pem
+			}
+		default:
+			found("URL has an unknown setting; known are alias, api_key, ca and replicas")
+		}
+	}
+	if s.apiKey != "" && s.user != "" {
+		found("URL has both a user and an api_key")
+	}
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
+		ForceAttemptHTTP2:     false, // Elasticsearch speaks HTTP/1.1
+		MaxIdleConnsPerHost:   maxIdleConns,
+		IdleConnTimeout:       idleTimeout,
+		TLSHandshakeTimeout:   dialTimeout,
+		ExpectContinueTimeout: time.Second,
+	}
+}

@@ -1,0 +1,149 @@
+package elastic_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/internal/searchindex"
+	"letterhead/internal/searchindex/elastic"
+)
+
+func TestURL(t *testing.T) {
+	two := 2
+	for _, c := range []struct {
+		cfg                           elastic.Config
+		addresses                     []string
+		user, password, apiKey, alias string
+		replicas                      int
+	}{
+		{elastic.Config{URL: "http://localhost:9200"}, []string{"http://localhost:9200"}, "", "", "", "brands", 1},
+		{
+			elastic.Config{URL: "https://me:p%40ss%2Fword@a.example:9200,b.example,[::1]:9201/es/?alias=other&replicas=0"},
+			[]string{"https://a.example:9200/es", "https://b.example/es", "https://[::1]:9201/es"}, "me", "p@ss/word", "", "other", 0,
+		},
+		{elastic.Config{URL: "https://a.example?api_key=YWJj%3D&alias=other", Alias: "mine", Replicas: &two}, []string{"https://a.example"}, "", "", "YWJj=", "mine", 2},
+	} {
+		addresses, user, password, apiKey, alias, replicas, err := c.cfg.Read()
+		if err != nil || !slices.Equal(addresses, c.addresses) || user != c.user || password != c.password || apiKey != c.apiKey || alias != c.alias || replicas != c.replicas {
+			t.Errorf("%s reads as %v %s %s %s %s %d, %v", c.cfg.URL, addresses, user, password, apiKey, alias, replicas, err)
+		}
+	}
+}
+
+func TestABadURLIsRefusedWithoutRepeatingIt(t *testing.T) {
+	for _, u := range []string{
+		"", "localhost:9200", "ftp://u:secretword@host", "http://", "http://u:secretword@", "http://u:secretword@a,,b", "http://u:secretword@a:port",
+		"http://u:secret/word@host:9200", "http://u:secret?word@host", "http://u:secret#word@host", "http://u:secretword%zz@host",
+		"http://u:secretword@host?alias=Upper", "http://u:secretword@host?replicas=many", "http://u:secretword@host?replicas=99",
+		"http://u:secretword@host?unknown=1", "http://u:secretword@host?api_key=x", "http://u:secretword@host?ca=missing.pem", "http://u:secretword@a b",
+		"http://u:secretword@h/%zz", "http://u:secretword@h?%zz",
+	} {
+		err := elastic.Config{URL: u}.Validate()
+		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "word@") {
+			t.Errorf("%q: %v", u, err)
+		}
+	}
+	many := -1
+	err := elastic.Config{URL: "x", Alias: "_", Replicas: &many, CA: []byte("no PEM")}.Validate()
+	for _, part := range []string{"URL", "alias", "replicas", "CA"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v says nothing of %s", err, part)
+		}
+	}
+}
+
+func FuzzURL(f *testing.F) {
+	for _, u := range []string{"http://a:1,b:2/x?alias=y", "https://u:p@[::1]", "http://@", "http://u:hunter2@h?ca=", "://", "http://%", "http://a,@b"} {
+		f.Add(u)
+	}
+	f.Fuzz(func(t *testing.T, u string) {
+		if strings.Contains(u, "ca=") { // reads a file
+			return
+		}
+		addresses, _, _, _, _, _, err := elastic.Config{URL: u}.Read()
+		if err != nil {
+			return
+		}
+		for _, a := range addresses {
+			parsed, err := url.Parse(a)
+			if err != nil || parsed.Host == "" || parsed.User != nil {
+				t.Errorf("%q gives the address %q, %v", u, a, err)
+			}
+		}
+	})
+}
+
+// secured is a server with a certificate of its own that takes one pair of credentials.
+func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.Server, ca []byte) {
+	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Elastic-Product", "Elasticsearch")
+		if !allowed(r) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}],
+			"acknowledged":true,"indices":[{"name":"brands_v1_g000001","aliases":["brands_v1","brands_v1_g000001_w_1"]}],
+			"brands_v1_g000001":{"mappings":{"_meta":{"letterhead_mapping":1}}}}`)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a client that does not trust it is one of the tests
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func TestCredentialsAndCertificates(t *testing.T) {
+	byPassword := func(r *http.Request) bool { u, p, _ := r.BasicAuth(); return u == "me" && p == "p@ss" }
+	byKey := func(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Authorization"), "ApiKey YWJj") }
+	for name, c := range map[string]struct {
+		allowed     func(*http.Request) bool
+		user, query string
+	}{
+		"user and password": {byPassword, "me:p%40ss@", ""},
+		"API key":           {byKey, "", "?api_key=YWJj"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, ca := secured(t, c.allowed)
+			u := "https://" + c.user + strings.TrimPrefix(server.URL, "https://") + c.query
+			x, err := elastic.Open(t.Context(), elastic.Config{URL: u, CA: ca})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			if _, err := x.Search(within(t, time.Minute), "a", 1); err != nil {
+				t.Errorf("search: %v", err)
+			}
+		})
+	}
+	server, ca := secured(t, func(*http.Request) bool { return true })
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(path, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x, err := elastic.Open(t.Context(), elastic.Config{URL: server.URL + "?ca=" + url.QueryEscape(path)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	untrusting, err := elastic.Open(within(t, time.Second), elastic.Config{URL: server.URL})
+	if err == nil {
+		defer untrusting.Close()
+		_, err = untrusting.Search(within(t, time.Second), "a", 1)
+	}
+	var unknown x509.UnknownAuthorityError
+	if !errors.As(err, &unknown) && !errors.Is(err, searchindex.ErrUnavailable) {
+		t.Errorf("a certificate that nobody vouches for: %v", err)
+	}
+}

@@ -1,0 +1,18 @@
+package elastic
+
+import "time"
+
+// SeenFrozenFor makes a freeze that this Index has seen look that much older: nothing but time is missing.
+func (x *Index) SeenFrozenFor(d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.thaw.since = x.thaw.since.Add(-d)
+}
+
+const MaxFrozen = maxFrozen
+
+// Read returns what a Config says of the cluster.
+func (c Config) Read() (addresses []string, user, password, apiKey, alias string, replicas int, err error) {
+	s, err := c.read()
+	return s.addresses, s.user, s.password, s.apiKey, s.alias, s.replicas, err
+}

@@ -1,0 +1,55 @@
+package elastic_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"letterhead/internal/searchindex"
+	"letterhead/internal/searchindex/elastic"
+	"letterhead/internal/searchindex/searchindextest"
+	"letterhead/internal/testservices"
+)
+
+func TestContract(t *testing.T) {
+	searchindextest.Run(t, opener(t))
+}
+
+// opener opens indices of a cluster, each name of a test under an alias of its own.
+func opener(t *testing.T) searchindextest.Opener {
+	server := testservices.Elasticsearch(t)
+	aliases := map[string]string{}
+	return func(t *testing.T, name string) searchindex.Index {
+		key := t.Name() + name
+		if aliases[key] == "" {
+			aliases[key] = newAlias(t, server)
+		}
+		return open(t, server, aliases[key])
+	}
+}
+
+func open(t testing.TB, server, alias string) *elastic.Index {
+	t.Helper()
+	x, err := elastic.Open(context.Background(), configOf(server, alias))
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return x
+}
+
+func configOf(server, alias string) elastic.Config {
+	none := 0 // a cluster of one node
+	return elastic.Config{URL: server, Alias: alias, Replicas: &none}
+}
+
+// newAlias returns an alias that no other test has; what is made under it goes when the test ends.
+func newAlias(t testing.TB, server string) string {
+	alias := fmt.Sprintf("test-%016x", rand.Uint64())
+	t.Cleanup(func() { wipe(t, server, alias) })
+	return alias
+}
+
+func TestSharedContract(t *testing.T) {
+	searchindextest.RunShared(t, opener(t))
+}

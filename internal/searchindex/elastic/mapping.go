@@ -1,0 +1,113 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"letterhead/internal/searchindex"
+)
+
+// fieldNames are the fields that hold a document's terms.
+var fieldNames = [...]string{
+	searchindex.ExactField:  "exact",
+	searchindex.BeginsField: "begins",
+	searchindex.WordsField:  "words",
+	searchindex.TyposField:  "typos",
+}
+
+// Fields of a document beside its terms and what searchindex.Document names.
+const (
+	fieldDomain     = "domain"
+	fieldOrder      = "order"      // the better documents have the smaller number
+	fieldCheckpoint = "checkpoint" // of the document that holds it, and of no other
+)
+
+// Settings of an index.
+const (
+	// liveRefresh is how long what was written stays unseen at most when nobody refreshes: Apply does.
+	liveRefresh = "1s"
+	// buildRefresh is that of a generation that is being built: never, until it is published.
+	buildRefresh = "-1"
+	// templatePriority is above what a cluster's catch-all templates usually have.
+	templatePriority = 500
+)
+
+// object is a piece of a JSON text.
+type object = map[string]any
+
+// meta marks the indices that came from this template.
+func meta() object { return object{"letterhead_mapping": mappingVersion} }
+
+// template is what all generations have in common.
+func (x *Index) template() object {
+	keyword := object{"type": "keyword", "doc_values": false, "norms": false}
+	// One token for a whole text, cut into its beginnings. Queries ask for tokens.
+	beginnings := object{"type": "text", "analyzer": "beginnings", "search_analyzer": "keyword", "index_options": "docs", "norms": false}
+	stored := func(kind string) object { return object{"type": kind, "index": false, "doc_values": false} }
+	return object{
+		"index_patterns": []string{x.names.alias + "_g*"},
+		"priority":       templatePriority,
+		"_meta":          meta(),
+		"template": object{
+			"settings": object{
+				"number_of_shards":   1, // a million brands are a few hundred megabytes
+				"number_of_replicas": x.settings.replicas,
+				"refresh_interval":   liveRefresh,
+				"analysis": object{
+					"filter":   object{"beginnings": object{"type": "edge_ngram", "min_gram": 1, "max_gram": searchindex.MaxBeginning}},
+					"analyzer": object{"beginnings": object{"type": "custom", "tokenizer": "keyword", "filter": []string{"beginnings"}}},
+				},
+			},
+			"mappings": object{
+				"_meta":   meta(),
+				"dynamic": "strict",
+				// The terms are computed anew from the log, never read back.
+				"_source": object{"excludes": []string{"exact", "begins", "words", "typos", fieldOrder}},
+				"properties": object{
+					fieldDomain:     object{"type": "keyword"},
+					"brand_id":      stored("keyword"),
+					"name":          stored("keyword"),
+					"quality":       stored("double"),
+					"claimed":       stored("boolean"),
+					"version":       stored("long"),
+					"gone":          stored("boolean"),
+					"exact":         keyword,
+					"begins":        beginnings,
+					"words":         beginnings,
+					"typos":         keyword,
+					fieldOrder:      object{"type": "long"},
+					fieldCheckpoint: stored("long"),
+				},
+			},
+		},
+	}
+}
+
+// putTemplate stores the template. Two nodes that open at once store the same.
+func (x *Index) putTemplate(ctx context.Context) error {
+	body, err := json.Marshal(x.template())
+	if err != nil {
+		return err
+	}
+	return x.acknowledged(ctx, request{op: "template", method: http.MethodPut, path: "/_index_template/" + x.names.alias, body: body, write: true})
+}
+
+// checkMapping looks whether an index came from our template.
+func (x *Index) checkMapping(ctx context.Context, index string) error {
+	found, err := ask[map[string]struct {
+		Mappings struct {
+			Meta map[string]any `json:"_meta"`
+		}
+	}](ctx, x.client, request{op: "mapping", method: http.MethodGet, path: "/" + index + "/_mapping"})
+	if err != nil {
+		return err
+	}
+	want := map[string]any{"letterhead_mapping": float64(mappingVersion)}
+	if got := found[index].Mappings.Meta; !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was made or changed by hand. Delete it (DELETE /%s); it is fed again from the log", errNames, index, index)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package elastic
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	seconds *prometheus.HistogramVec
+	retries prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "letterhead_elasticsearch_request_seconds", Help: "Time of requests to Elasticsearch, each attempt for itself.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // 1 ms to 8 s
+		}, []string{"operation", "outcome"}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_elasticsearch_retries_total", Help: "Requests to Elasticsearch, and parts of them, that were sent again.",
+		}),
+	}
+}
+
+// register gives all metrics to a registry, nil for none, or none of them.
+func (m *metrics) register(reg prometheus.Registerer) error {
+	if reg == nil {
+		return nil
+	}
+	var done []prometheus.Collector
+	for _, c := range []prometheus.Collector{m.seconds, m.retries} {
+		if err := reg.Register(c); err != nil {
+			for _, before := range done {
+				reg.Unregister(before)
+			}
+			return fmt.Errorf("search index metrics: %w", err)
+		}
+		done = append(done, c)
+	}
+	return nil
+}
+
+func (m *metrics) observe(op string, err error, took time.Duration) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.seconds.WithLabelValues(op, outcome).Observe(took.Seconds())
+}

@@ -1,0 +1,246 @@
+package elastic
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"letterhead/internal/searchindex"
+)
+
+// mappingVersion changes whenever documents are indexed in another way.
+const mappingVersion = 1
+
+// names are those of one installation and mapping version.
+type names struct{ alias string }
+
+func namesOf(alias string) names { return names{fmt.Sprintf("%s_v%d", alias, mappingVersion)} }
+
+// first names a generation that is made because none answers: the same on all nodes that make one at once.
+func (n names) first(number uint64) string { return fmt.Sprintf("%s_g%06d", n.alias, number) }
+
+// next names a generation of a rebuild as no other ever was, so that a request that arrives late, such as one
+// to delete it, cannot mean another.
+func (n names) next(number uint64) string { return own(n.first(number), "_") }
+
+// indexForm is what follows the alias in the name of a generation.
+var indexForm = regexp.MustCompile(`^_g([0-9]{6,18})(_[0-9a-f]{16})?$`)
+
+// number returns the number in a generation's name, 0 when it is no such name.
+func (n names) number(index string) uint64 {
+	rest, ok := strings.CutPrefix(index, n.alias)
+	if !ok {
+		return 0
+	}
+	parts := indexForm.FindStringSubmatch(rest)
+	if parts == nil {
+		return 0
+	}
+	number, err := strconv.ParseUint(parts[1], 10, 63)
+	if err != nil || n.first(number) != n.alias+"_g"+parts[1] { // with zeros too many
+		return 0
+	}
+	return number
+}
+
+// Marks in the names of a generation's own aliases.
+const (
+	writeMark  = "_w_"
+	frozenMark = "_f_"
+	buildMark  = "_b_"
+)
+
+// own makes a name from that of an index, which no other ever had.
+func own(index, mark string) string {
+	end := make([]byte, 8)
+	for i := range end {
+		end[i] = byte(rand.N(256))
+	}
+	return index + mark + hex.EncodeToString(end)
+}
+
+// generation is one that is there.
+type generation struct {
+	name   string
+	number uint64
+	live   bool
+	write  string // its alias for writing, "" when it takes no writes
+	frozen string // its alias while it is frozen
+	build  string // its alias while it is being built
+}
+
+// spent says that nobody needs a generation any more. One has the alias of those that are built, from its
+// first moment on, until it gets the alias of the one that answers, in the same step, and never gets either
+// again. So what has neither now has neither for ever, however old this look at it is.
+func (g generation) spent() bool { return !g.live && g.build == "" }
+
+// cluster is what is there of one installation and mapping version.
+type cluster struct {
+	all  []generation
+	live *generation // nil when none answers
+	last uint64      // the largest number
+}
+
+// find returns a generation by its index, nil when it is not there.
+func (c cluster) find(name string) *generation {
+	for _, g := range c.all {
+		if g.name == name {
+			return &g
+		}
+	}
+	return nil
+}
+
+// look reads which generations there are. Errors: searchindex.ErrUnavailable, ctx.Err(), errNames.
+func (x *Index) look(ctx context.Context) (cluster, error) {
+	type entry struct {
+		Name    string
+		Aliases []string
+	}
+	found, err := ask[struct{ Indices []entry }](ctx, x.client, request{
+		op: "list", method: http.MethodGet, path: "/_resolve/index/" + x.names.alias + "*", query: "expand_wildcards=all",
+	})
+	if err != nil {
+		return cluster{}, err
+	}
+	var c cluster
+	for _, e := range found.Indices {
+		if e.Name == x.names.alias {
+			return cluster{}, fmt.Errorf("%w: %q must be an alias and is an index: something wrote to that name before the alias was made. Delete that index (DELETE /%s), or choose another alias", errNames, e.Name, e.Name)
+		}
+		g := generation{name: e.Name, number: x.names.number(e.Name)}
+		for _, a := range e.Aliases {
+			switch {
+			case a == x.names.alias:
+				g.live = true
+			case strings.HasPrefix(a, e.Name+writeMark):
+				g.write = a
+			case strings.HasPrefix(a, e.Name+frozenMark):
+				g.frozen = a
+			case strings.HasPrefix(a, e.Name+buildMark):
+				g.build = a
+			}
+		}
+		if g.live && (g.number == 0 || c.live != nil) {
+			return cluster{}, fmt.Errorf("%w: the alias %q stands for %q, which it should not: remove it there (POST /_aliases)", errNames, x.names.alias, g.name)
+		}
+		if g.number == 0 {
+			continue
+		}
+		c.all = append(c.all, g)
+		c.last = max(c.last, g.number)
+		if g.live {
+			c.live = &g
+		}
+	}
+	return c, nil
+}
+
+// action is one of an _aliases call: all of a call are done, or none.
+type action map[string]any
+
+func addAlias(index, alias string) action {
+	return action{"add": map[string]any{"index": index, "alias": alias}}
+}
+
+// removeAlias fails the whole call when the alias is not there.
+func removeAlias(index, alias string) action {
+	return action{"remove": map[string]any{"index": index, "alias": alias, "must_exist": true}}
+}
+
+func (x *Index) aliases(ctx context.Context, op string, actions ...action) error {
+	body, err := json.Marshal(map[string]any{"actions": actions})
+	if err != nil {
+		return err
+	}
+	return x.acknowledged(ctx, request{op: op, method: http.MethodPost, path: "/_aliases", body: body, write: true})
+}
+
+// acknowledged sends a request that changes the cluster's state, which all nodes must have seen.
+func (x *Index) acknowledged(ctx context.Context, r request) error {
+	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
+	if err == nil && !answer.Acknowledged {
+		err = fmt.Errorf("%s: %w: not all nodes of the cluster have seen it yet", r.op, searchindex.ErrUnavailable)
+	}
+	return err
+}
+
+// abandon ends a generation that is being built, and deletes it, unless it was published first: the alias of
+// those that are built is taken away either by that or by this.
+func (x *Index) abandon(ctx context.Context, g generation) error {
+	err := x.aliases(ctx, "abandon", removeAlias(g.name, g.build))
+	if isRefusal(err, noIndex) {
+		return nil
+	}
+	if isRefusal(err, noAlias) {
+		// Published, or abandoned: by another, or by ourselves when this is the repeat of a request whose
+		// answer was lost.
+		c, look := x.look(ctx)
+		if look != nil {
+			return errors.Join(err, look)
+		}
+		if now := c.find(g.name); now == nil || !now.spent() {
+			return nil
+		}
+	} else if err != nil {
+		return err
+	}
+	g.build = ""
+	return x.drop(ctx, g)
+}
+
+// drop deletes a generation that is spent; one that is not there any more is no error.
+func (x *Index) drop(ctx context.Context, g generation) error {
+	if !g.spent() {
+		return fmt.Errorf("drop: %s answers or is being built", g.name)
+	}
+	err := x.acknowledged(ctx, request{op: "drop", method: http.MethodDelete, path: "/" + g.name, write: true})
+	if isRefusal(err, noIndex) {
+		return nil
+	}
+	return err
+}
+
+// block refuses writes to an index. Elasticsearch answers when all writes under way have ended; of an index
+// that has the block already it cannot say so (nothing acknowledged, no index named), and is asked anew: the
+// index takes no writes in between, for want of an alias.
+func (x *Index) block(ctx context.Context, index string) error {
+	for range 2 {
+		answer, err := ask[struct {
+			Acknowledged       bool
+			ShardsAcknowledged bool `json:"shards_acknowledged"`
+			Indices            []struct{ Blocked bool }
+		}](ctx, x.client, request{op: "freeze", method: http.MethodPut, path: "/" + index + "/_block/write", write: true})
+		switch {
+		case err != nil:
+			return err
+		case answer.Acknowledged && answer.ShardsAcknowledged:
+			return nil
+		case len(answer.Indices) > 0:
+			return fmt.Errorf("freeze: %w: not all copies of %s refuse writes yet", searchindex.ErrUnavailable, index)
+		}
+		if err := x.unblock(ctx, index); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("freeze: %w: %s is frozen by another at the same time", searchindex.ErrUnavailable, index)
+}
+
+func (x *Index) unblock(ctx context.Context, index string) error {
+	return x.configure(ctx, "thaw", index, map[string]any{"index.blocks.write": nil})
+}
+
+func (x *Index) configure(ctx context.Context, op, index string, settings map[string]any) error {
+	body, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	return x.acknowledged(ctx, request{op: op, method: http.MethodPut, path: "/" + index + "/_settings", body: body, write: true})
+}

@@ -1,0 +1,385 @@
+package elastic_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/searchindex"
+)
+
+// kept is a request that the test sends to the cluster itself, when it likes.
+type kept struct {
+	f      *faulty
+	method string
+	url    string
+	body   []byte
+}
+
+func (f *faulty) keep(r *http.Request) kept {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return kept{f, r.Method, r.URL.String(), body}
+}
+
+// send lets the cluster do it and returns the status.
+func (k kept) send() int {
+	r := httptest.NewRequest(k.method, k.url, bytes.NewReader(k.body))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	k.f.proxy.forward.ServeHTTP(rec, r)
+	return rec.Code
+}
+
+// rebuilt returns a new generation with thirty documents in front of a frozen one of twenty.
+func (f *faulty) rebuilt() searchindex.Generation {
+	f.t.Helper()
+	f.goesOn(20, 20)
+	g, err := f.Rebuild(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := g.Freeze(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := g.Apply(f.t.Context(), sites(30), 30); err != nil {
+		f.t.Fatal(err)
+	}
+	return g
+}
+
+// generations returns how many there are in the cluster.
+func (f *faulty) generations(want int) {
+	f.t.Helper()
+	if all := indices(f.t, f.real, f.alias); len(all) != want {
+		f.t.Errorf("the cluster has %v, want %d", all, want)
+	}
+}
+
+// goesOn writes as the projection does: once more when it was told that the index was replaced.
+func (f *faulty) goesOn(docs int, checkpoint uint64) {
+	f.t.Helper()
+	err := f.Apply(f.t.Context(), sites(docs), checkpoint)
+	if errors.Is(err, searchindex.ErrReplaced) {
+		err = f.Apply(f.t.Context(), sites(docs), checkpoint)
+	}
+	if err != nil {
+		f.t.Errorf("apply: %v", err)
+	}
+	f.holds(docs, checkpoint)
+}
+
+func TestAPublishThatWasDoneIsNotUndone(t *testing.T) {
+	f := newFaulty(t)
+	g := f.rebuilt()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
+		if status := f.keep(r).send(); status != http.StatusOK {
+			t.Errorf("the swap answered %d", status)
+		}
+		cancel() // the caller goes before the answer comes
+		return hangs(w, r)
+	}))
+	if err := g.Publish(ctx); err != nil {
+		t.Errorf("publish: %v, want that it was seen as done", err)
+	}
+	if err := g.Discard(); err != nil {
+		t.Error(err)
+	}
+	f.generations(1)
+	f.holds(30, 30)
+	f.goesOn(31, 31)
+}
+
+// TestAPublishThatArrivesLate has the caller of Publish go, and the cluster get the request only afterwards.
+func TestAPublishThatArrivesLate(t *testing.T) {
+	for name, c := range map[string]struct{ before, wins bool }{
+		"before Discard": {before: true, wins: true},
+		"after Discard":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaulty(t)
+			g := f.rebuilt()
+			ctx, cancel := context.WithCancel(t.Context())
+			var swap kept
+			f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
+				swap = f.keep(r)
+				cancel()
+				return hangs(w, r)
+			}))
+			if err := g.Publish(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("publish: %v", err)
+			}
+			f.holds(20, 20)
+			if c.before && swap.send() != http.StatusOK {
+				t.Error("the swap was refused, although nobody had discarded anything")
+			}
+			if err := g.Discard(); err != nil {
+				t.Error(err)
+			}
+			if !c.before && swap.send() == http.StatusOK {
+				t.Error("what was discarded was published")
+			}
+			if c.wins {
+				f.holds(30, 30)
+				f.goesOn(31, 31)
+			} else {
+				f.holds(20, 20)
+				f.generations(1)
+				f.goesOn(21, 21)
+			}
+		})
+	}
+}
+
+func TestCloseWhileItIsPublished(t *testing.T) {
+	for name, published := range map[string]bool{"before the swap": false, "after the swap": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaulty(t)
+			g := f.rebuilt()
+			f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
+				swap := f.keep(r)
+				if published {
+					swap.send()
+				}
+				if err := f.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+				return false // and then it comes, or comes again
+			}))
+			if err := g.Publish(t.Context()); published && err != nil || !published && !errors.Is(err, searchindex.ErrClosed) {
+				t.Errorf("publish: %v", err)
+			}
+			f.Index = open(t, f.real, f.alias)
+			f.generations(1)
+			if published {
+				f.holds(30, 30)
+			} else {
+				f.goesOn(21, 21)
+			}
+		})
+	}
+}
+
+// TestTwoRebuildsDoNotDeleteWhatAnswers has one rebuild find another one's generation, and stops it at each
+// of the requests with which it ends that, while the other is published.
+func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   func(f *faulty, r *http.Request) bool
+		wins bool // the one that is published
+	}{
+		"before it is taken": {func(_ *faulty, r *http.Request) bool { return r.URL.Path == "/_aliases" }, true},
+		"before it is dropped": {func(f *faulty, r *http.Request) bool {
+			return r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/"+f.alias+"_v1_g000002")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaulty(t)
+			other := open(t, f.real, f.alias)
+			defer other.Close()
+			if err := f.Apply(t.Context(), sites(20), 20); err != nil {
+				t.Fatal(err)
+			}
+			g, err := other.Rebuild(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Apply(t.Context(), sites(30), 30); err != nil {
+				t.Fatal(err)
+			}
+			var once sync.Once
+			f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
+				if c.at(f, r) {
+					once.Do(func() {
+						if _, err := g.Freeze(t.Context()); err != nil {
+							t.Errorf("freeze: %v", err)
+						}
+						if err := g.Publish(t.Context()); c.wins && err != nil || !c.wins && !errors.Is(err, searchindex.ErrReplaced) {
+							t.Errorf("publish: %v", err)
+						}
+					})
+				}
+				return false
+			})
+			mine, err := f.Rebuild(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Discard(); err != nil {
+				t.Error(err)
+			}
+			docs := 20
+			if c.wins {
+				docs = 30
+			}
+			f.holds(docs, uint64(docs))
+			f.goesOn(docs+1, uint64(docs+1))
+			if err := errors.Join(mine.Apply(t.Context(), sites(40), 40), mine.Publish(t.Context())); err != nil {
+				t.Errorf("the rebuild that was begun last: %v", err)
+			}
+			f.holds(40, 40)
+			f.generations(1)
+		})
+	}
+}
+
+// TestOfRebuildsThatBeginAtOnceOneStays has a rebuild begin between another one's look and the moment when
+// that makes its generation.
+func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
+	f := newFaulty(t)
+	other := open(t, f.real, f.alias)
+	defer other.Close()
+	var between searchindex.Generation
+	var once sync.Once
+	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/"+f.alias+"_v1_g000002") {
+			once.Do(func() {
+				var err error
+				if between, err = other.Rebuild(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return false
+	})
+	last, err := f.Rebuild(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.generations(2)
+	if err := between.Publish(t.Context()); !errors.Is(err, searchindex.ErrReplaced) {
+		t.Errorf("publish of the first: %v, want ErrReplaced", err)
+	}
+	if err := errors.Join(last.Apply(t.Context(), sites(3), 3), last.Publish(t.Context())); err != nil {
+		t.Errorf("publish of the last: %v", err)
+	}
+	f.holds(3, 3)
+	f.generations(1)
+}
+
+// TestALateDeleteMeansNoOtherGeneration sends the delete of a discarded generation again, after the next one
+// was published.
+func TestALateDeleteMeansNoOtherGeneration(t *testing.T) {
+	f := newFaulty(t)
+	var deletes []kept
+	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			deletes = append(deletes, f.keep(r))
+		}
+		return false
+	})
+	if err := f.rebuilt().Discard(); err != nil {
+		t.Fatal(err)
+	}
+	f.generations(1)
+	if err := f.rebuilt().Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(deletes) != 2 {
+		t.Fatalf("%d deletes, want those of the discarded and of the replaced one", len(deletes))
+	}
+	for _, d := range deletes {
+		d.send()
+	}
+	f.holds(30, 30)
+}
+
+// TestADiscardWhoseAnswerIsLostIsDone: its repeat finds that the generation is not being built any more.
+func TestADiscardWhoseAnswerIsLostIsDone(t *testing.T) {
+	f := newFaulty(t)
+	g, err := f.Rebuild(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.proxy.set(on("/_aliases", 1, f.proxy.cuts))
+	if err := g.Discard(); err != nil {
+		t.Error(err)
+	}
+	f.generations(1)
+	f.holds(0, 0)
+}
+
+func TestACallerDoesNotWaitForAnotherPastItsTime(t *testing.T) {
+	f := newFaulty(t)
+	f.proxy.set(answers(http.StatusServiceUnavailable))
+	x := open(t, f.proxy.URL, newAlias(t, f.real))
+	defer x.Close()
+	asked := make(chan struct{}, 1)
+	f.proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return hangs(w, r)
+	})
+	long, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = x.Checkpoint(long)
+	}()
+	<-asked
+	_, err := x.Checkpoint(within(t, 50*time.Millisecond))
+	if !errors.Is(err, searchindex.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want ErrUnavailable and that time is up", err)
+	}
+	select {
+	case <-ended:
+		t.Error("it waited for another caller, whose time was not up")
+	default:
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := x.Checkpoint(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller that went away: %v", err)
+	}
+	stop()
+	<-ended
+}
+
+func TestABatchOfARebuildGoesInSeveralRequestsAtOnce(t *testing.T) {
+	f := newFaulty(t)
+	g, err := f.Rebuild(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := make(chan struct{})
+	var mu sync.Mutex
+	waiting := 0
+	f.proxy.set(on("/_bulk", 2, func(_ http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		if waiting++; waiting == 2 {
+			close(met)
+		}
+		mu.Unlock()
+		select {
+		case <-met:
+		case <-r.Context().Done():
+			t.Error("the first request was not joined by a second")
+		}
+		return false
+	}))
+	if err := g.Apply(within(t, time.Minute), sites(999), 999); err != nil {
+		t.Fatal(err)
+	}
+	refuses := f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
+	f.proxy.set(on("/_bulk", always, refuses))
+	if err := g.Apply(t.Context(), sites(1800), 1800); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site1700.com") {
+		t.Errorf("apply: %v, want what one of the requests said", err)
+	}
+	f.proxy.set(nil)
+	if err := errors.Join(g.Apply(t.Context(), sites(1800), 1800), g.Publish(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	f.holds(1800, 1800)
+}

@@ -1,0 +1,177 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"letterhead/internal/searchindex"
+)
+
+// hits is an answer, without what nobody reads of it.
+type hits struct {
+	Status   int
+	TimedOut bool `json:"timed_out"`
+	Error    *struct{ Type, Reason string }
+	Hits     struct {
+		Hits []struct {
+			Source searchindex.Document `json:"_source"`
+		}
+	}
+}
+
+// filters name what is read of an answer.
+const (
+	hitsFilter  = "filter_path=status,timed_out,error.type,error.reason,hits.hits._source"
+	hitsFilters = "filter_path=responses.status,responses.timed_out,responses.error.type,responses.error.reason,responses.hits.hits._source"
+)
+
+func (h hits) documents() ([]searchindex.Document, error) {
+	switch {
+	case h.Error != nil:
+		return nil, &refusal{Status: h.Status, Type: h.Error.Type, Reason: h.Error.Reason}
+	case h.TimedOut:
+		return nil, errors.New("the search timed out in the cluster")
+	}
+	docs := make([]searchindex.Document, len(h.Hits.Hits))
+	for i, hit := range h.Hits.Hits {
+		docs[i] = hit.Source
+	}
+	return docs, nil
+}
+
+// candidates answers questions, all of them with one request. A part that failed is asked again with the
+// rest: a generation may have been dropped just then, and the alias stands for the next one already.
+func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
+	body, err := searches(asks)
+	if err != nil {
+		return nil, err
+	}
+	var found []searchindex.Document
+	_, err = x.client.do(ctx, request{
+		op: "search", method: http.MethodPost, path: "/" + x.names.alias + "/_msearch", query: hitsFilters,
+		body: body, lines: true, missing: true,
+		accept: func(_ *request, body []byte) error {
+			var answer struct{ Responses []hits }
+			if err := json.Unmarshal(body, &answer); err != nil {
+				return unreadable(err)
+			}
+			var err error
+			found, err = allOf(answer.Responses, len(asks))
+			return err
+		},
+	})
+	return found, err
+}
+
+func allOf(answers []hits, want int) ([]searchindex.Document, error) {
+	if len(answers) != want {
+		return nil, fmt.Errorf("%d answers to %d questions", len(answers), want)
+	}
+	var found []searchindex.Document
+	for _, a := range answers {
+		docs, err := a.documents()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, docs...)
+	}
+	return found, nil
+}
+
+// searches writes the body of a multi-search. An index of which a part is away must not answer with the
+// rest: nothing found would read as no such brand.
+func searches(asks []searchindex.Ask) ([]byte, error) {
+	var body []byte
+	for _, a := range asks {
+		search, err := json.Marshal(object{
+			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain}, "track_total_hits": false,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("search: %w", err)
+		}
+		body = append(body, `{"allow_partial_search_results":false}`+"\n"...)
+		body = append(append(body, search...), '\n')
+	}
+	return body, nil
+}
+
+func queryOf(a searchindex.Ask) object {
+	var all []object
+	for _, t := range a.Terms {
+		all = append(all, termQuery(t, a.Typos))
+	}
+	occur := "should"
+	if a.All {
+		occur = "filter"
+	}
+	return object{"bool": object{occur: all}}
+}
+
+func termQuery(t searchindex.Term, typos int) object {
+	field := fieldNames[t.Field]
+	if typos == 0 {
+		return object{"term": object{field: t.Value}}
+	}
+	// The rewrite takes every term of the automaton; the default one takes the nearest fifty, which loses
+	// brands where many names begin alike.
+	return object{"fuzzy": object{field: object{"value": t.Value, "fuzziness": typos, "transpositions": true, "rewrite": "constant_score"}}}
+}
+
+// scan returns documents in the order of domains.
+func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchindex.Document, error) {
+	search := object{
+		"size": limit, "sort": []string{fieldDomain}, "track_total_hits": false,
+		"query": object{"exists": object{"field": fieldDomain}}, // not the checkpoint
+	}
+	if after != "" {
+		search["search_after"] = []string{after}
+	}
+	body, err := json.Marshal(search)
+	if err != nil {
+		return nil, fmt.Errorf("scan: %w", err)
+	}
+	answer, err := ask[hits](ctx, x.client, request{
+		op: "scan", method: http.MethodPost, path: "/" + x.names.alias + "/_search",
+		query: "allow_partial_search_results=false&" + hitsFilter, body: body, missing: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	docs, err := answer.documents()
+	if err != nil {
+		return nil, fmt.Errorf("scan: %w: %w", searchindex.ErrUnavailable, err)
+	}
+	return docs, nil
+}
+
+// checkpointID is the checkpoint's document. No domain begins so.
+const checkpointID = "~checkpoint"
+
+// checkpointOf reads the checkpoint of a generation, or of the one that an alias stands for, and the name of
+// that. Reading by id sees what was written a moment ago; it is written after its documents were refreshed.
+func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index string, err error) {
+	type found struct {
+		Index  string `json:"_index"`
+		Found  bool
+		Source struct{ Checkpoint uint64 } `json:"_source"`
+	}
+	body, err := x.client.do(ctx, request{
+		op: "checkpoint", method: http.MethodGet, path: "/" + name + "/_doc/" + checkpointID,
+		query: "filter_path=_index,found,_source,error.type,error.reason", missing: true,
+	})
+	var no *refusal
+	if errors.As(err, &no) && no.document != nil {
+		body, err = no.document, nil // a generation without a checkpoint yet
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	var f found
+	if err := json.Unmarshal(body, &f); err != nil || f.Index == "" {
+		return 0, "", fmt.Errorf("checkpoint: %w: the answer cannot be read", searchindex.ErrUnavailable)
+	}
+	return f.Source.Checkpoint, f.Index, nil
+}

@@ -1,0 +1,347 @@
+package elastic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	"letterhead/internal/searchindex"
+)
+
+// Rebuild is a generation that is being built.
+type Rebuild struct {
+	index *Index
+	g     generation
+
+	mu     sync.Mutex
+	at     uint64      // its checkpoint, which is stored when it is published
+	frozen *generation // the one whose place it takes, once that is frozen
+	over   bool
+}
+
+var _ searchindex.Generation = (*Rebuild)(nil)
+
+// Rebuild implements searchindex.Index. What dead rebuilds left behind is dropped, and so is what a rebuild
+// of another process has built so far: the newest one counts.
+func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
+	if err := x.usable(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := x.prepared(ctx); err != nil {
+		return nil, err
+	}
+	r := &Rebuild{index: x}
+	if err := x.reserve(r); err != nil {
+		return nil, err
+	}
+	g, err := x.begin(ctx)
+	if err != nil {
+		x.release(r)
+		return nil, fmt.Errorf("begin a rebuild: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.g = g; r.over { // closed meanwhile
+		return nil, errors.Join(searchindex.ErrClosed, x.giveUp(g))
+	}
+	return r, nil
+}
+
+func (x *Index) reserve(r *Rebuild) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.closed:
+		return searchindex.ErrClosed
+	case x.rebuilding != nil:
+		return fmt.Errorf("a rebuild is under way: %w", searchindex.ErrInvalid)
+	}
+	x.rebuilding = r
+	return nil
+}
+
+func (x *Index) release(r *Rebuild) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.rebuilding == r {
+		x.rebuilding = nil
+	}
+}
+
+// begin drops the generations that do not answer and makes one. Of two nodes that begin at the same time each
+// may miss what the other makes, but the later of them then sees both, and the larger name stays.
+func (x *Index) begin(ctx context.Context) (generation, error) {
+	if err := x.putTemplate(ctx); err != nil { // its settings may have changed
+		return generation{}, err
+	}
+	for range maxRaces {
+		c, err := x.look(ctx)
+		if err != nil {
+			return generation{}, err
+		}
+		if err := x.endAll(ctx, c, func(g generation) bool { return !g.live }); err != nil {
+			return generation{}, err
+		}
+		g := generation{name: x.names.next(c.last + 1), number: c.last + 1}
+		g.write, g.build = own(g.name, writeMark), own(g.name, buildMark)
+		err = x.create(ctx, g, object{g.write: object{}, g.build: object{}}, object{"refresh_interval": buildRefresh})
+		if err != nil && !isRefusal(err, alreadyExists) { // by ourselves, when the first answer was lost
+			return generation{}, err
+		}
+		newest, err := x.newest(ctx, g)
+		if err == nil && newest {
+			return g, nil
+		}
+		if err = errors.Join(err, x.giveUp(g)); err != nil {
+			return generation{}, err
+		}
+	}
+	return generation{}, fmt.Errorf("%w: other nodes begin rebuilds at the same time", searchindex.ErrUnavailable)
+}
+
+// newest says whether a generation that was just made is the newest of those that are being built, and drops
+// the others if so.
+func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
+	c, err := x.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(c.all, func(o generation) bool { return o.build != "" && after(o, g) }) {
+		return false, nil
+	}
+	return true, x.endAll(ctx, c, func(o generation) bool { return o.build != "" && after(g, o) })
+}
+
+// giveUp abandons a generation also when the caller has gone.
+func (x *Index) giveUp(g generation) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return x.abandon(ctx, g)
+}
+
+// after says which of two generations counts as the newer one.
+func after(a, b generation) bool {
+	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name)) > 0
+}
+
+// endAll drops some of the generations that do not answer.
+func (x *Index) endAll(ctx context.Context, c cluster, which func(generation) bool) error {
+	for _, g := range c.all {
+		if !which(g) {
+			continue
+		}
+		if err := x.end(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply implements searchindex.Generation.
+func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	items, err := itemsOf(docs)
+	if err != nil {
+		return err
+	}
+	if err := r.index.bulkApart(ctx, r.g, items); err != nil {
+		return void(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = max(r.at, checkpoint)
+	return nil
+}
+
+// void names the reason when a generation that is being built is not there any more.
+func void(err error) error {
+	if errors.Is(err, errNotWritable) || isRefusal(err, noIndex) {
+		return fmt.Errorf("rebuild: %w: %w", searchindex.ErrReplaced, err)
+	}
+	return err
+}
+
+func (r *Rebuild) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return searchindex.ErrClosed
+	}
+	return nil
+}
+
+// Freeze implements searchindex.Generation.
+func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
+	if err := r.usable(ctx); err != nil {
+		return 0, err
+	}
+	x := r.index
+	c, err := x.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if c.live == nil {
+		return 0, fmt.Errorf("freeze: %w: no generation answers", searchindex.ErrUnavailable)
+	}
+	old := *c.live
+	frozen := own(old.name, frozenMark)
+	actions := []action{addAlias(old.name, frozen)}
+	for _, alias := range []string{old.write, old.frozen} { // the latter of a rebuild that died, or is void
+		if alias != "" {
+			actions = append(actions, removeAlias(old.name, alias))
+		}
+	}
+	old.write, old.frozen = "", frozen
+	// From here on Discard thaws it, also when the answer to the next request is lost.
+	r.mu.Lock()
+	r.frozen = &old
+	r.mu.Unlock()
+	if err := x.aliases(ctx, "freeze", actions...); isRefusal(err, noAlias) {
+		// Either another was faster, or this is the repeat of a request whose answer was lost.
+		if c, look := x.look(ctx); look != nil || c.live == nil || c.live.frozen != frozen {
+			return 0, errors.Join(err, look)
+		}
+	} else if err != nil {
+		return 0, err
+	}
+	if err := x.block(ctx, old.name); err != nil {
+		return 0, err
+	}
+	at, _, err := x.checkpointOf(ctx, old.name)
+	return at, err
+}
+
+// Publish implements searchindex.Generation.
+func (r *Rebuild) Publish(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	x := r.index
+	if err := r.finish(ctx); err != nil {
+		return fmt.Errorf("publish: %w", void(err))
+	}
+	c, err := x.look(ctx)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if err := x.aliases(ctx, "publish", r.swap(c)...); err != nil {
+		if err := r.outcome(err); err != nil {
+			return err
+		}
+	}
+	r.end()
+	live := r.g
+	live.live, live.build = true, ""
+	x.bind(live)
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if c, err = x.look(rest); err != nil {
+		x.log.Warn("old search index not removed", "error", err) // the next one that opens does
+		return nil
+	}
+	x.clear(rest, c)
+	return nil
+}
+
+// outcome returns nil when the swap was done although its request failed: the answer may be the only thing
+// that was lost, and a repeat finds the work done. It looks also when the caller has gone.
+func (r *Rebuild) outcome(failed error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	c, err := r.index.look(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publish: %w; whether it was done is not known: %w", failed, err)
+	case c.live != nil && c.live.name == r.g.name:
+		return nil
+	case isRefusal(failed, noAlias) || isRefusal(failed, noIndex):
+		if err := r.usable(ctx); err != nil { // Close was faster
+			return fmt.Errorf("publish: %w: %w", err, failed)
+		}
+		return fmt.Errorf("publish: %w: %w", searchindex.ErrReplaced, failed)
+	}
+	return failed
+}
+
+// finish stores the checkpoint and makes everything visible.
+func (r *Rebuild) finish(ctx context.Context) error {
+	r.mu.Lock()
+	at := r.at
+	r.mu.Unlock()
+	if err := r.index.putCheckpoint(ctx, r.g, at); err != nil {
+		return err
+	}
+	if err := r.index.configure(ctx, "publish", r.g.name, object{"index.refresh_interval": liveRefresh}); err != nil {
+		return err
+	}
+	answer, err := ask[struct {
+		Shards struct{ Failed int } `json:"_shards"`
+	}](ctx, r.index.client, request{op: "refresh", method: http.MethodPost, path: "/" + r.g.name + "/_refresh", write: true})
+	if err == nil && answer.Shards.Failed > 0 {
+		err = fmt.Errorf("refresh: %w: %d copies failed", searchindex.ErrUnavailable, answer.Shards.Failed)
+	}
+	return err
+}
+
+// swap is what Publish does in one step. It fails as a whole when the old generation is not in the state
+// that the rebuild left it in, or when somebody has abandoned the new one: then that is deleted, or will be.
+func (r *Rebuild) swap(c cluster) []action {
+	x := r.index
+	actions := []action{addAlias(r.g.name, x.names.alias), removeAlias(r.g.name, r.g.build)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.frozen != nil:
+		actions = append(actions, removeAlias(r.frozen.name, x.names.alias), removeAlias(r.frozen.name, r.frozen.frozen))
+	case c.live != nil:
+		actions = append(actions, removeAlias(c.live.name, x.names.alias))
+		for _, alias := range []string{c.live.write, c.live.frozen} {
+			if alias != "" {
+				actions = append(actions, removeAlias(c.live.name, alias))
+			}
+		}
+	}
+	return actions
+}
+
+// end makes this rebuild one that is over, and says whether it was not before.
+func (r *Rebuild) end() bool {
+	r.mu.Lock()
+	first := !r.over
+	r.over = true
+	r.mu.Unlock()
+	r.index.release(r)
+	return first
+}
+
+// Discard implements searchindex.Generation.
+func (r *Rebuild) Discard() error {
+	if !r.end() {
+		return nil
+	}
+	// It must clear up also when the rebuild failed because its context ended.
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	r.mu.Lock()
+	g, frozen := r.g, r.frozen
+	r.mu.Unlock()
+	var err error
+	if frozen != nil {
+		if err = r.index.unfreeze(ctx, *frozen); isRefusal(err, noAlias) || isRefusal(err, noIndex) {
+			err = nil // it was thawed by another, was never frozen, or was replaced
+		}
+	}
+	if g.name != "" {
+		err = errors.Join(err, r.index.abandon(ctx, g)) // which spares it if Publish was done after all
+	}
+	return err
+}

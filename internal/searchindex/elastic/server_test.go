@@ -1,0 +1,61 @@
+package elastic_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// call talks to the cluster past the index: what an operator would do by hand.
+func call(t testing.TB, method, url, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, answer
+}
+
+// must is call that succeeds.
+func must(t testing.TB, method, url, body string) []byte {
+	t.Helper()
+	status, answer := call(t, method, url, body)
+	if status >= 300 {
+		t.Fatalf("%s %s: %d %s", method, url, status, answer)
+	}
+	return answer
+}
+
+type entry struct {
+	Name    string
+	Aliases []string
+}
+
+// indices lists what an alias has in the cluster.
+func indices(t testing.TB, server, alias string) []entry {
+	t.Helper()
+	var found struct{ Indices []entry }
+	if err := json.Unmarshal(must(t, "GET", server+"/_resolve/index/"+alias+"*?expand_wildcards=all", ""), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found.Indices
+}
+
+func wipe(t testing.TB, server, alias string) {
+	for _, i := range indices(t, server, alias) {
+		must(t, "DELETE", server+"/"+i.Name, "")
+	}
+	call(t, "DELETE", server+"/_index_template/"+alias+"_v1", "")
+}

@@ -1,0 +1,341 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"letterhead/internal/searchindex"
+)
+
+// Limits of writing.
+const (
+	// maxBulk bounds the body of one bulk request in bytes, but for a single document that is larger. Of
+	// Elasticsearch's advice to stay at a few megabytes.
+	maxBulk = 4 << 20
+	// buildWriters is how many requests fill a generation at once. The cluster does the work of each on one
+	// thread, and syncs its log at the end of each; two of them keep it busy, measured on two cores.
+	buildWriters = 2
+	// minPart is the number of documents below which a batch is not divided among them.
+	minPart = 250
+	// maxDomain is the longest id that Elasticsearch takes, in bytes.
+	maxDomain = 512
+	// frozenWait bounds how long a writer waits for a rebuild to be published. That takes three requests.
+	frozenWait = 5 * time.Second
+	// frozenPoll is how often it looks.
+	frozenPoll = 50 * time.Millisecond
+	// maxFrozen is how long a generation may be seen frozen before it is thawed: longer than a rebuild takes
+	// from Freeze to Publish, unless it has died.
+	maxFrozen = 30 * time.Second
+)
+
+// errNotWritable: the generation takes no writes under the name that the writer knows.
+var errNotWritable = errors.New("the generation takes no writes")
+
+// source is what is indexed of a document.
+type source struct {
+	searchindex.Document
+	Exact  []string `json:"exact,omitempty"`
+	Begins []string `json:"begins,omitempty"`
+	Words  []string `json:"words,omitempty"`
+	Typos  []string `json:"typos,omitempty"`
+	Order  int64    `json:"order"`
+}
+
+// item is one line pair of a bulk body.
+type item struct {
+	domain string
+	lines  []byte
+}
+
+func itemOf(d searchindex.Document) (item, error) {
+	if len(d.Domain) > maxDomain || d.Domain[0] == checkpointID[0] || d.Version > math.MaxInt64 || math.IsNaN(d.Quality) || math.IsInf(d.Quality, 0) {
+		return item{}, fmt.Errorf("document %.100q at version %d of quality %v: %w", d.Domain, d.Version, d.Quality, searchindex.ErrInvalid)
+	}
+	type index struct {
+		ID      string `json:"_id"`
+		Version uint64 `json:"version"`
+		Type    string `json:"version_type"`
+	}
+	head, err := json.Marshal(map[string]index{"index": {d.Domain, d.Version, "external"}})
+	if err != nil {
+		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
+	}
+	t := searchindex.TermsOf(d)
+	body, err := json.Marshal(source{d, t.Exact, t.Begins, t.Words, t.Typos, t.Order})
+	if err != nil {
+		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
+	}
+	lines := append(append(append(head, '\n'), body...), '\n')
+	return item{d.Domain, lines}, nil
+}
+
+// itemsOf checks a batch before anything is sent.
+func itemsOf(docs []searchindex.Document) ([]item, error) {
+	newest, err := searchindex.Newest(docs)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]item, len(newest))
+	for i, d := range newest {
+		if items[i], err = itemOf(d); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// Apply implements searchindex.Index.
+func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	if err := x.usable(ctx); err != nil {
+		return err
+	}
+	items, err := itemsOf(docs)
+	if err != nil {
+		return err
+	}
+	g, err := x.prepared(ctx)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, frozenWait)
+	defer cancel()
+	for {
+		err := x.write(ctx, g, items, checkpoint)
+		if !errors.Is(err, errNotWritable) {
+			return err
+		}
+		if err := x.rebind(ctx, g); err != nil {
+			return err
+		}
+		if !sleep(wait, frozenPoll) {
+			if ctx.Err() != nil {
+				return x.client.ended(ctx, "apply", err)
+			}
+			return fmt.Errorf("apply: %w: a rebuild is about to be published", searchindex.ErrUnavailable)
+		}
+	}
+}
+
+// sleep says whether the time passed before the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// write stores documents, makes them visible, and then stores the checkpoint, all in one generation.
+func (x *Index) write(ctx context.Context, g generation, items []item, checkpoint uint64) error {
+	if err := x.bulk(ctx, g, items, true); err != nil {
+		return err
+	}
+	return x.putCheckpoint(ctx, g, checkpoint)
+}
+
+// bulk stores documents, as many requests as their size takes. Visible says that searches must find them
+// when it returns: what a request before this one left unseen is then found as well.
+func (x *Index) bulk(ctx context.Context, g generation, items []item, visible bool) error {
+	if len(items) == 0 {
+		return nil
+	}
+	for len(items) > 0 {
+		n, size := 0, 0
+		for n < len(items) && (n == 0 || size+len(items[n].lines) <= maxBulk) {
+			size += len(items[n].lines)
+			n++
+		}
+		last := n == len(items)
+		// The refresh of the last request shows what all of them wrote: there is one shard.
+		if err := x.bulkPart(ctx, g, items[:n], visible && last); err != nil {
+			return err
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+// bulkApart stores documents of a generation that is being built, which nobody sees yet, with several
+// requests at once. Each document is in one of them, and has a version, so their order does not matter.
+func (x *Index) bulkApart(ctx context.Context, g generation, items []item) error {
+	var group sync.WaitGroup
+	var wrong [buildWriters]error
+	for i, part := range parts(items) {
+		group.Go(func() { wrong[i] = x.bulk(ctx, g, part, false) })
+	}
+	group.Wait()
+	return errors.Join(wrong[:]...)
+}
+
+// parts divides items among at most buildWriters requests.
+func parts(items []item) [][]item {
+	size := max((len(items)+buildWriters-1)/buildWriters, minPart)
+	return slices.Collect(slices.Chunk(items, size))
+}
+
+// bulkPart sends one bulk request, and again those of its items that were refused for the moment.
+func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refresh bool) error {
+	all := len(items)
+	_, err := x.client.do(ctx, request{
+		op: "bulk", method: http.MethodPost, path: "/" + g.write + "/_bulk", body: bulkBody(items), lines: true, write: true,
+		query: fmt.Sprintf("require_alias=true&refresh=%t&filter_path=items.index.status,items.index.error.type,items.index.error.reason", refresh),
+		accept: func(r *request, answer []byte) error {
+			refused, cause, err := refusedOf(items, answer)
+			if err != nil || len(refused) == 0 {
+				return err
+			}
+			items, r.body = refused, bulkBody(refused)
+			return fmt.Errorf("%d of %d documents were refused, among them %s: %w", len(refused), all, refused[0].domain, cause)
+		},
+	})
+	return notWritable(err)
+}
+
+func bulkBody(items []item) []byte {
+	size := 0
+	for _, i := range items {
+		size += len(i.lines)
+	}
+	body := make([]byte, 0, size)
+	for _, i := range items {
+		body = append(body, i.lines...)
+	}
+	return body
+}
+
+// refusedOf reads which items should be sent again, and why the first of them was refused. One that would be
+// refused again is an error.
+func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
+	var answer struct {
+		Items []struct {
+			Index struct {
+				Status int
+				Error  *struct{ Type, Reason string }
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, nil, unreadable(err)
+	}
+	if len(answer.Items) != len(items) {
+		return nil, nil, fmt.Errorf("%d results of %d documents", len(answer.Items), len(items))
+	}
+	for i, a := range answer.Items {
+		if a.Index.Error == nil && a.Index.Status > 0 || a.Index.Status == http.StatusConflict {
+			continue
+		}
+		no := &refusal{Status: a.Index.Status}
+		if a.Index.Error != nil {
+			no.Type, no.Reason = a.Index.Error.Type, a.Index.Error.Reason
+		}
+		if !passing(no.Status) {
+			return nil, nil, fmt.Errorf("document %s: %w", items[i].domain, no)
+		}
+		if cause == nil {
+			cause = no
+		}
+		refused = append(refused, items[i])
+	}
+	return refused, cause, nil
+}
+
+// notWritable tells errors that mean that a generation takes no writes from all others.
+func notWritable(err error) error {
+	if isRefusal(err, noIndex) || isRefusal(err, blocked) {
+		return fmt.Errorf("%w: %w", errNotWritable, err)
+	}
+	return err
+}
+
+// putCheckpoint stores the checkpoint, unless the generation has one that is as large.
+func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint64) error {
+	if checkpoint == 0 {
+		return nil
+	}
+	if checkpoint > math.MaxInt64 {
+		return fmt.Errorf("checkpoint %d: %w", checkpoint, searchindex.ErrInvalid)
+	}
+	_, err := x.client.do(ctx, request{
+		op: "save", method: http.MethodPut, path: "/" + g.write + "/_doc/" + checkpointID, write: true,
+		query: fmt.Sprintf("version=%d&version_type=external&require_alias=true", checkpoint),
+		body:  fmt.Appendf(nil, `{"%s":%d}`, fieldCheckpoint, checkpoint),
+	})
+	if isRefusal(err, conflict) {
+		return nil
+	}
+	return notWritable(err)
+}
+
+// thaw is what a writer knows of a frozen generation. Clocks of nodes are not compared: each counts from
+// when it first saw the generation frozen.
+type thaw struct {
+	frozen string // the alias
+	since  time.Time
+}
+
+// rebind finds out why a generation takes no writes. It returns nil when it may soon take some again, and
+// searchindex.ErrReplaced after it has bound the Index to another generation.
+func (x *Index) rebind(ctx context.Context, g generation) error {
+	c, err := x.look(ctx)
+	if err != nil {
+		return err
+	}
+	if c.live == nil { // somebody deleted it; what is in the log is fed again
+		x.mu.Lock()
+		x.bound = nil
+		x.mu.Unlock()
+		if _, err := x.prepared(ctx); err != nil {
+			return err
+		}
+		return fmt.Errorf("apply: %w: %s is not there any more", searchindex.ErrReplaced, g.name)
+	}
+	live := *c.live
+	switch {
+	case live.frozen != "":
+		return x.thawOld(ctx, live)
+	case live.write == g.write: // blocked: by a rebuild that was thawed before it got so far, or by a person
+		return x.unblock(ctx, live.name)
+	case live.write == "":
+		return fmt.Errorf("apply: %w: %s has lost its alias for writing; a rebuild makes another generation", searchindex.ErrUnavailable, live.name)
+	}
+	x.bind(live)
+	return fmt.Errorf("apply: %w: %s took the place of %s", searchindex.ErrReplaced, live.name, g.name)
+}
+
+// thawOld thaws a generation that has been frozen for too long.
+func (x *Index) thawOld(ctx context.Context, g generation) error {
+	x.mu.Lock()
+	if x.thaw.frozen != g.frozen {
+		x.thaw = thaw{g.frozen, time.Now()}
+	}
+	old := time.Since(x.thaw.since) >= maxFrozen
+	x.mu.Unlock()
+	if !old {
+		return nil
+	}
+	x.log.Warn("search index was frozen by a rebuild that did not end, and is thawed", "index", g.name)
+	err := x.unfreeze(ctx, g)
+	if isRefusal(err, noAlias) || isRefusal(err, noIndex) {
+		return nil // somebody was faster
+	}
+	return err
+}
+
+// unfreeze lets a generation take writes again. The aliases go first: from then on the rebuild that froze it
+// cannot be published.
+func (x *Index) unfreeze(ctx context.Context, g generation) error {
+	if err := x.aliases(ctx, "thaw", removeAlias(g.name, g.frozen), addAlias(g.name, own(g.name, writeMark))); err != nil {
+		return err
+	}
+	return x.unblock(ctx, g.name)
+}

@@ -1,0 +1,169 @@
+package sqlstore_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testlink"
+)
+
+// machine is the clock of a test's machine.
+type machine struct{ at atomic.Int64 }
+
+func (m *machine) now() time.Time      { return time.Unix(0, m.at.Load()) }
+func (m *machine) add(d time.Duration) { m.at.Add(int64(d)) }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newClock(t *testing.T, s *sqlstore.Store, local func() time.Time) *sqlstore.Clock {
+	t.Helper()
+	c, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Local: local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNodesWithWrongClocksTellTheDatabasesTime(t *testing.T) {
+	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
+	sqlstoretest.SetHand(t, s, noon)
+	for _, wrong := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -365 * 24 * time.Hour} {
+		m := &machine{}
+		m.at.Store(noon.Add(wrong).UnixNano())
+		c := newClock(t, s, m.now)
+		if now := c.Now(); !now.Equal(noon) || now.Location() != time.UTC {
+			t.Errorf("a machine that is wrong by %s tells %s", wrong, now)
+		}
+		m.add(90 * time.Second)
+		if now := c.Now(); !now.Equal(noon.Add(90 * time.Second)) {
+			t.Errorf("90 s later a machine that is wrong by %s tells %s", wrong, now)
+		}
+		if offset, bound := c.Offset(); offset != -wrong || bound != 0 {
+			t.Errorf("a machine that is wrong by %s: offset %s ± %s", wrong, offset, bound)
+		}
+	}
+}
+
+func TestTheRealServersClockIsFollowedWithinTheBound(t *testing.T) {
+	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
+	skew := func() time.Time { return time.Now().Add(5 * time.Second) }
+	c := newClock(t, s, skew)
+	_, bound := c.Offset()
+	var before, after time.Time
+	if err := s.Read().QueryRow(`SELECT clock_timestamp()`).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	now := c.Now()
+	if err := s.Read().QueryRow(`SELECT clock_timestamp()`).Scan(&after); err != nil {
+		t.Fatal(err)
+	}
+	const drift = 10 * time.Millisecond // of the two clocks since the measurement, with much room
+	if now.Before(before.Add(-bound-drift)) || now.After(after.Add(bound+drift)) {
+		t.Errorf("%s is not between %s and %s, give or take %s", now, before, after, bound)
+	}
+}
+
+func TestWithSQLiteTheClockIsTheMachines(t *testing.T) {
+	s := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
+	m := &machine{}
+	m.at.Store(noon.UnixNano())
+	c := newClock(t, s, m.now)
+	m.add(time.Second)
+	if now := c.Now(); !now.Equal(noon.Add(time.Second)) {
+		t.Error(now)
+	}
+	m.add(-10 * time.Second)
+	if now := c.Now(); !now.Equal(noon.Add(time.Second)) {
+		t.Errorf("it stepped back with the machine: %s", now)
+	}
+}
+
+func TestMeasuringAgainFollowsTheDatabaseWithoutAStepBack(t *testing.T) {
+	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
+	rapid.Check(t, func(rt *rapid.T) {
+		at := noon
+		sqlstoretest.SetHand(t, s, at)
+		m := &machine{}
+		m.at.Store(noon.UnixNano())
+		c := newClock(t, s, m.now)
+		last := c.Now()
+		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			passed := time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(rt, "passed")).Truncate(time.Microsecond)
+			jump := time.Duration(rapid.Int64Range(int64(-10*time.Second), int64(10*time.Second)).Draw(rt, "jump")).Truncate(time.Microsecond)
+			m.add(passed)
+			at = at.Add(passed + jump)
+			sqlstoretest.SetHand(t, s, at)
+			if err := c.Measure(t.Context()); err != nil {
+				rt.Fatal(err)
+			}
+			now := c.Now()
+			if now.Before(last) {
+				rt.Fatalf("%s after %s", now, last)
+			}
+			if now.Before(at) {
+				rt.Fatalf("%s, the database tells %s", now, at)
+			}
+			last = now
+		}
+		// However far it is ahead, it comes down to the database's time and stays there.
+		ahead := last.Sub(at)
+		m.add(2 * ahead)
+		if now, want := c.Now(), at.Add(2*ahead); !now.Equal(want) {
+			rt.Fatalf("%s ahead: after twice that time it tells %s, the database %s", ahead, now, want)
+		}
+	})
+}
+
+func TestWithoutTheDatabaseTheLastOffsetGoesOn(t *testing.T) {
+	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t))
+	direct := sqlstoretest.Open(t, cfg)
+	proxy, url := testlink.ThroughURL(t, cfg.URL)
+	cfg.URL = url
+	s := sqlstoretest.Open(t, cfg)
+	sqlstoretest.SetHand(t, direct, noon)
+	m := &machine{}
+	c := newClock(t, s, m.now)
+	proxy.Hang()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := c.Measure(ctx); err == nil {
+		t.Error("a hung server told the time")
+	}
+	m.add(time.Hour)
+	if now := c.Now(); !now.Equal(noon.Add(time.Hour)) {
+		t.Error(now)
+	}
+	proxy.Resume()
+}
+
+func TestTheClockIsMeasuredAgainFromTimeToTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // on SQLite: no server lives in a bubble
+		s, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var asked atomic.Int64
+		c := newClock(t, s, func() time.Time { asked.Add(1); return time.Now() })
+		ctx, cancel := context.WithTimeout(t.Context(), 3*sqlstore.DefaultClockInterval+time.Second)
+		defer cancel()
+		asked.Store(0)
+		if err := c.Run(ctx); err != nil || asked.Load() != 3 {
+			t.Errorf("measured %d times in three intervals, %v", asked.Load(), err)
+		}
+	})
+}
+
+func TestAClockThatAsksAllTheTimeIsRefused(t *testing.T) {
+	s := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
+	if _, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Interval: 1}); err == nil {
+		t.Error("it was accepted")
+	}
+}

@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// copyRows is from how many rows on COPY into the table pays off, mergeRows from how many COPY into a
+	// temporary table and an INSERT from there. Measured by BenchmarkInsertPostgres with twelve columns: 16
+	// rows take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT
+	// 7.2), 3.9 and 5.9.
+	copyRows, mergeRows = 16, 200
+	// maxPostgresParameters is the protocol's limit of parameters in one statement.
+	maxPostgresParameters = 65535
+)
+
+// insert writes few rows by INSERT and many by COPY.
+func (p *postgres) insert(ctx context.Context, tx *Tx, rows insertion) error {
+	few := copyRows
+	if rows.conflict != "" {
+		few = mergeRows
+	}
+	if len(rows.values)/rows.columns < few && len(rows.values) <= maxPostgresParameters {
+		return tx.insertValues(ctx, rows)
+	}
+	return tx.insertCopy(ctx, rows)
+}
+
+func (tx *Tx) insertValues(ctx context.Context, rows insertion) error {
+	text := numberedInsert(rows.into, rows.columns, len(rows.values)/rows.columns, rows.conflict)
+	if _, err := tx.ExecContext(ctx, text, rows.values...); err != nil {
+		return fmt.Errorf("insert into %s: %w", rows.into, err)
+	}
+	return nil
+}
+
+// insertCopy copies into the table itself, or, when rows may conflict with what is there, into a temporary
+// table first.
+func (tx *Tx) insertCopy(ctx context.Context, rows insertion) error {
+	table, columns, err := split(rows.into)
+	if err == nil && len(columns) != rows.columns {
+		err = fmt.Errorf("%d columns are named for rows of %d", len(columns), rows.columns)
+	}
+	if err == nil {
+		if rows.conflict == "" {
+			err = tx.copyInto(ctx, table, columns, rows.values)
+		} else {
+			err = tx.merge(ctx, table, columns, rows)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("copy %d rows into %s: %w", len(rows.values)/rows.columns, rows.into, err)
+	}
+	return nil
+}
+
+// merge copies into a temporary table without indexes and inserts from there.
+func (tx *Tx) merge(ctx context.Context, table string, columns []string, rows insertion) error {
+	tx.copies++
+	staged := fmt.Sprintf("letterhead_copy_%d", tx.copies)
+	list := strings.Join(columns, ", ")
+	// AS … WITH NO DATA takes the types of the columns and nothing else, no NOT NULL either.
+	make := fmt.Sprintf("CREATE TEMPORARY TABLE %s ON COMMIT DROP AS SELECT %s FROM %s WITH NO DATA", staged, list, table)
+	if _, err := tx.ExecContext(ctx, make); err != nil {
+		return err
+	}
+	if err := tx.copyInto(ctx, staged, columns, rows.values); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s SELECT %s FROM pg_temp.%s %s", rows.into, list, staged, rows.conflict))
+	return err
+}
+
+func (tx *Tx) copyInto(ctx context.Context, table string, columns []string, values []any) error {
+	ctx = tx.bind(ctx)
+	return tx.conn.Raw(func(c any) error {
+		raw, ok := c.(*pgConn)
+		if !ok {
+			return fmt.Errorf("the connection is a %T", c)
+		}
+		_, err := raw.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, &copySource{values: values, columns: len(columns)})
+		return err
+	})
+}
+
+// copySource hands the rows on.
+type copySource struct {
+	values  []any
+	columns int
+	row     []any
+	err     error
+}
+
+func (s *copySource) Next() bool {
+	if len(s.values) == 0 || s.err != nil {
+		return false
+	}
+	s.row, s.values = s.values[:s.columns], s.values[s.columns:]
+	return true
+}
+
+func (s *copySource) Values() ([]any, error) {
+	for _, v := range s.row {
+		if !plain(v) {
+			return s.converted()
+		}
+	}
+	return s.row, nil
+}
+
+// plain says that a value is one of a driver's own types.
+func plain(v any) bool {
+	switch v.(type) {
+	case nil, int64, string, []byte, float64, bool:
+		return true
+	}
+	return false
+}
+
+// converted turns the values of a row into plain ones as database/sql does for a statement.
+func (s *copySource) converted() ([]any, error) {
+	row := make([]any, len(s.row))
+	for i, v := range s.row {
+		if row[i] = v; plain(v) {
+			continue
+		}
+		if row[i], s.err = driver.DefaultParameterConverter.ConvertValue(v); s.err != nil {
+			return nil, s.err
+		}
+		if text, ok := row[i].(string); ok {
+			row[i] = storable(text)
+		}
+	}
+	return row, nil
+}
+
+func (s *copySource) Err() error { return s.err }
+
+// split takes `table (column, …)` apart. Names are as they stand: without quotes PostgreSQL folds them to
+// lower case.
+func split(into string) (table string, columns []string, err error) {
+	table, rest, ok := strings.Cut(into, "(")
+	rest, ok2 := strings.CutSuffix(strings.TrimSpace(rest), ")")
+	if !ok || !ok2 {
+		return "", nil, errors.New("it is not written as table (column, …)")
+	}
+	table = name(table)
+	for column := range strings.SplitSeq(rest, ",") {
+		columns = append(columns, name(column))
+	}
+	return table, columns, nil
+}
+
+// name is an identifier as the catalog has it.
+func name(written string) string {
+	written = strings.TrimSpace(written)
+	if quoted, ok := strings.CutPrefix(written, `"`); ok {
+		return strings.ReplaceAll(strings.TrimSuffix(quoted, `"`), `""`, `"`)
+	}
+	return strings.ToLower(written)
+}
+
+func numberedInsert(into string, columns, rows int, conflict string) string {
+	var b strings.Builder
+	b.WriteString("INSERT INTO ")
+	b.WriteString(into)
+	b.WriteString(" VALUES ")
+	for i := range rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(In(1+i*columns, columns))
+	}
+	b.WriteByte(' ')
+	b.WriteString(conflict)
+	return b.String()
+}

@@ -1,0 +1,253 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testlink"
+)
+
+// term is one time of leading.
+type term struct {
+	node string
+	ctx  context.Context // of do
+	end  chan error      // do returns what is sent
+}
+
+// candidates run Lead on several nodes and report each term.
+type candidates struct {
+	terms   chan *term
+	leading atomic.Int64
+	atOnce  atomic.Int64 // the most that led at the same time
+}
+
+// run begins Lead on a node; the channel tells how Lead ended.
+func (c *candidates) run(ctx context.Context, s *sqlstore.Store, node string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Lead(ctx, "projector", func(ctx context.Context) error {
+			if n := c.leading.Add(1); n > c.atOnce.Load() {
+				c.atOnce.Store(n)
+			}
+			defer c.leading.Add(-1)
+			now := &term{node: node, ctx: ctx, end: make(chan error, 1)}
+			c.terms <- now
+			select {
+			case err := <-now.end:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return ended
+}
+
+// next waits for the next term; a minute is a deadline, not a promise.
+func (c *candidates) next(t *testing.T) *term {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case now := <-c.terms:
+		return now
+	case <-ctx.Done():
+		t.Fatal("nobody leads")
+		return nil
+	}
+}
+
+func newCandidates() *candidates { return &candidates{terms: make(chan *term, 100)} }
+
+func TestLeadRunsUntilTheContextEndsOrTheWorkDoes(t *testing.T) {
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		registry := prometheus.NewRegistry()
+		cfg.Registerer = registry
+		s := sqlstoretest.Open(t, cfg)
+		mine := errors.New("mine")
+		for _, want := range []error{nil, mine} {
+			err := s.Lead(t.Context(), "x", func(context.Context) error {
+				if got := gauge(t, registry, "letterhead_leading"); got != 1 {
+					t.Errorf("the gauge of a leader is %v", got)
+				}
+				return want
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("work that ended with %v: %v", want, err)
+			}
+			if got := gauge(t, registry, "letterhead_leading"); got != 0 {
+				t.Errorf("the gauge of one that leads no more is %v", got)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Lead(ctx, "x", func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Errorf("context that ended: %v", err)
+		}
+	})
+}
+
+// gauge returns the value of a metric that has one.
+func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name && len(family.GetMetric()) == 1 {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func TestExactlyOneLeadsAndAStandbyTakesOver(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	const application = "exactly_one_leads"
+	behind := cfg
+	behind.URL += "&application_name=" + application
+	c := newCandidates()
+	for i := range 4 {
+		c.run(t.Context(), sqlstoretest.Open(t, behind), fmt.Sprint(i))
+	}
+	now := c.next(t)
+	for range 5 {
+		start := time.Now()
+		terminate(t, cfg, application)
+		<-now.ctx.Done()
+		learnt := time.Since(start)
+		now = c.next(t)
+		t.Logf("connection killed: the leader knew after %s, another led after %s", learnt, time.Since(start))
+	}
+	if now.ctx.Err() != nil {
+		t.Error("the last leader's context has ended")
+	}
+	// One whose connection was killed may still be ending while the next begins, never more.
+	if n := c.atOnce.Load(); n > 2 {
+		t.Errorf("%d led at the same time", n)
+	}
+}
+
+// terminate ends the connection that holds the lock.
+func terminate(t *testing.T, cfg sqlstore.Config, application string) {
+	t.Helper()
+	sqlstoretest.Exec(t, cfg.URL, fmt.Sprintf(`
+SELECT pg_terminate_backend(l.pid, 10000) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND a.application_name = '%s'`, application))
+}
+
+func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	c := newCandidates()
+	ctx, leave := context.WithCancel(t.Context())
+	ended := c.run(ctx, sqlstoretest.Open(t, cfg), "a")
+	if now := c.next(t); now.node != "a" {
+		t.Fatal(now.node)
+	}
+	c.run(t.Context(), sqlstoretest.Open(t, cfg), "b")
+	start := time.Now()
+	leave()
+	if err := <-ended; err != nil {
+		t.Errorf("Lead of the one that left: %v", err)
+	}
+	if now := c.next(t); now.node != "b" {
+		t.Error(now.node)
+	}
+	t.Logf("left: another led after %s", time.Since(start))
+	if n := c.atOnce.Load(); n != 1 {
+		t.Errorf("%d led at the same time", n)
+	}
+}
+
+// A leader that the network cut off, with its connection open on both sides.
+func TestACutOffLeaderStopsBeforeAnotherBegins(t *testing.T) {
+	t.Parallel() // it waits for the time-outs of leadership
+	cfg := sqlstoretest.Postgres(t)
+	proxy, through := testlink.ThroughURL(t, cfg.URL)
+	c := newCandidates()
+	behind := cfg
+	behind.URL = through
+	c.run(t.Context(), sqlstoretest.Open(t, behind), "cut off")
+	first := c.next(t)
+	c.run(t.Context(), sqlstoretest.Open(t, cfg), "standby")
+	start := time.Now()
+	proxy.Hang()
+	<-first.ctx.Done()
+	learnt := time.Since(start)
+	if now := c.next(t); now.node != "standby" {
+		t.Error(now.node)
+	}
+	t.Logf("cut off: the leader knew after %s, another led after %s", learnt, time.Since(start))
+	if n := c.atOnce.Load(); n != 1 {
+		t.Errorf("%d led at the same time", n)
+	}
+}
+
+func TestCandidatesOfAHungServerLeaveAtOnce(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	proxy, through := testlink.ThroughURL(t, cfg.URL)
+	cfg.URL = through
+	c := newCandidates()
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended []<-chan error
+	for i := range 2 { // one leads, one queues
+		ended = append(ended, c.run(ctx, sqlstoretest.Open(t, cfg), fmt.Sprint(i)))
+	}
+	c.next(t)
+	proxy.Hang()
+	cancel()
+	bound, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	for _, e := range ended {
+		select {
+		case err := <-e:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-bound.Done():
+			t.Fatal("Lead hangs with the server")
+		}
+	}
+	proxy.Resume()
+}
+
+func TestALeaderThatLostItsServerLeadsAgainAfterwards(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	proxy, through := testlink.ThroughURL(t, cfg.URL)
+	cfg.URL = through
+	c := newCandidates()
+	c.run(t.Context(), sqlstoretest.Open(t, cfg), "a")
+	first := c.next(t)
+	proxy.Refuse()
+	<-first.ctx.Done()
+	proxy.Resume()
+	if second := c.next(t); second.ctx.Err() != nil {
+		t.Error("the second term had ended when it began")
+	}
+}
+
+func TestDifferentNamesAndSchemasAreLedApart(t *testing.T) {
+	a, b := sqlstoretest.Open(t, sqlstoretest.Postgres(t)), sqlstoretest.Open(t, sqlstoretest.Postgres(t))
+	err := a.Lead(t.Context(), "x", func(ctx context.Context) error {
+		return a.Lead(ctx, "y", func(ctx context.Context) error {
+			return b.Lead(ctx, "x", func(context.Context) error { return nil })
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,218 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+)
+
+// sqliteFile is the engine of one file.
+type sqliteFile struct {
+	store   *Store
+	cfg     Config
+	metrics *metrics
+	read    *sql.DB
+	write   *sql.DB // synchronous=NORMAL, one connection
+	durable *sql.DB // synchronous=FULL, one connection
+	copier  *sql.DB // for the checkpointer, which must not keep a writer waiting for a connection
+	// slot is held by whoever writes. It orders writers of this process first come, first served;
+	// SQLite's own lock would make them poll.
+	slot    chan struct{}
+	check   *checkpointer
+	closing <-chan struct{}
+}
+
+func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
+	s := &sqliteFile{store: store, cfg: store.cfg, metrics: store.metrics, slot: make(chan struct{}, 1), closing: store.closing}
+	if err := s.connect(ctx); err != nil {
+		_ = s.disconnect() // the first error says what is wrong
+		return nil, fmt.Errorf("open database %s: %w", filepath.Base(s.cfg.Path), Classify(err))
+	}
+	s.check = newCheckpointer(s)
+	return s, nil
+}
+
+func (s *sqliteFile) connect(ctx context.Context) (err error) {
+	// The file holds names of people and hashes of keys: nobody else may read it. SQLite gives the files
+	// beside it the same mode.
+	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	// The writer comes first: it makes the file and turns WAL on, which the readers may not.
+	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)"); err != nil {
+		return err
+	}
+	if err := s.checkLength(ctx); err != nil {
+		return err
+	}
+	// secure_delete: what is erased for a holder's sake leaves no copy in free pages.
+	if s.durable, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(FULL)", "secure_delete(ON)"); err != nil {
+		return err
+	}
+	if s.copier, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(NORMAL)"); err != nil {
+		return err
+	}
+	s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
+	return err
+}
+
+// pool opens connections with the pragmas and reads from the file once, which is when SQLite finds out
+// that it is truncated or no database at all.
+func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragmas ...string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", s.dsn(cacheBytes, pragmas))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	var tables int
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// checkLength compares the file with the length that it should have, once the write-ahead log is moved into
+// it. SQLite itself notices a cut file only when it comes to a missing page.
+func (s *sqliteFile) checkLength(ctx context.Context) error {
+	if _, err := walCheckpoint(ctx, s.write, "TRUNCATE"); err != nil {
+		return err
+	}
+	var pages, pageBytes int64
+	if err := s.write.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&pages, &pageBytes); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.cfg.Path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < pages*pageBytes {
+		return fmt.Errorf("%w: it has %d bytes and should have %d: its end is missing", ErrCorrupt, info.Size(), pages*pageBytes)
+	}
+	return nil
+}
+
+func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
+	q := url.Values{
+		"_txlock": {"immediate"}, // a writer that cannot have the lock learns it at BEGIN, not in the middle
+		"_dqs":    {"0"},         // "x" is a column or an error, as in PostgreSQL
+		"_pragma": append([]string{
+			"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
+			"journal_mode(WAL)",
+			"wal_autocheckpoint(0)", // see checkpointer
+			"journal_size_limit(" + strconv.Itoa(maxIdleWALBytes) + ")",
+			"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
+			"temp_store(MEMORY)",
+		}, pragmas...),
+	}
+	return "file:" + (&url.URL{Path: s.cfg.Path}).EscapedPath() + "?" + q.Encode()
+}
+
+func (s *sqliteFile) reader() *sql.DB { return s.read }
+
+func (s *sqliteFile) normal(ctx context.Context, fn func(*Tx) error) error {
+	return s.transact(ctx, s.write, s.metrics.normal, fn)
+}
+
+func (s *sqliteFile) full(ctx context.Context, fn func(*Tx) error) error {
+	return s.transact(ctx, s.durable, s.metrics.durable, fn)
+}
+
+// setup needs no lock beside the writer slot: SQLite's own keeps other processes out.
+func (s *sqliteFile) setup(ctx context.Context, fn func(*Tx) error) error { return s.full(ctx, fn) }
+
+func (s *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) {
+	return s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+}
+
+func (s *sqliteFile) one(ctx context.Context, query string, args, dest []any) error {
+	return s.normal(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, query, args...).Scan(dest...) })
+}
+
+// ddl: only INTEGER makes the key the place of the row itself.
+func (s *sqliteFile) ddl(text string) string { return strings.ReplaceAll(text, bigKeyMark, "INTEGER") }
+
+func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.release()
+	start := time.Now()
+	defer func() { took.Observe(time.Since(start).Seconds()) }()
+
+	// Without a cancellable context the driver needs no goroutine per statement to watch it.
+	whole := context.WithoutCancel(ctx)
+	tx, err := db.BeginTx(whole, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", Classify(err))
+	}
+	done := false
+	defer func() {
+		if !done { // fn panicked; whoever recovers finds the slot free and nothing written
+			_ = tx.Rollback()
+		}
+	}()
+	err = fn(&Tx{Tx: tx, store: s.store})
+	done = true
+	if err != nil {
+		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
+			err = errors.Join(err, fmt.Errorf("roll back: %w", rerr))
+		}
+		return Classify(err)
+	}
+	if err := tx.Commit(); err != nil {
+		_ = tx.Rollback() // SQLite keeps a transaction open whose COMMIT failed for want of space
+		return fmt.Errorf("commit: %w", Classify(err))
+	}
+	s.check.wake()
+	return nil
+}
+
+// take waits for the writer slot.
+func (s *sqliteFile) take(ctx context.Context) error {
+	select {
+	case <-s.closing:
+		return ErrClosed
+	default:
+	}
+	select {
+	case s.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the database's writer: %w", ctx.Err())
+	case <-s.closing:
+		return ErrClosed
+	}
+}
+
+func (s *sqliteFile) release() { <-s.slot }
+
+func (s *sqliteFile) close() error {
+	s.check.stop()
+	s.slot <- struct{}{} // never given back
+	return s.disconnect()
+}
+
+func (s *sqliteFile) disconnect() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.read, s.copier, s.durable, s.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

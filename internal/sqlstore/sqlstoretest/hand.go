@@ -1,0 +1,37 @@
+package sqlstoretest
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"letterhead/internal/sqlstore"
+)
+
+// WithHand gives a schema of Postgres a clock of its own: its clock_timestamp() is a hand that the test sets
+// with SetHand. It is found before the server's because the search path names pg_catalog after the schema.
+func WithHand(t testing.TB, cfg sqlstore.Config) sqlstore.Config {
+	t.Helper()
+	at, err := url.Parse(cfg.URL)
+	if err != nil {
+		t.Fatal("the URL of the test's PostgreSQL is not well formed")
+	}
+	query := at.Query()
+	query.Set("search_path", query.Get("search_path")+",pg_catalog")
+	at.RawQuery = query.Encode()
+	cfg.URL = at.String()
+	Exec(t, cfg.URL, `
+CREATE UNLOGGED TABLE hand (at timestamptz);
+INSERT INTO hand VALUES (now());
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS 'SELECT at FROM hand'`)
+	return cfg
+}
+
+// SetHand sets the hand of a store's schema.
+func SetHand(t testing.TB, store *sqlstore.Store, at time.Time) {
+	t.Helper()
+	var told time.Time
+	if err := store.One(t.Context(), `UPDATE hand SET at = $1 RETURNING at`, []any{at}, &told); err != nil {
+		t.Error(err)
+	}
+}

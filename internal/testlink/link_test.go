@@ -1,0 +1,204 @@
+package testlink_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/testlink"
+)
+
+// A fault that does not happen would make every test of it pass.
+
+const (
+	// patience ends a wait for what does not come.
+	patience = time.Minute
+	// silence is how long nothing has to come before it counts as nothing.
+	silence = 50 * time.Millisecond
+)
+
+// echo starts a server that sends back what it gets, and returns its address.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			ended.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn) // until the link ends
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		ended.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// peer is a client of a link.
+type peer struct {
+	*testing.T
+	net.Conn
+}
+
+func dial(t *testing.T, l *testlink.Link) peer {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return peer{t, conn}
+}
+
+func (p peer) say(words string) {
+	p.Helper()
+	if _, err := p.Write([]byte(words)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// hear waits for words.
+func (p peer) hear(words string) {
+	p.Helper()
+	_ = p.SetReadDeadline(time.Now().Add(patience))
+	b := make([]byte, len(words))
+	if _, err := io.ReadFull(p, b); err != nil || string(b) != words {
+		p.Fatalf("heard %q, %v; want %q", b, err, words)
+	}
+}
+
+// hearsNothing looks at the connection for a while.
+func (p peer) hearsNothing() {
+	p.Helper()
+	_ = p.SetReadDeadline(time.Now().Add(silence))
+	if n, err := p.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		p.Fatalf("heard %d bytes, %v", n, err)
+	}
+}
+
+// ends waits for the end of the connection.
+func (p peer) ends() {
+	p.Helper()
+	_ = p.SetReadDeadline(time.Now().Add(patience))
+	if n, err := p.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		p.Fatalf("heard %d bytes, %v; want the end", n, err)
+	}
+}
+
+func TestALinkCarriesAndCountsRoundTrips(t *testing.T) {
+	l := testlink.Through(t, echo(t))
+	a, b := dial(t, l), dial(t, l)
+	for _, p := range []peer{a, b, a} {
+		p.say("word")
+		p.hear("word")
+	}
+	if n := l.RoundTrips(); n != 3 {
+		t.Errorf("three questions with their answers are %d round trips", n)
+	}
+}
+
+func TestAHungLinkHoldsBackAndGivesLater(t *testing.T) {
+	l := testlink.Through(t, echo(t))
+	old := dial(t, l)
+	old.say("a")
+	old.hear("a")
+	l.Hang()
+	fresh := dial(t, l)
+	for _, p := range []peer{old, fresh} {
+		p.say("held")
+		p.hearsNothing()
+	}
+	l.Resume()
+	old.hear("held")
+	fresh.hear("held")
+}
+
+func TestARefusingLinkEndsOldAndNewConnections(t *testing.T) {
+	l := testlink.Through(t, echo(t))
+	old := dial(t, l)
+	l.Hang()
+	old.say("lost")
+	l.Refuse()
+	old.ends()
+	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the machine itself accepts it
+		peer{t, conn}.ends()
+		_ = conn.Close()
+	}
+	l.Resume()
+	again := dial(t, l)
+	again.say("a")
+	again.hear("a")
+}
+
+func TestACutLinkEndsConnectionsAndServesNewOnes(t *testing.T) {
+	l := testlink.Through(t, echo(t))
+	old := dial(t, l)
+	old.say("a")
+	old.hear("a")
+	l.Hang()
+	l.Cut()
+	old.ends()
+	l.Resume()
+	again := dial(t, l)
+	again.say("b")
+	again.hear("b")
+}
+
+func TestAnAnswerIsSwallowedAsOftenAsWasAsked(t *testing.T) {
+	l := testlink.Through(t, echo(t))
+	l.Swallow(2, func(b []byte) bool { return bytes.Contains(b, []byte("secret")) })
+	for range 2 {
+		p := dial(t, l)
+		p.say("plain")
+		p.hear("plain")
+		p.say("secret")
+		p.ends()
+	}
+	p := dial(t, l)
+	p.say("secret")
+	p.hear("secret")
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	l, at := testlink.ThroughURL(t, "http://127.0.0.1:1/path?x=y")
+	if at != "http://"+l.Address()+"/path?x=y" {
+		t.Errorf("the URL through the link is %s", at)
+	}
+	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the reset may come as early as that
+		peer{t, conn}.ends()
+		_ = conn.Close()
+	}
+}
+
+func TestAClosedLinkIsGone(t *testing.T) {
+	l, err := testlink.Open(echo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := dial(t, l)
+	p.say("a")
+	p.hear("a")
+	l.Hang()
+	l.Close()
+	l.Resume() // too late
+	p.ends()
+	if conn, err := net.Dial("tcp", l.Address()); err == nil {
+		_ = conn.Close()
+		t.Error("somebody still listens")
+	}
+}

@@ -1,0 +1,143 @@
+package brands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/projections"
+	"letterhead/projections/projectionstest"
+)
+
+func nameOf(t *testing.T, m *Model, domain string) string {
+	t.Helper()
+	entry, err := m.Get(t.Context(), domain)
+	if err != nil {
+		t.Fatalf("%s: %v", domain, err)
+	}
+	_, rest, _ := strings.Cut(string(entry.Body.AppendTo(nil, "")), `"name":"`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}
+
+// The cache of a node that does not fold gives what another node folded once its own Runner says that it has
+// seen it, one by one and for an import that is too large for that; what did not change stays cached.
+func TestCachesOfOtherNodesFollow(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	leading := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, leading)
+	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
+	e.Events("brand-still.com", at, imported("still.com", "Still"))
+	e.CatchUp(r)
+	n := e.Node()
+	m := newModel(t, n, Config{})
+	follows, _ := n.Start(projections.Config{FollowOnly: true}, m)
+	n.CatchUp(follows)
+	loads := 0
+	m.loaded = func() { loads++ }
+	for range 3 {
+		if a, s := nameOf(t, m, "acme.com"), nameOf(t, m, "still.com"); a != "Old" || s != "Still" {
+			t.Fatal(a, s)
+		}
+	}
+	if loads != 2 {
+		t.Errorf("two brands were read %d times", loads)
+	}
+	for i := range 5 {
+		name := fmt.Sprint("New", i)
+		at := e.Events("brand-acme.com", at, overridden(name))
+		if err := follows.WaitFor(n.Context(), Name, at); err != nil {
+			t.Fatal(err)
+		}
+		if got := nameOf(t, m, "acme.com"); got != name {
+			t.Fatalf("after WaitFor the other node answers %s, want %s", got, name)
+		}
+	}
+	before := loads
+	if nameOf(t, m, "still.com"); loads != before {
+		t.Error("a brand that did not change left the cache")
+	}
+	// A withdrawal leaves nothing to answer.
+	gone := e.Events("brand-still.com", at, eventschemas.BrandWithdrawn{Reason: "r"})
+	if err := follows.WaitFor(n.Context(), Name, gone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Get(t.Context(), "still.com"); err == nil {
+		t.Error("a withdrawn brand is answered from the other node's cache")
+	}
+	// A rebuild by the leader.
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	last := e.Events("brand-acme.com", at, overridden("Rebuilt"))
+	if err := follows.WaitFor(n.Context(), Name, last); err != nil {
+		t.Fatal(err)
+	}
+	if got := nameOf(t, m, "acme.com"); got != "Rebuilt" {
+		t.Errorf("after a rebuild the other node answers %s", got)
+	}
+}
+
+// A reader on a node that does not fold took the row before the commit, and puts it into the cache after the
+// node heard of it.
+func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	leading := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, leading)
+	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
+	e.CatchUp(r)
+	n := e.Node()
+	m := newModel(t, n, Config{})
+	follows, _ := n.Start(projections.Config{FollowOnly: true}, m)
+	n.CatchUp(follows)
+	m.loaded = func() {
+		m.loaded = nil
+		if err := follows.WaitFor(n.Context(), Name, e.Events("brand-acme.com", at, overridden("New"))); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := nameOf(t, m, "acme.com"); got != "Old" {
+		t.Fatalf("the reader that was overtaken: %s", got)
+	}
+	if got := nameOf(t, m, "acme.com"); got != "New" {
+		t.Errorf("after WaitFor a reader still gets %s", got)
+	}
+}
+
+// A node that has not heard yet that other tables became live is led to the old ones, which nobody folds any
+// more. It answers from the live ones all the same, by the domain and by the id.
+func TestRetiredTablesAreNotAnsweredFrom(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	leading := newModel(t, e, Config{})
+	r, _ := e.Start(projections.Config{}, leading)
+	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
+	e.CatchUp(r)
+	n := e.Node()
+	m := newModel(t, n, Config{})
+	deaf := n.New(projections.Config{FollowOnly: true}, m) // it looks at the registry once, and does not run
+	if err := deaf.Start(n.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	e.Events("brand-acme.com", at, overridden("New"))
+	e.CatchUp(r)
+	if got := nameOf(t, m, "acme.com"); got != "New" {
+		t.Errorf("by the domain: %s", got)
+	}
+	again := newModel(t, n, Config{})
+	if err := n.New(projections.Config{FollowOnly: true}, again).Start(n.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	e.Events("brand-fresher.com", at, imported("fresher.com", "Fresher"))
+	e.CatchUp(r)
+	if entry, err := again.ByID(t.Context(), brand.ID("fresher.com")); err != nil || entry.Domain != "fresher.com" {
+		t.Errorf("by the id: %+v, %v", entry, err)
+	}
+}

@@ -1,0 +1,8 @@
+package projections
+
+import "context"
+
+// Share makes a Runner that was not started take its database for a shared one, led as lead says.
+func (r *Runner) Share(lead func(ctx context.Context, name string, do func(context.Context) error) error) {
+	r.shared, r.lead = true, lead
+}

@@ -1,0 +1,189 @@
+package search_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
+	"letterhead/projections/brands"
+)
+
+// memory is a shared index without a server: what several handles see.
+type memory struct {
+	mu         sync.Mutex
+	away       error
+	generation int
+	frozen     bool
+	building   *building
+	docs       map[string]searchindex.Document
+	checkpoint uint64
+	asked      int // for the checkpoint
+}
+
+// handle is one process's index on it.
+type handle struct {
+	*memory
+	bound int
+}
+
+func (m *memory) open() *handle { return &handle{memory: m, bound: m.generation} }
+
+func (h *handle) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case h.away != nil:
+		return h.away
+	case h.bound != h.generation:
+		h.bound = h.generation
+		return searchindex.ErrReplaced
+	case h.frozen:
+		return searchindex.ErrUnavailable
+	}
+	if h.docs == nil {
+		h.docs = map[string]searchindex.Document{}
+	}
+	merge(h.docs, docs)
+	h.checkpoint = max(h.checkpoint, checkpoint)
+	return nil
+}
+
+func merge(into map[string]searchindex.Document, docs []searchindex.Document) {
+	for _, d := range docs {
+		if d.Version > into[d.Domain].Version {
+			into[d.Domain] = d
+		}
+	}
+}
+
+func (h *handle) Checkpoint(ctx context.Context) (uint64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked++
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return h.checkpoint, h.away
+}
+
+func (h *handle) Search(_ context.Context, text string, limit int) ([]searchindex.Hit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return searchindex.Rank(searchindex.ReadQuery(text), slices.Collect(maps.Values(h.docs)), limit), h.away
+}
+
+func (h *handle) Scan(_ context.Context, after string, limit int) ([]searchindex.Document, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []searchindex.Document
+	for domain, d := range h.docs {
+		if domain > after {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b searchindex.Document) int { return strings.Compare(a.Domain, b.Domain) })
+	return out[:min(limit, len(out))], h.away
+}
+
+func (h *handle) Close() error { return nil }
+
+func (h *handle) Rebuild(context.Context) (searchindex.Generation, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.building = &building{handle: h, docs: map[string]searchindex.Document{}}
+	return h.building, h.away
+}
+
+type building struct {
+	handle *handle
+	docs   map[string]searchindex.Document
+	at     uint64
+}
+
+func (b *building) Apply(_ context.Context, docs []searchindex.Document, checkpoint uint64) error {
+	merge(b.docs, docs)
+	b.at = max(b.at, checkpoint)
+	return nil
+}
+
+func (b *building) Freeze(context.Context) (uint64, error) {
+	b.handle.mu.Lock()
+	defer b.handle.mu.Unlock()
+	b.handle.frozen = true
+	return b.handle.checkpoint, nil
+}
+
+func (b *building) Publish(context.Context) error {
+	h := b.handle
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.generation++
+	h.docs, h.checkpoint, h.frozen, h.building = b.docs, b.at, false, nil
+	h.bound = h.generation
+	return nil
+}
+
+func (b *building) Discard() error {
+	h := b.handle
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.building == b {
+		h.building, h.frozen = nil, false
+	}
+	return nil
+}
+
+// table is a brands table that the test writes, as all nodes see it.
+type table struct {
+	mu   sync.Mutex
+	docs map[string]brands.Doc
+	head eventlog.Position
+}
+
+// change writes a brand's next state, of the next event.
+func (s *table) change(domain, name string) eventlog.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.docs == nil {
+		s.docs = map[string]brands.Doc{}
+	}
+	s.head++
+	s.docs[domain] = brands.Doc{Domain: domain, Name: name, BrandID: "id", Position: s.head}
+	return s.head
+}
+
+// pass is any number of events that change no brand.
+func (s *table) pass(events int) eventlog.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.head += eventlog.Position(events)
+	return s.head
+}
+
+func (s *table) Changed(ctx context.Context, after eventlog.Position, limit int) ([]brands.Doc, eventlog.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []brands.Doc
+	for _, d := range s.docs {
+		if d.Position > after {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b brands.Doc) int { return int(a.Position) - int(b.Position) })
+	if len(out) >= limit {
+		return out[:limit], out[limit-1].Position, ctx.Err()
+	}
+	return out, max(after, s.head), ctx.Err()
+}
+
+func (s *table) Head(context.Context) (eventlog.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.head, nil
+}

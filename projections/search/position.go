@@ -1,0 +1,171 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+)
+
+// followEvery is how often a process that does not feed looks where the index stands when nobody waits.
+const followEvery = time.Second
+
+// Position is that up to which all changes of brands are found, as far as this process knows; see Current.
+func (p *Projection) Position() eventlog.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// Current is Position, after a look at the index when another process feeds it. Errors: those of the index
+// and of the source, ctx.Err().
+func (p *Projection) Current(ctx context.Context) (eventlog.Position, error) {
+	if p.Feeding() {
+		return p.Position(), nil
+	}
+	err := p.look(ctx)
+	return p.Position(), err
+}
+
+// Feeding says whether this process feeds the index.
+func (p *Projection) Feeding() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.feeding
+}
+
+// Err is why the index stands still, nil while it is fed.
+func (p *Projection) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *Projection) setFeeding(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.feeding = yes
+	p.wake()
+}
+
+// wake lets all who wait look again. The caller holds mu.
+func (p *Projection) wake() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+func (p *Projection) reach(at eventlog.Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.err = max(p.at, at), nil
+	p.wake()
+}
+
+// restart is reach for an index that was built anew: it may stand before the one it replaces. The caller
+// holds feed.
+func (p *Projection) restart(at eventlog.Position) {
+	p.saved = at
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.err = at, nil
+	p.wake()
+}
+
+func (p *Projection) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	p.metrics.failures.Inc()
+}
+
+// WaitFor waits until everything up to a position is found. It does not give up when feeding fails, because
+// that is tried again: the caller's ctx is the bound. Errors: ctx.Err(), with the failure if there is one.
+func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
+	for {
+		p.mu.Lock()
+		if p.at >= at {
+			p.mu.Unlock()
+			return nil
+		}
+		if p.changed == nil {
+			p.changed = make(chan struct{})
+		}
+		changed, looker := p.changed, p.looker
+		if p.feeding {
+			looker = nil
+		}
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case looker <- struct{}{}: // one looks for all
+			p.note(ctx, p.look(ctx))
+			if p.Position() < at {
+				until(ctx, changed, p.cfg.Poll)
+			}
+			<-p.looker
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), p.Err())
+		}
+	}
+}
+
+func until(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// follow looks where the index stands now and then, for the metric and for Err.
+func (p *Projection) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !p.Feeding() {
+			p.note(ctx, p.look(ctx))
+		}
+		sleep(ctx, followEvery)
+	}
+}
+
+// look finds out up to where everything is found while another process feeds: up to the index's checkpoint,
+// and further when no brand has changed after it. The checkpoint is asked first; what the brands table says
+// afterwards is then of the same time or later.
+func (p *Projection) look(ctx context.Context) error {
+	stands, err := p.index.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	at := eventlog.Position(stands)
+	docs, upTo, err := p.source.Changed(ctx, at, 1)
+	if err != nil && !errors.Is(err, projections.ErrNotReady) {
+		return err
+	}
+	if err == nil && len(docs) == 0 {
+		at = upTo
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.feeding { // began meanwhile, and knows better
+		return nil
+	}
+	moved := p.at != at
+	if p.at = at; moved {
+		p.wake()
+	}
+	return nil
+}
+
+// note keeps why a look failed, or that it did not.
+func (p *Projection) note(ctx context.Context, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() == nil && !p.feeding {
+		p.err = err
+	}
+}

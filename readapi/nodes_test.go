@@ -1,0 +1,272 @@
+package readapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+)
+
+// known puts a brand into the index of every node.
+func (s *site) known(domain string) {
+	s.t.Helper()
+	_, err := s.nodes[0].brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("Acme")})
+	s.must(err)
+	for _, n := range s.nodes {
+		s.must(n.runner.CatchUp(s.t.Context()))
+	}
+}
+
+func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
+	const credits, clients = 1000, 64
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, credits)
+	var served, refused atomic.Int64
+	together(clients, func(i int) {
+		at := c.at(s.nodes[i%3])
+		for {
+			a := at.get("/v1/brands/acme.com")
+			switch a.status {
+			case http.StatusOK:
+				served.Add(1)
+			case http.StatusPaymentRequired:
+				refused.Add(1)
+				return
+			case http.StatusServiceUnavailable: // it says to try again
+			default:
+				t.Errorf("%d: %s", a.status, a.body)
+				return
+			}
+		}
+	})
+	b := c.books()
+	if served.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || refused.Load() != clients {
+		t.Errorf("%d answers for %d credits, %d charges, balance %d, at the lowest %d, %d refusals",
+			served.Load(), credits, len(b.charges), b.balance(), b.lowest, refused.Load())
+	}
+	// A grant on one node is spendable on another that had just refused.
+	for i := range 6 {
+		from, to := s.nodes[i%3], c.at(s.nodes[(i+1)%3])
+		to.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
+		_, err := from.desk.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: 1, PaymentID: uuid.NewString()})
+		s.must(err)
+		if h := to.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "0" {
+			t.Errorf("remaining %s", h.Get("X-Credits-Remaining"))
+		}
+	}
+}
+
+func TestARevokedKeyIsRefusedByEveryNode(t *testing.T) {
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Growth, 100)
+	for i := range 9 {
+		key, id := c.issue("secret")
+		for _, n := range s.nodes {
+			at := &customer{s: n, secret: key}
+			at.get("/v1/brands/acme.com").ok(t)
+		}
+		done, err := s.nodes[i%3].desk.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
+		s.must(err)
+		c.at(s.nodes[i%3]).s.inForce(done)
+		for _, n := range s.nodes {
+			at := &customer{s: n, secret: key}
+			at.get("/v1/brands/acme.com").refused(t, 401, "unauthorized")
+		}
+	}
+}
+
+// The free plan's 60 requests a minute are 60 over all nodes. A test that runs into the next minute begins
+// again with another account.
+func TestTheMinuteWindowIsOneOverAllNodes(t *testing.T) {
+	const attempts = 3
+	s := startSite(t, 3)
+	for range attempts {
+		c := s.nodes[0].account(plan.Free, plan.FreeCredits)
+		var limited atomic.Int64
+		var resets sync.Map
+		together(61, func(i int) {
+			a := c.at(s.nodes[i%3]).get("/v1/me")
+			resets.Store(a.header.Get("X-RateLimit-Reset"), true)
+			if a.status == http.StatusTooManyRequests {
+				a.refused(t, 429, "rate_limited")
+				limited.Add(1)
+			} else {
+				a.ok(t)
+			}
+		})
+		windows := 0
+		resets.Range(func(any, any) bool { windows++; return true })
+		if windows > 1 {
+			continue
+		}
+		if limited.Load() != 1 {
+			t.Errorf("%d of 61 requests were refused", limited.Load())
+		}
+		return
+	}
+	t.Fatalf("%d times 61 requests passed the end of a minute", attempts)
+}
+
+func TestLookupsOfOneUnknownDomainOverAllNodesShareACrawl(t *testing.T) {
+	const lookups = 100
+	s := startSite(t, 3)
+	s.crawler.finds("fresh.com", record("Fresh"))
+	customers := make([]*customer, lookups)
+	for i := range customers {
+		if i < 5 {
+			customers[i] = s.nodes[0].account(plan.Custom, 100)
+		} else {
+			customers[i] = customers[i%5]
+		}
+	}
+	together(lookups, func(i int) {
+		customers[i].at(s.nodes[i%3]).get("/v1/brands/fresh.com").ok(t)
+	})
+	if crawls := s.crawler.of("fresh.com"); len(crawls) != 1 {
+		t.Errorf("%d crawls", len(crawls))
+	}
+	for _, c := range customers[:5] {
+		if b := c.books(); len(b.charges) != lookups/5 || len(b.openHolds) != 0 {
+			t.Errorf("%d charges, %d open holds", len(b.charges), len(b.openHolds))
+		}
+	}
+}
+
+// What a client was told of its credits by one node, every node knows: the balance never goes back up.
+func TestTheBalanceNeverGoesBack(t *testing.T) {
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 200)
+	last := int64(200)
+	for i := range 60 {
+		c.at(s.nodes[i%3]).get("/v1/brands/acme.com").ok(t)
+		last--
+		var me struct {
+			Credits struct{ Balance int64 }
+			Usage   struct{ Lookups int64 }
+		}
+		a := c.at(s.nodes[(i+1)%3]).get("/v1/me")
+		a.ok(t)
+		s.must(json.Unmarshal(a.body, &me))
+		if me.Credits.Balance != last || me.Usage.Lookups != int64(i+1) {
+			t.Fatalf("after %d look-ups another node says balance %d, %d look-ups", i+1, me.Credits.Balance, me.Usage.Lookups)
+		}
+	}
+}
+
+// A record that one node found in a crawl is what the next node answers and charges, although its tables and
+// its cache may trail, and an id that one node gave is known to the next.
+func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 1000)
+	revision := func() uint64 {
+		b := c.books()
+		return b.charges[len(b.charges)-1].RecordRevision
+	}
+	last := uint64(0)
+	for i := range 10 {
+		for _, n := range s.nodes { // the old record is in every cache
+			c.at(n).get("/v1/brands/acme.com").ok(t)
+		}
+		s.crawler.finds("acme.com", record("Acme "+uuid.NewString()))
+		c.at(s.nodes[i%3]).get("/v1/brands/acme.com?refresh=true").ok(t)
+		now := revision()
+		if now <= last {
+			t.Fatalf("the refresh answered revision %d after %d", now, last)
+		}
+		last = now
+		c.at(s.nodes[(i+1)%3]).get("/v1/brands/acme.com").ok(t)
+		if again := revision(); again < now {
+			t.Fatalf("another node sold revision %d after %d", again, now)
+		}
+		fresh := "fresh" + uuid.NewString() + ".com"
+		s.crawler.finds(fresh, record("Fresh"))
+		a := c.at(s.nodes[i%3]).get("/v1/brands/" + fresh)
+		a.ok(t)
+		var body struct{ ID string }
+		s.must(json.Unmarshal(a.body, &body))
+		c.at(s.nodes[(i+2)%3]).get("/v1/brands/" + body.ID).ok(t)
+	}
+	c.get("/v1/brands/"+uuid.NewString()).refused(t, 404, "not_found")
+}
+
+// One append and no read for a look-up that keeps to its node.
+func TestRoundTripsOfALookup(t *testing.T) {
+	const lookups = 50
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 1000)
+	c.get("/v1/brands/acme.com").ok(t)
+	log, window := s.logs[0], s.windows[0]
+	appends := c.streamAppends()
+	reads, takes := log.reads.Load(), window.takes.Load()
+	for range lookups {
+		c.get("/v1/brands/acme.com").ok(t)
+	}
+	r, w := log.reads.Load()-reads, window.takes.Load()-takes
+	if a := c.streamAppends() - appends; a != lookups || r != 0 || w != lookups {
+		t.Errorf("%d look-ups took %d appends, %d reads of the log and %d takes of the window", lookups, a, r, w)
+	}
+}
+
+// streamAppends is the events of the account's stream: one for each append of a client that asks one by one.
+// The node's log also carries the usage recorder's ticks, about one a second.
+func (c *customer) streamAppends() int64 {
+	b := c.books()
+	return int64(len(b.charges) + b.holds)
+}
+
+// A part that a node cannot reach is a 503 inside the deadline, never a refusal that a client takes for final,
+// and the other nodes go on.
+func TestWhatANodeCannotReachIsUnavailable(t *testing.T) {
+	for name, fault := range map[string]func(s *site) (mend func()){
+		"the database hangs": func(s *site) func() {
+			s.proxies[0].Hang()
+			return s.proxies[0].Resume
+		},
+		"the database is away": func(s *site) func() {
+			s.proxies[0].Refuse()
+			return s.proxies[0].Resume
+		},
+		"the event store hangs": func(s *site) func() {
+			s.logs[0].hung.begin()
+			return s.logs[0].hung.end
+		},
+		"the counters hang": func(s *site) func() {
+			s.windows[0].hung.begin()
+			return s.windows[0].hung.end
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSite(t, 2)
+			s.known("acme.com")
+			c := s.nodes[0].account(plan.Custom, 1000)
+			c.get("/v1/brands/acme.com").ok(t)
+			mend := fault(s)
+			paths := []string{"/v1/brands/acme.com", "/v1/brands/unknown.com", "/v1/brands/" + uuid.NewString(), "/v1/me"}
+			together(len(paths), func(i int) {
+				c.get(paths[i]).refused(t, 503, "upstream_failed")
+				c.at(s.nodes[1]).get("/v1/brands/acme.com").ok(t)
+			})
+			mend()
+			for a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK; a = c.get("/v1/brands/acme.com") {
+				a.refused(t, 503, "upstream_failed")
+				s.must(t.Context().Err())
+			}
+			for _, n := range s.nodes { // and the counts agree again
+				c.at(n).get("/v1/me").ok(t)
+			}
+		})
+	}
+}

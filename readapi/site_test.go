@@ -1,0 +1,246 @@
+package readapi_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/ratelimit"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testlink"
+	"letterhead/internal/testservices"
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/changes"
+	"letterhead/projections/keys"
+	"letterhead/projections/search"
+	"letterhead/projections/usage"
+	"letterhead/readapi"
+)
+
+// site is a service of several nodes in one process: nothing is common to them but the store of events, which
+// each reaches over a connection of its own, and the database, likewise.
+type site struct {
+	t       testing.TB
+	nodes   []*service
+	logs    []*remoteLog
+	proxies []*testlink.Link // between a node and the database
+	windows []*remoteCounters
+	crawler *scriptedCrawler
+}
+
+// remoteLog counts what a node asks of the event store, and can hang.
+type remoteLog struct {
+	eventlog.Log
+	reads atomic.Int64
+	hung  hang
+}
+
+// hang holds calls up until it is over, as a network does that delivers nothing for a while.
+type hang struct {
+	mu   sync.Mutex
+	over chan struct{} // nil while nothing hangs
+}
+
+func (h *hang) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = make(chan struct{})
+}
+
+func (h *hang) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.over)
+	h.over = nil
+}
+
+func (h *hang) wait(ctx context.Context) error {
+	h.mu.Lock()
+	over := h.over
+	h.mu.Unlock()
+	if over == nil {
+		return nil
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *remoteLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if err := l.hung.wait(ctx); err != nil {
+		return eventlog.Appended{}, eventlog.ErrAmbiguous
+	}
+	return l.Log.Append(ctx, stream, expected, events)
+}
+
+func (l *remoteLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	if !strings.HasPrefix(stream, "usage-node-") { // the recorder's own, at leisure
+		l.reads.Add(1)
+	}
+	if err := l.hung.wait(ctx); err != nil {
+		return nil, err
+	}
+	return l.Log.ReadStream(ctx, stream, from, direction, limit)
+}
+
+// remoteCounters can hang.
+type remoteCounters struct {
+	ratelimit.Counters
+	hung  hang
+	takes atomic.Int64
+}
+
+func (c *remoteCounters) Take(ctx context.Context, key ratelimit.Key, units, limit int64) (ratelimit.Decision, error) {
+	c.takes.Add(1)
+	if err := c.hung.wait(ctx); err != nil {
+		return ratelimit.Decision{}, err
+	}
+	return c.Counters.Take(ctx, key, units, limit)
+}
+
+// noSearch is a node's search index in tests that do not search.
+type noSearch struct{}
+
+func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { return nil, nil }
+
+// startSite starts API nodes, a projector and a crawler. The test is skipped when no database server is named.
+func startSite(t testing.TB, nodes int) *site {
+	t.Helper()
+	s := &site{t: t}
+	url := sqlstoretest.Schema(t, testservices.Postgres(t))
+	server := esdbtest.Start(t)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	run := func(name string, f func(context.Context) error) {
+		running.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("%s ended: %v", name, err)
+			}
+		})
+	}
+	ended := sync.OnceFunc(func() { stop(); running.Wait() })
+	connect := func() eventlog.Log {
+		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: server.ConnectionString()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { log.Close() })
+		t.Cleanup(ended) // what uses it ends first
+		return log
+	}
+	s.project(ctx, run, connect(), sqlstoretest.Open(t, sqlstore.Config{URL: url}))
+	crawls := connect()
+	b, err := commands.NewBrands(commands.BrandsConfig{}, crawls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.crawler = newScriptedCrawler(t, ctx, crawls, b)
+	run("crawler", s.crawler.run)
+	for range nodes {
+		proxy, through := testlink.ThroughURL(t, url)
+		s.proxies = append(s.proxies, proxy)
+		log := &remoteLog{Log: connect()}
+		s.logs = append(s.logs, log)
+		s.nodes = append(s.nodes, s.node(ctx, run, log, sqlstoretest.Open(t, sqlstore.Config{URL: through}), ended))
+	}
+	return s
+}
+
+// project is the node that folds.
+func (s *site) project(ctx context.Context, run func(string, func(context.Context) error), log eventlog.Log, store *sqlstore.Store) {
+	index, err := brands.New(brands.Config{}, store)
+	s.must(err)
+	s.t.Cleanup(index.Close)
+	runner, err := projections.New(projections.Config{}, log, store, accounts.New(store), keys.New(store), usage.New(store, log), index)
+	s.must(err)
+	s.must(runner.Start(ctx))
+	run("projector", runner.Run)
+	s.must(runner.CatchUp(ctx))
+}
+
+func (s *site) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// node is one API node.
+func (s *site) node(ctx context.Context, run func(string, func(context.Context) error), log *remoteLog, store *sqlstore.Store, ended func()) *service {
+	t := s.t
+	n := &service{t: t, log: log, metrics: prometheus.NewRegistry(), logs: &logs{}, crawler: s.crawler}
+	snapshots, err := sqlstore.NewSnapshots(ctx, store)
+	s.must(err)
+	n.desk, err = commands.NewDesk(commands.DeskConfig{Shared: true}, log, snapshots)
+	s.must(err)
+	usageDesk, err := commands.NewUsageDesk(commands.UsageConfig{Shared: true, Snapshots: snapshots}, log)
+	s.must(err)
+	t.Cleanup(func() {
+		ended()
+		drained, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := n.desk.Drain(drained); err != nil {
+			t.Errorf("drain the desk: %v", err)
+		}
+	})
+	n.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{}, log, "node"+string(rune('a'+len(s.nodes))))
+	s.must(err)
+	n.brands, err = commands.NewBrands(commands.BrandsConfig{}, log)
+	s.must(err)
+	index, err := brands.New(brands.Config{}, store)
+	s.must(err)
+	t.Cleanup(index.Close)
+	directory, used := keys.New(store), usage.New(store, log)
+	n.runner, err = projections.New(projections.Config{FollowOnly: true}, log, store, directory, used, index)
+	s.must(err)
+	s.must(n.runner.Start(ctx))
+	directory.Open(0, n.runner)
+	n.tail, err = changes.New(ctx, changes.Config{}, log)
+	s.must(err)
+	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{}, store)
+	s.must(err)
+	t.Cleanup(counters.Close)
+	window := &remoteCounters{Counters: counters}
+	s.windows = append(s.windows, window)
+	run("follower", n.runner.Run)
+	run("changes", n.tail.Run)
+	run("recorder", n.recorder.Run)
+	s.must(n.runner.CatchUp(ctx))
+	n.assets = openAssets(t, ctx, t.TempDir())
+	n.api, err = readapi.New(readapi.Config{
+		BaseURL: baseURL, BillingURL: baseURL + "/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
+	}, readapi.Deps{
+		Desk: n.desk, UsageDesk: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
+		Usage: used, Search: noSearch{}, Assets: n.assets, Changes: n.tail, Counters: window,
+		CaughtUp: func(ctx context.Context) error {
+			head, err := log.Head(ctx)
+			if err != nil {
+				return err
+			}
+			return n.runner.WaitFor(ctx, brands.Name, head)
+		},
+	})
+	s.must(err)
+	n.serve(t, readapi.NewListener)
+	return n
+}
+
+// at is the customer as another node serves it.
+func (c *customer) at(n *service) *customer {
+	return &customer{s: n, id: c.id, secret: c.secret, secretID: c.secretID, publishable: c.publishable}
+}

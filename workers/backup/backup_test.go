@@ -1,0 +1,159 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/workers/backup"
+)
+
+func TestRoundTripEmbedded(t *testing.T) {
+	from, to, folder := embedded(t), embedded(t), filepath.Join(t.TempDir(), "new", "backup")
+	small(t, from)
+	events := len(all(t, from.log))
+	sum := run(t, tiny(), from, folder)
+	if sum.Events != uint64(events) || sum.NewEvents != sum.Events || sum.Names != 3 || sum.NewAssets != 10 || sum.MissingAssets != 0 {
+		t.Errorf("summary %+v of %d events", sum, events)
+	}
+	out := restore(t, folder, to)
+	if out.Events != uint64(events) || out.Present != 0 || out.Accounts != 3 || out.ChainEvents != 150 || out.Names != 3 || out.Assets != 10 {
+		t.Errorf("restored %+v", out)
+	}
+	same(t, to, from)
+	// Positions of the embedded log have no gaps, so a restored one is backed up further into the same place.
+	if sum := run(t, tiny(), to, folder); sum.NewEvents != 0 || sum.Events != uint64(events) {
+		t.Errorf("backup of the restored log: %+v", sum)
+	}
+}
+
+func TestRoundTripThroughEventStoreDB(t *testing.T) {
+	from := embedded(t)
+	small(t, from)
+	first, second := t.TempDir(), t.TempDir()
+	run(t, tiny(), from, first)
+	_, log := eventStore(t)
+	there := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	there.assets = openAssets(t, t.TempDir())
+	restore(t, first, there)
+	same(t, there, from)
+	run(t, tiny(), there, second)
+	back := embedded(t)
+	restore(t, second, back)
+	same(t, back, from)
+}
+
+func TestMigrate(t *testing.T) {
+	from := embedded(t)
+	w := small(t, from)
+	_, log := eventStore(t)
+	to := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	to.assets = openAssets(t, t.TempDir())
+	positions, err := sqlstore.NewPositions(t.Context(), to.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := to.target()
+	target.Positions, target.Done = positions, []string{"relay crawl.live"}
+	before := uint64(len(all(t, from.log)))
+	out, err := backup.Migrate(t.Context(), tiny(), false, from.source(), target)
+	if err != nil || out.Final || out.Events != before || out.Present != 0 {
+		t.Fatalf("first pass: %+v, %v", out, err)
+	}
+	if _, found, err := positions.Load(t.Context(), "relay crawl.live"); found || err != nil {
+		t.Errorf("a pass that is not the last has saved positions (%v)", err)
+	}
+	if err := positions.Save(t.Context(), "relay crawl.live", 1<<40); err != nil { // of a longer log that was there before
+		t.Fatal(err)
+	}
+	w.charge("a1", 3)
+	w.brand("late.com", "<svg>late</svg>")
+	out, err = backup.Migrate(t.Context(), tiny(), true, from.source(), target)
+	if err != nil || !out.Final || out.Events != before+4 || out.Present != before || out.NewAssets != 1 || out.Names != 3 || out.ChainEvents != 153 {
+		t.Fatalf("final pass: %+v, %v", out, err)
+	}
+	same(t, to, from)
+	head, err := log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != head || err != nil {
+		t.Errorf("the relay begins at %d (%v), want the head %d", at, err, head)
+	}
+	// Once more changes nothing.
+	again, err := backup.Migrate(t.Context(), tiny(), true, from.source(), target)
+	if err != nil || again.Present != before+4 || again.NewAssets != 0 {
+		t.Errorf("once more: %+v, %v", again, err)
+	}
+	same(t, to, from)
+}
+
+// counting counts the writes to a log, which takes one append at a time.
+type counting struct {
+	eventlog.Log
+	writes int
+}
+
+func (c *counting) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	c.writes++
+	return c.Log.Append(ctx, stream, expected, events)
+}
+
+// countingImporter imports.
+type countingImporter struct{ counting }
+
+func (c *countingImporter) Import(ctx context.Context, runs []eventlog.Run) error {
+	c.writes++
+	return c.Log.(eventlog.Importer).Import(ctx, runs)
+}
+
+// Every append to EventStoreDB is a round trip and a flush.
+func TestEventsInARowOfOneStreamShareAnAppend(t *testing.T) {
+	from, to := embedded(t), embedded(t)
+	w := newWriter(t, from)
+	for range 40 {
+		w.charge("a", 1)
+	}
+	w.charge("b", 2)
+	w.charge("a", 3)
+	target := to.target()
+	log := &counting{Log: to.log}
+	target.Log = log
+	if _, err := backup.Migrate(t.Context(), backup.Config{}, true, from.source(), target); err != nil {
+		t.Fatal(err)
+	}
+	same(t, to, from)
+	if log.writes != 3 {
+		t.Errorf("%d appends, want 3", log.writes)
+	}
+}
+
+// One page of the backup is more than one import may be, in events and in bytes.
+func TestImportsKeepTheirLimits(t *testing.T) {
+	from, to, folder := embedded(t), embedded(t), t.TempDir()
+	w := newWriter(t, from)
+	for i := range 6 {
+		for range 2 {
+			w.charge(fmt.Sprint("a", i), 500)
+		}
+	}
+	for i := range 50 {
+		stream := fmt.Sprint("brand-", i%7)
+		w.append(stream, w.event(stream, "A", 1, bytes.Repeat([]byte{'x'}, 120<<10)))
+	}
+	run(t, backup.Config{SegmentBytes: 32 << 20}, from, folder)
+	target := to.target()
+	log := &countingImporter{counting{Log: to.log}}
+	target.Log = log
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, target); err != nil {
+		t.Fatal(err)
+	}
+	same(t, to, from)
+	if log.writes != 3 { // 4096 events, then the rest with large ones up to the bytes, then the rest of these
+		t.Errorf("%d imports, want 3", log.writes)
+	}
+}

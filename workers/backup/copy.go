@@ -1,0 +1,301 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/commands"
+	"letterhead/internal/eventlog"
+)
+
+// verifiers is how many hash chains are checked at the same time.
+const verifiers = 4
+
+// copier brings a log to where it holds the events of an origin: the same, in the same order. A log that
+// imports takes some thousand events at a time. To others goes one append after the other, because nothing in
+// the port says which of two appends under way lands first; events that follow each other in one stream share
+// an append.
+type copier struct {
+	cfg  Config
+	from origin
+	to   eventlog.Log
+
+	// at and source are where both logs have been compared to: the target's position and the origin's.
+	at, source eventlog.Position
+	compared   uint64              // events
+	accounts   map[string]struct{} // streams with a chain
+}
+
+func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
+	return &copier{cfg: cfg, from: from, to: to, accounts: map[string]struct{}{}}
+}
+
+// compare goes through the target behind what was compared before, and wants each event to be the origin's.
+// It writes nothing. Errors: ErrNotEmpty.
+func (c *copier) compare(ctx context.Context, stage Stage) error {
+	var head eventlog.Position
+	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
+		head, err = c.to.Head(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the target: %w", err)
+	}
+	target := readAhead(ctx, &logFeed{log: c.to, at: c.at, until: head, retryAfter: c.cfg.RetryAfter})
+	defer target.stop()
+	from := readAhead(ctx, c.from.behind(c.source))
+	defer from.stop()
+	var expected []eventlog.Recorded
+	for {
+		held, err := target.next(ctx)
+		if err != nil {
+			return fmt.Errorf("read the target: %w", err)
+		}
+		if len(held) == 0 {
+			return nil
+		}
+		for i := range held {
+			if len(expected) == 0 {
+				if expected, err = from.next(ctx); err != nil {
+					return fmt.Errorf("read the source: %w", err)
+				}
+			}
+			if len(expected) == 0 {
+				return fmt.Errorf("%w: it goes on where the source ends, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
+			}
+			if what := difference(&expected[0], &held[i]); what != "" {
+				return fmt.Errorf("%w: where the source has revision %d of %s it has revision %d of %s (another %s)",
+					ErrNotEmpty, expected[0].Revision, expected[0].Stream, held[i].Revision, held[i].Stream, what)
+			}
+			c.know(held[i].Stream)
+			c.at, c.source = held[i].Position, expected[0].Position
+			c.compared++
+			expected = expected[1:]
+		}
+		c.progress(stage, c.compared)
+	}
+}
+
+// know notes a stream that has a chain.
+func (c *copier) know(stream string) {
+	if strings.HasPrefix(stream, AccountPrefix) {
+		if _, known := c.accounts[stream]; !known {
+			c.accounts[strings.Clone(stream)] = struct{}{} // without the page that it is a part of
+		}
+	}
+}
+
+func (c *copier) progress(stage Stage, done uint64) {
+	p := Progress{Stage: stage, Done: done, Total: c.from.size()}
+	if o, ok := c.from.(logOrigin); ok {
+		p.Done, p.Total = uint64(c.source), uint64(o.until)
+	}
+	c.cfg.Progress(p)
+}
+
+// difference names what is not the same in two events, positions aside.
+func difference(a, b *eventlog.Recorded) string {
+	switch {
+	case a.Stream != b.Stream:
+		return "stream"
+	case a.Revision != b.Revision:
+		return "revision"
+	case a.ID != b.ID:
+		return "id"
+	case a.Type != b.Type:
+		return "type"
+	case a.SchemaVersion != b.SchemaVersion:
+		return "schema version"
+	case !a.OccurredAt.Equal(b.OccurredAt):
+		return "time"
+	case a.Metadata != b.Metadata:
+		return "metadata"
+	case !bytes.Equal(a.Data, b.Data):
+		return "data"
+	}
+	return ""
+}
+
+// appendRest appends what the target lacks, then reads it back and compares it.
+//
+// Errors: ErrForeignWriter, ErrDiffers.
+func (c *copier) appendRest(ctx context.Context) error {
+	from := readAhead(ctx, c.from.behind(c.source))
+	defer from.stop()
+	want := c.compared // with what is appended here
+	for {
+		events, err := from.next(ctx)
+		if err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		last := events[len(events)-1].Position
+		for len(events) > 0 {
+			n, err := c.put(ctx, events)
+			if err != nil {
+				return err
+			}
+			want += uint64(n)
+			events = events[n:]
+		}
+		p := Progress{Stage: StageEvents, Done: want, Total: c.from.size()}
+		if o, ok := c.from.(logOrigin); ok {
+			p.Done, p.Total = uint64(last), uint64(o.until)
+		}
+		c.cfg.Progress(p)
+	}
+	if err := c.compare(ctx, StageCompare); err != nil {
+		if errors.Is(err, ErrNotEmpty) {
+			return fmt.Errorf("%w after it was written: %w", ErrDiffers, err)
+		}
+		return err
+	}
+	if c.compared != want {
+		return fmt.Errorf("%w: %d events were written and %d can be read", ErrDiffers, want, c.compared)
+	}
+	return nil
+}
+
+// put copies some of the events, from the first one on, and says how many.
+func (c *copier) put(ctx context.Context, events []eventlog.Recorded) (n int, err error) {
+	if to, ok := c.to.(eventlog.Importer); ok {
+		runs, n := runsOf(events)
+		return n, c.importRuns(ctx, to, runs)
+	}
+	n = together(events)
+	return n, c.appendEvents(ctx, events[:n])
+}
+
+// runsOf makes as many events, from the first one on, as fit into one import, and says how many that are.
+func runsOf(events []eventlog.Recorded) (runs []eventlog.Run, n int) {
+	size := 0
+	for n < len(events) && n < eventlog.MaxImportEvents {
+		part := events[n:min(len(events), eventlog.MaxImportEvents)]
+		part = part[:together(part)]
+		for i := range part {
+			size += eventlog.Size(&part[i].Proposed)
+		}
+		if n > 0 && size > eventlog.MaxImportBytes {
+			break
+		}
+		runs = append(runs, eventlog.Run{Stream: part[0].Stream, Expected: eventlog.After(part[0].Revision), Events: proposals(part)})
+		n += len(part)
+	}
+	return runs, n
+}
+
+// importRuns is repeated as it was when its outcome is not known, so that nothing lands twice.
+func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []eventlog.Run) error {
+	for i := range runs {
+		c.know(runs[i].Stream)
+	}
+	err := retry(ctx, c.cfg.RetryAfter, func() error { return to.Import(ctx, runs) })
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, eventlog.ErrWrongRevision):
+		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
+	}
+	return fmt.Errorf("copy %d runs of events, the first to %s at %s: %w", len(runs), runs[0].Stream, runs[0].Expected, err)
+}
+
+func proposals(events []eventlog.Recorded) []eventlog.Proposed {
+	proposed := make([]eventlog.Proposed, len(events))
+	for i := range events {
+		proposed[i] = events[i].Proposed
+	}
+	return proposed
+}
+
+// together is how many events from the first on may share an append.
+func together(events []eventlog.Recorded) int {
+	n, size := 1, eventlog.Size(&events[0].Proposed)
+	for n < len(events) && n < eventlog.MaxAppendEvents && events[n].Stream == events[0].Stream {
+		if size += eventlog.Size(&events[n].Proposed); size > eventlog.MaxAppendBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// appendEvents appends events that follow each other in one stream. An append whose outcome is not known is
+// repeated as it was, so that nothing lands twice.
+func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
+	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
+	c.know(stream)
+	proposed := proposals(events)
+	err := retry(ctx, c.cfg.RetryAfter, func() error {
+		_, err := c.to.Append(ctx, stream, expected, proposed)
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, eventlog.ErrTooLarge) && len(events) > 1:
+		// A store may count what it adds itself.
+		half := len(events) / 2
+		if err := c.appendEvents(ctx, events[:half]); err != nil {
+			return err
+		}
+		return c.appendEvents(ctx, events[half:])
+	case errors.Is(err, eventlog.ErrWrongRevision):
+		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
+	}
+	return fmt.Errorf("copy revision %d of %s: %w", events[0].Revision, stream, err)
+}
+
+// verifyChains checks the hash chain of every account in the target. It returns the events that hold.
+//
+// Errors: *commands.ChainError of each chain that is broken.
+func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
+	streams := make([]string, 0, len(c.accounts))
+	for s := range c.accounts {
+		streams = append(streams, s)
+	}
+	slices.Sort(streams)
+	type checked struct {
+		events int
+		err    error
+	}
+	results := make(chan checked)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(verifiers)
+	go func() {
+		for _, s := range streams {
+			group.Go(func() error {
+				var n int
+				err := retry(inner, c.cfg.RetryAfter, func() (err error) {
+					n, err = commands.VerifyChain(inner, c.to, s)
+					return err
+				})
+				results <- checked{n, err}
+				return nil
+			})
+		}
+		_ = group.Wait() // its functions give their errors to results
+		close(results)
+	}()
+	var errs []error
+	done := uint64(0)
+	for r := range results {
+		done++
+		events += uint64(r.events)
+		if r.err != nil && len(errs) < maxListed {
+			errs = append(errs, r.err)
+		}
+		c.cfg.Progress(Progress{Stage: StageChains, Done: done, Total: uint64(len(streams))})
+	}
+	if ctx.Err() != nil {
+		return events, ctx.Err()
+	}
+	return events, errors.Join(errs...)
+}

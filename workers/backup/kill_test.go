@@ -1,0 +1,101 @@
+package backup_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/workers/backup"
+)
+
+// The test binary starts itself again as the restore that is to be killed.
+const (
+	killFromEnv = "BACKUP_TEST_KILL_FROM" // the backup
+	killIntoEnv = "BACKUP_TEST_KILL_INTO" // the folder of the log
+)
+
+func TestMain(m *testing.M) {
+	from := os.Getenv(killFromEnv)
+	if from == "" {
+		os.Exit(m.Run())
+	}
+	if err := restoreChild(from, os.Getenv(killIntoEnv)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// restoreChild restores, and says how far it is, one write system call for a line.
+func restoreChild(from, into string) error {
+	ctx := context.Background()
+	log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(into, "events.db")})
+	if err != nil {
+		return err
+	}
+	cfg := tiny()
+	cfg.Progress = func(p backup.Progress) {
+		if p.Stage == backup.StageEvents {
+			fmt.Println(p.Done)
+		}
+	}
+	_, err = backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, from, backup.Target{Log: log})
+	return errors.Join(err, log.Close())
+}
+
+func TestAKilledRestoreGoesOn(t *testing.T) {
+	const kills = 12
+	from, folder, into := embedded(t), t.TempDir(), t.TempDir()
+	fill(t, from, 240)
+	run(t, tiny(), from, folder)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for range kills {
+		cmd := exec.CommandContext(t.Context(), binary)
+		cmd.Env = append(os.Environ(), killFromEnv+"="+folder, killIntoEnv+"="+into)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() }) // it may have come to its end
+		last := rand.IntN(8)
+		if last == 0 {
+			kill()
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if last--; last <= 0 {
+				kill()
+			}
+		}
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.Exited() {
+			t.Fatalf("the restore ended by itself: %v", err)
+		} else if err != nil {
+			killed++
+		}
+	}
+	to := embeddedIn(t, into)
+	present := uint64(len(all(t, to.log)))
+	t.Logf("%d of %d restores were killed; %d events are there", killed, kills, present)
+	if killed == 0 {
+		t.Error("no restore was killed")
+	}
+	if out := restore(t, folder, to); out.Present != present {
+		t.Errorf("%d events were there, it says %d", present, out.Present)
+	}
+	same(t, to, from)
+}

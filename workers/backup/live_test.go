@@ -1,0 +1,362 @@
+package backup_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"pgregory.net/rapid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/testservices"
+	"letterhead/workers/backup"
+)
+
+// clients are how many charge at the same time.
+const clients = 64
+
+// liveService charges accounts, as often as it is allowed to, until it is stopped.
+type liveService struct {
+	charged atomic.Int64
+	allowed chan struct{}
+	stop    func()
+}
+
+// allow lets n charges be made; when it returns all but the last of each client are through.
+func (l *liveService) allow(t *testing.T, n int) {
+	for range n {
+		select {
+		case l.allowed <- struct{}{}:
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+func live(t *testing.T, s side) *liveService {
+	t.Helper()
+	snapshots, err := sqlstore.NewSnapshots(t.Context(), s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk, err := commands.NewDesk(commands.DeskConfig{}, s.log, snapshots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func() commands.Request { return commands.Request{ID: uuid.NewString(), Actor: "system:test"} }
+	var accounts []string
+	for range 4 {
+		id := uuid.NewString()
+		if err := desk.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := desk.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		accounts = append(accounts, id)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	l := &liveService{allowed: make(chan struct{})}
+	for c := range clients {
+		running.Go(func() {
+			for {
+				select {
+				case <-l.allowed:
+				case <-ctx.Done():
+					return
+				}
+				_, err := desk.ChargeLookup(t.Context(), commands.ChargeLookup{
+					Request: request(), AccountID: accounts[c%len(accounts)], BrandID: uuid.NewString(), Domain: "example.com", RecordRevision: 1,
+				})
+				if err != nil {
+					t.Errorf("charge: %v", err)
+					continue
+				}
+				l.charged.Add(1)
+			}
+		})
+	}
+	l.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		if err := desk.Drain(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(l.stop)
+	return l
+}
+
+// prefix wants every stream of a copy to be the beginning of the live one, and the copy's order to be that of
+// the log.
+func prefix(t *testing.T, copied, log []eventlog.Recorded) {
+	t.Helper()
+	if len(copied) > len(log) {
+		t.Fatalf("%d events are copied of %d", len(copied), len(log))
+	}
+	equal(t, copied, log[:len(copied)])
+}
+
+func TestBackupWhile64ClientsCharge(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	service := live(t, from)
+	var last backup.Summary
+	for round := range 4 {
+		cfg := tiny()
+		// The work goes on in the middle of each backup, beside the reading of every page.
+		cfg.Progress = func(backup.Progress) { service.allow(t, clients) }
+		var beside sync.WaitGroup
+		beside.Go(func() { service.allow(t, 10*clients) })
+		service.allow(t, clients)
+		sum := run(t, cfg, from, folder)
+		if round > 0 && (sum.NewEvents == 0 || sum.Events != last.Events+sum.NewEvents) {
+			t.Errorf("round %d: %+v after %+v", round, sum, last)
+		}
+		last = sum
+		beside.Wait()
+		to := embedded(t)
+		restore(t, folder, to) // which checks every chain
+		prefix(t, all(t, to.log), all(t, from.log))
+	}
+	service.stop()
+	run(t, tiny(), from, folder)
+	to := embedded(t)
+	restore(t, folder, to)
+	same(t, to, from)
+	// No charge that was answered is lost, and none is there twice.
+	charges := 0
+	for _, e := range all(t, to.log) {
+		if e.Type == "CreditsCharged" && e.Metadata.Actor == "system:test" {
+			charges++
+		}
+	}
+	if int64(charges) != service.charged.Load() {
+		t.Errorf("%d charges are restored, %d were answered", charges, service.charged.Load())
+	}
+}
+
+func TestAFirstPassOfAMigrationWhile64ClientsCharge(t *testing.T) {
+	from := embedded(t)
+	service := live(t, from)
+	_, log := eventStore(t)
+	to := backup.Target{Log: log}
+	service.allow(t, 300)
+	var beside sync.WaitGroup
+	beside.Go(func() { service.allow(t, 500) })
+	out, err := backup.Migrate(t.Context(), tiny(), false, from.source(), to)
+	if err != nil || out.Events == 0 {
+		t.Fatalf("first pass: %+v, %v", out, err)
+	}
+	beside.Wait()
+	prefix(t, all(t, log), all(t, from.log))
+	service.stop()
+	final, err := backup.Migrate(t.Context(), tiny(), true, from.source(), to)
+	if err != nil || final.Present != out.Events {
+		t.Fatalf("final pass: %+v, %v", final, err)
+	}
+	equal(t, all(t, log), all(t, from.log))
+}
+
+// A final pass must not call a copy whole while the source goes on.
+func TestAFinalPassWantsTheSourceToStandStill(t *testing.T) {
+	from, to := embedded(t), embedded(t)
+	w := small(t, from)
+	cfg := tiny()
+	once := false
+	cfg.Progress = func(p backup.Progress) {
+		if p.Stage == backup.StageEvents && !once {
+			once = true
+			w.charge("a1", 1)
+		}
+	}
+	if out, err := backup.Migrate(t.Context(), cfg, true, from.source(), to.target()); !errors.Is(err, backup.ErrDiffers) {
+		t.Errorf("%+v, %v, want ErrDiffers", out, err)
+	}
+}
+
+func TestBackupInABucket(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	backend := s3mem.New()
+	if err := backend.CreateBucket("backups"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	defer server.Close()
+	at := "s3://backups?use_path_style=true&prefix=letterhead/&endpoint=" + url.QueryEscape(server.URL)
+	from := embedded(t)
+	w := small(t, from)
+	first := run(t, tiny(), from, at)
+	w.charge("a0", 1)
+	if sum := run(t, tiny(), from, at); sum.NewEvents != 1 || sum.Events != first.Events+1 {
+		t.Errorf("second backup: %+v", sum)
+	}
+	to := embedded(t)
+	restore(t, at, to)
+	same(t, to, from)
+	if _, err := backup.Inspect(t.Context(), strings.Replace(at, "letterhead/", "other/", 1)); !errors.Is(err, backup.ErrNotBackup) {
+		t.Errorf("another prefix: %v, want ErrNotBackup", err)
+	}
+	if _, err := backup.Run(t.Context(), tiny(), from.source(), "s3://key:hush@backups"); err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("keys in the URL: %v", err)
+	}
+}
+
+// schema makes an empty schema on a PostgreSQL and returns the URL of a database that begins there.
+func schema(t *testing.T, server string) string {
+	t.Helper()
+	var random [6]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		t.Fatal(err)
+	}
+	name := "backup_" + hex.EncodeToString(random[:])
+	admin, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(ctx context.Context, statement string) error {
+		return admin.Write(ctx, func(tx *sqlstore.Tx) error {
+			_, err := tx.ExecContext(ctx, statement)
+			return err
+		})
+	}
+	if err := do(t.Context(), "CREATE SCHEMA "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(do(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE"), admin.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("search_path", name)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// The disaster drill: the embedded shape's backup becomes the distributed shape, and the other way round.
+func TestRoundTripThroughEventStoreDBAndPostgres(t *testing.T) {
+	server := testservices.Postgres(t)
+	from, first, second := embedded(t), t.TempDir(), t.TempDir()
+	w := small(t, from)
+	for i := range 2500 {
+		w.name(fmt.Sprintf("holder-%05d", i%1200), fmt.Sprint("Näme ", i))
+	}
+	run(t, tiny(), from, first)
+	_, log := eventStore(t)
+	there := withDatabase(t, log, sqlstore.Config{URL: schema(t, server)})
+	there.assets = openAssets(t, t.TempDir())
+	positions, err := sqlstore.NewPositions(t.Context(), there.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := there.target()
+	target.Positions, target.Done = positions, []string{"relay crawl.live"}
+	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, target)
+	if err != nil || out.Names != 1203 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != out.Position || at == 0 || err != nil {
+		t.Errorf("the relay begins at %d (%v), want %d", at, err, out.Position)
+	}
+	run(t, tiny(), there, second)
+	back := embedded(t)
+	restore(t, second, back)
+	equal(t, all(t, back.log), all(t, from.log))
+	count := func(s side) (n int) {
+		for after := ""; ; {
+			page, err := s.names.Page(t.Context(), after, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				return n
+			}
+			n, after = n+len(page), page[len(page)-1].ID
+		}
+	}
+	if a, b, c := count(from), count(there), count(back); a != 1203 || b != a || c != a {
+		t.Errorf("%d names, %d in PostgreSQL, %d back", a, b, c)
+	}
+}
+
+// fewChecks sets how many checks rapid makes in a test that waits for many flushes, unless the command line
+// names a number.
+func fewChecks(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := checks.Value.Set(checks.DefValue); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// For any history the copy is the source but for positions.
+func TestAnyHistoryComesBack(t *testing.T) {
+	fewChecks(t, 25)
+	text := rapid.StringN(0, 40, 120)
+	rapid.Check(t, func(r *rapid.T) {
+		from, to, folder := embeddedIn(r, freshFolder(t, r)), embeddedIn(r, freshFolder(t, r)), freshFolder(t, r)
+		w := newWriter(r, from)
+		runs := rapid.IntRange(1, 3).Draw(r, "backups")
+		for range runs {
+			for range rapid.IntRange(0, 12).Draw(r, "appends") {
+				stream := rapid.SampledFrom([]string{"account-1", "account-2", "brand-x.com", "usage-node-a", "å"}).Draw(r, "stream")
+				var events []eventlog.Proposed
+				for range rapid.IntRange(1, 5).Draw(r, "events") {
+					data := []byte(text.Draw(r, "data"))
+					if rapid.IntRange(0, 9).Draw(r, "large") == 0 {
+						data = make([]byte, 20<<10)
+					}
+					e := w.event(stream, rapid.SampledFrom([]string{"A", "CreditsCharged", "CrawlFailed"}).Draw(r, "type"), rapid.IntRange(0, 3).Draw(r, "version"), data)
+					e.Metadata.CausationID = text.Draw(r, "causation")
+					events = append(events, e)
+				}
+				w.append(stream, events...)
+			}
+			if _, err := backup.Run(t.Context(), tiny(), from.source(), folder); err != nil {
+				r.Fatal(err)
+			}
+		}
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target()); err != nil {
+			r.Fatal(err)
+		}
+		same(r, to, from)
+		standby := embeddedIn(r, freshFolder(t, r))
+		if _, err := backup.Migrate(t.Context(), tiny(), true, from.source(), standby.target()); err != nil {
+			r.Fatal(err)
+		}
+		equal(r, all(r, standby.log), all(r, from.log))
+	})
+}

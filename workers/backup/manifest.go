@@ -1,0 +1,204 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// Format is the layout of a backup that this release writes, and the newest that it reads.
+	Format = 1
+
+	product      = "letterhead"
+	begunName    = "begun.json"
+	manifestName = "manifest.json"
+	// maxManifestBytes bounds both files. A segment takes about 300 bytes of it.
+	maxManifestBytes = 64 << 20
+)
+
+// Manifest is what belongs to a backup.
+type Manifest struct {
+	Format   int       `json:"format"`
+	Product  string    `json:"product"`
+	Version  string    `json:"version"` // of letterhead, of the last run
+	Finished time.Time `json:"finished_at"`
+	// Position is P: all events of the source up to it are here, and none behind it.
+	Position eventlog.Position `json:"position"`
+	Events   uint64            `json:"events"`
+	Last     *EventRef         `json:"last,omitempty"` // nil for an empty log
+	Segments []SegmentFile     `json:"segments"`
+	Names    []NamesFile       `json:"names"`
+	Checksum string            `json:"checksum"` // SHA-256 of this object with an empty checksum
+}
+
+// SegmentFile is one segment as the manifest has it.
+type SegmentFile struct {
+	Name     string            `json:"name"`
+	SHA256   string            `json:"sha256"` // of the file
+	Bytes    int64             `json:"bytes"`
+	RawBytes int64             `json:"raw_bytes"` // before compression
+	Events   uint64            `json:"events"`
+	After    eventlog.Position `json:"after"`
+	Through  eventlog.Position `json:"through"`
+	Assets   int               `json:"assets"`  // referred to and in the backup
+	Missing  int               `json:"missing"` // referred to and not in the asset store when it was looked for
+}
+
+// NamesFile is one file of names.
+type NamesFile struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	Count  uint64 `json:"count"`
+}
+
+// RawBytes is the size of all events before compression.
+func (m *Manifest) RawBytes() (n int64) {
+	for _, s := range m.Segments {
+		n += s.RawBytes
+	}
+	return n
+}
+
+// NameCount is how many names the backup holds.
+func (m *Manifest) NameCount() (n uint64) {
+	for _, f := range m.Names {
+		n += f.Count
+	}
+	return n
+}
+
+// begun is the file that says what a folder is, before there is a manifest.
+type begun struct {
+	Format  int       `json:"format"`
+	Product string    `json:"product"`
+	Version string    `json:"version"`
+	At      time.Time `json:"begun_at"`
+}
+
+func (m *Manifest) sum() (string, error) {
+	plain := *m
+	plain.Checksum = ""
+	raw, err := json.Marshal(&plain)
+	if err != nil {
+		return "", err
+	}
+	return hexSum(raw), nil
+}
+
+func hexSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// writeManifest ends a backup: everything that it lists is durable before it is.
+func writeManifest(ctx context.Context, to place, m *Manifest) (err error) {
+	if m.Checksum, err = m.sum(); err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	raw, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	if err := to.settle(ctx); err != nil {
+		return err
+	}
+	if err := to.put(ctx, manifestName, append(raw, '\n')); err != nil {
+		return err
+	}
+	return to.settle(ctx)
+}
+
+// readManifest returns a finished backup's manifest. Errors: ErrNotBackup, ErrUnfinished, ErrNewer,
+// ErrDamaged.
+func readManifest(ctx context.Context, from place) (*Manifest, error) {
+	raw, err := from.get(ctx, manifestName, maxManifestBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := readBegun(ctx, from); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: %w", from, ErrUnfinished)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the backup at %s: %w", from, err)
+	}
+	m, err := decodeManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup at %s: %w", from, err)
+	}
+	return m, nil
+}
+
+// decodeManifest reads and checks a manifest. Errors: ErrNewer, ErrDamaged, ErrNotBackup.
+func decodeManifest(raw []byte) (*Manifest, error) {
+	var head begun
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, fmt.Errorf("%w: the manifest cannot be read: %w", ErrDamaged, err)
+	}
+	// Before anything else: a newer release may count its checksum differently.
+	if head.Format > Format && head.Product == product {
+		return nil, fmt.Errorf("backup of format %d, written by letterhead %s: %w", head.Format, head.Version, ErrNewer)
+	}
+	var m Manifest
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&m); err != nil {
+		return nil, fmt.Errorf("%w: the manifest cannot be read: %w", ErrDamaged, err)
+	}
+	sum, err := m.sum()
+	if err != nil {
+		return nil, err
+	}
+	if sum != m.Checksum {
+		return nil, fmt.Errorf("%w: the manifest's checksum does not match", ErrDamaged)
+	}
+	if m.Product != product || m.Format < 1 {
+		return nil, fmt.Errorf("%w: the manifest is another program's", ErrNotBackup)
+	}
+	return &m, m.check()
+}
+
+// check says whether the parts make a whole.
+func (m *Manifest) check() error {
+	var events uint64
+	var at eventlog.Position
+	for i, s := range m.Segments {
+		if s.After != at || s.Through <= s.After || s.Name != segmentName(uint64(i+1)) {
+			return fmt.Errorf("%w: %s does not follow on the one before it", ErrDamaged, s.Name)
+		}
+		at = s.Through
+		events += s.Events
+	}
+	if events != m.Events || at != m.Position || (m.Last == nil) != (events == 0) {
+		return fmt.Errorf("%w: the manifest's numbers do not add up", ErrDamaged)
+	}
+	return nil
+}
+
+// readBegun says whether a place is a backup. Errors: ErrNotBackup, ErrNewer.
+func readBegun(ctx context.Context, from place) (begun, error) {
+	var b begun
+	raw, err := from.get(ctx, begunName, maxManifestBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, fmt.Errorf("%s: %w", from, ErrNotBackup)
+	}
+	if err != nil {
+		return b, fmt.Errorf("open the backup at %s: %w", from, err)
+	}
+	if err := json.Unmarshal(raw, &b); err != nil || b.Product != product || b.Format < 1 {
+		return b, fmt.Errorf("%s: %w: %s is not what letterhead writes there", from, ErrNotBackup, begunName)
+	}
+	if b.Format > Format {
+		return b, fmt.Errorf("backup of format %d, written by letterhead %s: %w", b.Format, b.Version, ErrNewer)
+	}
+	return b, nil
+}

@@ -1,0 +1,165 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+)
+
+// maxRounds bounds how often a pass beside a running server looks for what came meanwhile.
+const maxRounds = 8
+
+// Migrated is what a pass of a migration did.
+type Migrated struct {
+	Final       bool              `json:"final"`
+	Events      uint64            `json:"events"`  // in the target
+	Present     uint64            `json:"present"` // of these, copied by an earlier pass
+	Accounts    uint64            `json:"accounts"`
+	ChainEvents uint64            `json:"chain_events"` // of a final pass; every chain holds
+	Source      eventlog.Position `json:"source_position"`
+	Position    eventlog.Position `json:"position"` // the target's head
+	Names       uint64            `json:"names"`
+	Assets      uint64            `json:"assets"`     // in the source
+	NewAssets   uint64            `json:"new_assets"` // copied by this pass
+}
+
+// Migrate copies a log, with the names and the assets beside it, to another one that is empty or was filled
+// by an earlier pass. A pass that is not final may run while the source is in use: it copies what is there,
+// so that the final one, for which the source must stand still, is short. A final pass also checks every
+// hash chain, copies the names and saves the positions of work that is done.
+//
+// Errors: ErrNotEmpty (nothing was written by this pass), ErrForeignWriter, ErrDiffers,
+// *commands.ChainError, those of both sides, ctx.Err(). After any of them but ErrNotEmpty a later pass goes
+// on.
+func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target) (out Migrated, err error) {
+	if err := cfg.Validate(); err != nil {
+		return out, err
+	}
+	cfg = cfg.withDefaults()
+	out.Final = final
+	c := newCopier(cfg, logOrigin{from.Log, 0, cfg.RetryAfter}, to.Log)
+	if err := c.until(ctx, from.Log); err != nil {
+		return out, err
+	}
+	if err := c.compare(ctx, StageCheck); err != nil {
+		return out, err
+	}
+	out.Present = c.compared
+	if to.Assets != nil {
+		if out.Assets, out.NewAssets, err = copyStore(ctx, cfg, from.Assets, to.Assets); err != nil {
+			return out, err
+		}
+	}
+	for round := 1; ; round++ {
+		if err := c.appendRest(ctx); err != nil {
+			return out, err
+		}
+		out.Events, out.Accounts, out.Source = c.compared, uint64(len(c.accounts)), c.source
+		if err := c.until(ctx, from.Log); err != nil {
+			return out, err
+		}
+		moved := c.from.(logOrigin).until != c.source
+		if moved && final {
+			return out, fmt.Errorf("the source went on while its final copy was made; stop the server and migrate again: %w", ErrDiffers)
+		}
+		if !moved || round == maxRounds {
+			break
+		}
+	}
+	if !final {
+		return out, nil
+	}
+	if out.ChainEvents, err = c.verifyChains(ctx); err != nil {
+		return out, err
+	}
+	if out.Names, err = copyNames(ctx, cfg, from.Names, to.Names); err != nil {
+		return out, err
+	}
+	out.Position, err = finishTarget(ctx, cfg, to)
+	return out, err
+}
+
+// until moves the end of the origin to the log's head.
+func (c *copier) until(ctx context.Context, from eventlog.Log) error {
+	var head eventlog.Position
+	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
+		head, err = from.Head(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	c.from = logOrigin{from, head, c.cfg.RetryAfter}
+	return nil
+}
+
+func copyNames(ctx context.Context, cfg Config, from, to Names) (n uint64, err error) {
+	if from == nil || to == nil {
+		return 0, nil
+	}
+	err = eachPage(ctx, from, func(page []Name) error {
+		if err := retry(ctx, cfg.RetryAfter, func() error { return to.Put(ctx, page) }); err != nil {
+			return err
+		}
+		n += uint64(len(page))
+		cfg.Progress(Progress{Stage: StageNames, Done: n})
+		return nil
+	})
+	return n, err
+}
+
+// copyStore copies the assets that the other store lacks, several at a time. One that is damaged is left out,
+// as nobody can be served it.
+func copyStore(ctx context.Context, cfg Config, from, to *assets.Store) (all, copied uint64, err error) {
+	var mu sync.Mutex // of the numbers, and of Progress
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(copiers)
+	for o, err := range from.List(ctx) {
+		group.Go(func() error {
+			new := false
+			if err == nil {
+				err = retry(ctx, cfg.RetryAfter, func() (err error) {
+					new, err = copyOne(ctx, from, to, o)
+					return err
+				})
+			}
+			if err != nil {
+				return fmt.Errorf("copy asset %s: %w", o.ID, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all++
+			if new {
+				copied++
+			}
+			cfg.Progress(Progress{Stage: StageAssets, Done: all})
+			return nil
+		})
+	}
+	err = group.Wait()
+	return all, copied, err
+}
+
+func copyOne(ctx context.Context, from, to *assets.Store, o assets.Object) (copied bool, err error) {
+	if there, err := to.Has(ctx, o.ID, o.Ext); err != nil || there {
+		return false, err
+	}
+	data, err := from.Read(ctx, o.ID, o.Ext)
+	if errors.Is(err, assets.ErrNotFound) { // deleted since it was listed
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if assets.Verify(o.ID, data) != nil {
+		return false, nil
+	}
+	_, err = to.Put(ctx, data, o.Ext)
+	return err == nil, err
+}

@@ -1,0 +1,161 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/assets"
+)
+
+// copyAssets brings the assets of a segment into the backup, and says of each whether it is there.
+func (r *run) copyAssets(ctx context.Context, refs []assetRef) error {
+	if len(r.remembered)+len(refs) > maxRemembered {
+		clear(r.remembered)
+	}
+	var mu sync.Mutex // of sum
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(copiers)
+	for i := range refs {
+		ref := &refs[i]
+		if _, known := r.remembered[assetKey{ref.id, ref.ext}]; known {
+			ref.present = true
+			mu.Lock()
+			r.sum.KnownAssets++
+			mu.Unlock()
+			continue
+		}
+		group.Go(func() error {
+			found, err := r.copyAsset(ctx, ref)
+			if err != nil {
+				return fmt.Errorf("back up asset %s: %w", ref.hex(), err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.sum.count(ref, found)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if ref.present {
+			r.remembered[assetKey{ref.id, ref.ext}] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// found is what became of an asset.
+type found struct {
+	known, damaged bool
+	copied         int64 // bytes
+}
+
+func (s *Summary) count(ref *assetRef, f found) {
+	switch {
+	case f.known:
+		s.KnownAssets++
+	case f.damaged:
+		if len(s.DamagedAssets) < maxListed {
+			s.DamagedAssets = append(s.DamagedAssets, ref.hex())
+		}
+	case ref.present:
+		s.NewAssets++
+		s.AssetBytes += f.copied
+	default:
+		s.MissingAssets++
+	}
+}
+
+func (r *run) copyAsset(ctx context.Context, ref *assetRef) (f found, err error) {
+	if f.known, err = r.to.has(ctx, ref.name()); err != nil || f.known {
+		ref.present = f.known
+		return f, err
+	}
+	var data []byte
+	err = retry(ctx, r.cfg.RetryAfter, func() (err error) {
+		data, err = r.from.Assets.Read(ctx, ref.hex(), ref.ext)
+		return err
+	})
+	if errors.Is(err, assets.ErrNotFound) {
+		return f, nil
+	}
+	if err == nil {
+		err = assets.Verify(ref.hex(), data)
+	}
+	if errors.Is(err, assets.ErrDamaged) {
+		f.damaged = true // the ledger is saved all the same
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	f.copied, ref.present = int64(len(data)), true
+	return f, r.to.put(ctx, ref.name(), data)
+}
+
+// eachAsset reads every asset of the backup, most of them once, and checks its bytes. Several are handed to
+// do at the same time. Errors: ErrDamaged.
+func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error) error {
+	seen := map[assetKey]struct{}{}
+	return r.eachSegment(ctx, func(s *segment) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(copiers)
+		for _, ref := range s.assets {
+			k := assetKey{ref.id, ref.ext}
+			if _, known := seen[k]; known || !ref.present {
+				continue
+			}
+			if len(seen) == maxRemembered {
+				clear(seen)
+			}
+			seen[k] = struct{}{}
+			group.Go(func() error {
+				data, err := r.from.get(ctx, ref.name(), assets.MaxBytes)
+				if errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("%w: %s is missing", ErrDamaged, ref.name())
+				}
+				if err == nil && assets.Verify(ref.hex(), data) != nil {
+					err = fmt.Errorf("%w: %s is not what was written", ErrDamaged, ref.name())
+				}
+				if err != nil {
+					return err
+				}
+				return do(ref, data)
+			})
+		}
+		return group.Wait()
+	})
+}
+
+// putAssets stores the pictures first: whoever starts a half restored server by mistake serves no record
+// without its logo.
+func (r *restore) putAssets(ctx context.Context) error {
+	for _, s := range r.m.Segments {
+		r.out.Missing += uint64(s.Missing)
+	}
+	if r.to.Assets == nil {
+		return nil
+	}
+	var mu sync.Mutex // of out, and of Progress
+	return r.eachAsset(ctx, func(ref assetRef, data []byte) error {
+		err := retry(ctx, r.cfg.RetryAfter, func() error {
+			_, err := r.to.Assets.Put(ctx, data, ref.ext)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("restore asset %s: %w", ref.hex(), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.out.Assets++
+		r.cfg.Progress(Progress{Stage: StageAssets, Done: r.out.Assets})
+		return nil
+	})
+}

@@ -1,0 +1,235 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+)
+
+// place is where a backup lies. Names are like assets/ab/cd/x.png. An object is there whole or not at all.
+type place interface {
+	// lock keeps other processes from writing, until close. Errors: ErrBusy.
+	lock() error
+	// put writes an object, over the one that may be there. It survives a crash of the machine after settle.
+	put(ctx context.Context, name string, data []byte) error
+	settle(ctx context.Context) error
+	// get returns an object of at most limit bytes. Errors: fs.ErrNotExist.
+	get(ctx context.Context, name string, limit int64) ([]byte, error)
+	has(ctx context.Context, name string) (bool, error)
+	// list returns the names directly below a prefix that ends in / or is empty.
+	list(ctx context.Context, prefix string) ([]string, error)
+	// remove deletes an object; one that is not there is no error.
+	remove(ctx context.Context, name string) error
+	close() error
+	String() string // without secrets
+}
+
+// openPlace opens a folder, or a bucket when the name is a URL. A folder is made when create is set.
+func openPlace(ctx context.Context, at string, create bool) (place, error) {
+	if scheme, _, isURL := strings.Cut(at, "://"); isURL && scheme != "file" {
+		return openBucket(ctx, at)
+	}
+	path := strings.TrimPrefix(at, "file://")
+	if path == "" {
+		return nil, errors.New("the name of the backup's folder is empty")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup: %w", err)
+	}
+	if create {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, fmt.Errorf("make the folder of the backup: %w", err)
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w: there is no such folder", path, ErrNotBackup)
+	case err != nil:
+		return nil, fmt.Errorf("open the backup: %w", err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s: %w: it is a file", path, ErrNotBackup)
+	}
+	return &folder{path: path, dirty: map[string]struct{}{}}, nil
+}
+
+const (
+	lockName = "lock"
+	// halfName is the folder of files that are being written. They are moved when they are whole.
+	halfName = "half"
+)
+
+// folder is a place on a disk. It holds names and hashes of keys: nobody else may read it.
+type folder struct {
+	path  string
+	flock *flock.Flock
+
+	mu    sync.Mutex
+	dirty map[string]struct{} // folders whose entries are not on the disk yet
+}
+
+func (f *folder) String() string { return f.path }
+
+func (f *folder) lock() error {
+	f.flock = flock.New(filepath.Join(f.path, lockName), flock.SetPermissions(0o600))
+	ok, err := f.flock.TryLock()
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.path, err)
+	}
+	if !ok {
+		return fmt.Errorf("%s: %w", f.path, ErrBusy)
+	}
+	// What a killed process left half written.
+	if err := os.RemoveAll(filepath.Join(f.path, halfName)); err != nil {
+		return fmt.Errorf("tidy up %s: %w", f.path, err)
+	}
+	return os.Mkdir(filepath.Join(f.path, halfName), 0o700)
+}
+
+func (f *folder) put(ctx context.Context, name string, data []byte) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to := filepath.Join(f.path, filepath.FromSlash(name))
+	if err := f.makeParents(filepath.Dir(to)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	half, err := os.CreateTemp(filepath.Join(f.path, halfName), "*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = half.Write(data)
+	err = errors.Join(err, half.Sync(), half.Close())
+	if err == nil {
+		err = os.Rename(half.Name(), to)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(half.Name()))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty[filepath.Dir(to)] = struct{}{}
+	return nil
+}
+
+// makeParents makes the folders down to one, and notes those that got a new entry.
+func (f *folder) makeParents(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var missing []string
+	for at := dir; at != f.path; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		missing = append(missing, at)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := os.Mkdir(missing[i], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		f.dirty[filepath.Dir(missing[i])] = struct{}{}
+	}
+	return nil
+}
+
+func (f *folder) settle(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for dir := range f.dirty {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("make %s durable: %w", dir, err)
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return fmt.Errorf("make %s durable: %w", dir, err)
+		}
+		delete(f.dirty, dir)
+	}
+	return nil
+}
+
+func (f *folder) get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(filepath.Join(f.path, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer file.Close()
+	return readAtMost(file, name, limit)
+}
+
+// readAtMost reads everything, and refuses what is longer than it can be.
+func readAtMost(from io.Reader, name string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%w: %s is longer than %d bytes", ErrDamaged, name, limit)
+	}
+	return data, nil
+}
+
+func (f *folder) has(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	info, err := os.Stat(filepath.Join(f.path, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", name, err)
+	}
+	return info.Mode().IsRegular(), nil
+}
+
+func (f *folder) list(ctx context.Context, prefix string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(f.path, filepath.FromSlash(prefix)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", f.path, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if prefix == "" && (e.Name() == lockName || e.Name() == halfName) {
+			continue
+		}
+		names = append(names, prefix+e.Name())
+	}
+	return names, nil
+}
+
+func (f *folder) remove(_ context.Context, name string) error {
+	err := os.Remove(filepath.Join(f.path, filepath.FromSlash(name)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+func (f *folder) close() error {
+	if f.flock == nil {
+		return nil
+	}
+	return f.flock.Unlock()
+}

@@ -1,0 +1,351 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/commands"
+	"letterhead/internal/eventlog"
+	"letterhead/workers/backup"
+)
+
+// files returns the names of all files below a folder, with their content.
+func files(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(folder, path)
+		found[filepath.ToSlash(rel)] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// copyOf writes files into a folder of its own.
+func copyOf(t *testing.T, all map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, content := range all {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// untouched wants a side that nothing was written to.
+func untouched(t *testing.T, s side) {
+	t.Helper()
+	if n := len(all(t, s.log)); n > 0 {
+		t.Errorf("%d events were written", n)
+	}
+	if n := len(namesOf(t, s)); n > 0 {
+		t.Errorf("%d names were written", n)
+	}
+	if n := len(pictures(t, s)); n > 0 {
+		t.Errorf("%d pictures were written", n)
+	}
+}
+
+func TestDamageIsFoundBeforeAnythingIsWritten(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	sound := files(t, folder)
+	pick := func(prefix string, i int) string {
+		var names []string
+		for n := range sound {
+			if strings.HasPrefix(n, prefix) {
+				names = append(names, n)
+			}
+		}
+		if len(names) <= i {
+			t.Fatalf("%d files begin with %s", len(names), prefix)
+		}
+		return names[i]
+	}
+	change := func(name string, f func([]byte) []byte) func(map[string]string) {
+		return func(all map[string]string) { all[name] = string(f([]byte(all[name]))) }
+	}
+	flip := func(at float64) func([]byte) []byte {
+		return func(b []byte) []byte { b[int(at*float64(len(b)-1))] ^= 0x20; return b }
+	}
+	cut := func(b []byte) []byte { return b[:len(b)-1] }
+	manifest := func(f func(m map[string]any)) func(map[string]string) {
+		return change("manifest.json", func(b []byte) []byte {
+			var m map[string]any
+			if err := json.Unmarshal(b, &m); err != nil {
+				t.Fatal(err)
+			}
+			f(m)
+			b, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(map[string]string)
+		want   error
+		says   string
+	}{
+		{"a segment's first byte", change("segments/0000000002.lhb", flip(0)), backup.ErrDamaged, "0000000002"},
+		{"a segment's middle", change("segments/0000000002.lhb", flip(.5)), backup.ErrDamaged, "0000000002"},
+		{"a segment's last byte", change("segments/0000000001.lhb", flip(1)), backup.ErrDamaged, "0000000001"},
+		{"a segment that is cut", change("segments/0000000003.lhb", cut), backup.ErrDamaged, "0000000003"},
+		{"a segment that is empty", change("segments/0000000003.lhb", func([]byte) []byte { return nil }), backup.ErrDamaged, "0000000003"},
+		{"a missing segment", func(m map[string]string) { delete(m, "segments/0000000001.lhb") }, backup.ErrDamaged, "missing"},
+		{"another segment in its place", func(m map[string]string) { m["segments/0000000001.lhb"] = m["segments/0000000002.lhb"] }, backup.ErrDamaged, "0000000001"},
+		{"names", change(pick("names/", 0), flip(.5)), backup.ErrDamaged, "names/"},
+		{"missing names", func(m map[string]string) { delete(m, pick("names/", 0)) }, backup.ErrDamaged, "missing"},
+		{"a picture", change(pick("assets/", 3), flip(.5)), backup.ErrDamaged, "assets/"},
+		{"a missing picture", func(m map[string]string) { delete(m, pick("assets/", 3)) }, backup.ErrDamaged, "missing"},
+		{"the manifest's position", manifest(func(m map[string]any) { m["position"] = 7 }), backup.ErrDamaged, "checksum"},
+		{"the manifest's checksum", manifest(func(m map[string]any) { m["checksum"] = "00" }), backup.ErrDamaged, "checksum"},
+		{"fewer segments", manifest(func(m map[string]any) { m["segments"] = m["segments"].([]any)[1:] }), backup.ErrDamaged, "checksum"},
+		{"half a manifest", change("manifest.json", func(b []byte) []byte { return b[:len(b)/2] }), backup.ErrDamaged, "manifest"},
+		{"a newer format", manifest(func(m map[string]any) { m["format"] = backup.Format + 1; m["version"] = "9.0" }), backup.ErrNewer, "9.0"},
+		{"no manifest", func(m map[string]string) { delete(m, "manifest.json") }, backup.ErrUnfinished, "never finished"},
+		{"nothing", func(m map[string]string) { clear(m) }, backup.ErrNotBackup, ""},
+		{"something else", func(m map[string]string) { clear(m); m["photo.jpg"] = "x" }, backup.ErrNotBackup, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			broken := copyOf(t, sound)
+			changed := files(t, broken)
+			c.damage(changed)
+			to := embedded(t)
+			_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, copyOf(t, changed), to.target())
+			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("restore: %v, want %v that says %q", err, c.want, c.says)
+			}
+			untouched(t, to)
+		})
+	}
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, filepath.Join(folder, "nowhere"), embedded(t).target()); !errors.Is(err, backup.ErrNotBackup) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	refused := func(t *testing.T, to side) {
+		t.Helper()
+		before, names := all(t, to.log), namesOf(t, to)
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target())
+		if !errors.Is(err, backup.ErrNotEmpty) {
+			t.Errorf("restore: %v, want ErrNotEmpty", err)
+		}
+		_, err = backup.Migrate(t.Context(), tiny(), true, from.source(), to.target())
+		if len(before) > 0 && !errors.Is(err, backup.ErrNotEmpty) {
+			t.Errorf("migrate: %v, want ErrNotEmpty", err)
+		}
+		if len(before) > 0 {
+			equal(t, all(t, to.log), before)
+		}
+		if len(before) > 0 && (fmt.Sprint(namesOf(t, to)) != fmt.Sprint(names) || len(pictures(t, to)) > 0) {
+			t.Error("names or pictures were written")
+		}
+	}
+	t.Run("other events", func(t *testing.T) {
+		to := embedded(t)
+		w := newWriter(t, to)
+		w.n = 1000
+		w.charge("a0", 1)
+		refused(t, to)
+	})
+	t.Run("a longer log", func(t *testing.T) {
+		to := embedded(t)
+		restore(t, folder, to)
+		held := all(t, to.log)
+		if _, err := to.log.Append(t.Context(), "usage-node-main", eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target()); !errors.Is(err, backup.ErrNotEmpty) {
+			t.Errorf("restore: %v, want ErrNotEmpty", err)
+		}
+		if got := all(t, to.log); len(got) != len(held)+1 {
+			t.Errorf("%d events, want %d", len(got), len(held)+1)
+		}
+	})
+	t.Run("names", func(t *testing.T) {
+		to := embedded(t)
+		newWriter(t, to).name("other", "Somebody")
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target())
+		if !errors.Is(err, backup.ErrNotEmpty) || len(all(t, to.log)) > 0 {
+			t.Errorf("restore: %v, want ErrNotEmpty and nothing written", err)
+		}
+	})
+	t.Run("the same events with other data", func(t *testing.T) {
+		to := embedded(t)
+		first := all(t, from.log)[0].Proposed
+		first.Data = bytes.Replace(first.Data, []byte(`"credits":1`), []byte(`"credits":2`), 1)
+		if _, err := to.log.Append(t.Context(), "account-a0", eventlog.NoStream(), []eventlog.Proposed{first}); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, to)
+	})
+}
+
+func TestABackupIsOfOneLog(t *testing.T) {
+	one, two, folder := embedded(t), embedded(t), t.TempDir()
+	small(t, one)
+	w := newWriter(t, two)
+	w.n = 5000
+	w.charge("a0", 40)
+	run(t, tiny(), one, folder)
+	before := files(t, folder)
+	if _, err := backup.Run(t.Context(), tiny(), two.source(), folder); !errors.Is(err, backup.ErrOtherLog) {
+		t.Errorf("another log: %v, want ErrOtherLog", err)
+	}
+	if _, err := backup.Run(t.Context(), tiny(), embedded(t).source(), folder); !errors.Is(err, backup.ErrOtherLog) {
+		t.Errorf("an empty log: %v, want ErrOtherLog", err)
+	}
+	if after := files(t, folder); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Error("the backup was changed")
+	}
+}
+
+func TestAFolderOfOtherThingsIsLeftAlone(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	if err := os.WriteFile(filepath.Join(folder, "thesis.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := backup.Run(t.Context(), tiny(), from.source(), folder)
+	if !errors.Is(err, backup.ErrNotBackup) || !strings.Contains(err.Error(), "thesis.txt") {
+		t.Errorf("run: %v, want ErrNotBackup that names what is there", err)
+	}
+	if left := files(t, folder); len(left) > 2 || left["thesis.txt"] != "x" { // and the lock
+		t.Errorf("it holds %v", left)
+	}
+	if _, err := backup.Run(t.Context(), tiny(), from.source(), filepath.Join(folder, "thesis.txt")); !errors.Is(err, backup.ErrNotBackup) && err == nil {
+		t.Errorf("a file: %v", err)
+	}
+}
+
+// busy is a log in which something happens while it is read.
+type busy struct {
+	eventlog.Log
+	onRead func()
+}
+
+func (b busy) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
+	b.onRead()
+	return b.Log.ReadAll(ctx, after, f, limit)
+}
+
+func TestTwoBackupsIntoOneFolderDoNotMix(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	var second error
+	source := from.source()
+	source.Log = busy{from.log, func() { _, second = backup.Run(t.Context(), tiny(), from.source(), folder) }}
+	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(second, backup.ErrBusy) {
+		t.Errorf("the second: %v, want ErrBusy", second)
+	}
+	to := embedded(t)
+	restore(t, folder, to)
+	same(t, to, from)
+}
+
+// intruder appends to the log while it is being filled.
+type intruder struct {
+	eventlog.Log
+	at int
+	do func()
+}
+
+func (i *intruder) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if i.at--; i.at == 0 {
+		i.do()
+	}
+	return i.Log.Append(ctx, stream, expected, events)
+}
+
+func TestSomebodyElseWritingToTheTargetIsNoticed(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	for _, stream := range []string{"account-a0", "elsewhere"} {
+		to := embedded(t)
+		target := to.target()
+		target.Log = &intruder{to.log, 20, func() {
+			if _, err := to.log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("intruder", "CreditsCharged", 1, nil)}); err != nil {
+				t.Error(err)
+			}
+		}}
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target)
+		if !errors.Is(err, backup.ErrForeignWriter) && !errors.Is(err, backup.ErrDiffers) {
+			t.Errorf("an append to %s: %v, want ErrForeignWriter or ErrDiffers", stream, err)
+		}
+	}
+}
+
+func TestABrokenChainIsTold(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	w := small(t, from)
+	forged := w.event("account-a1", "CreditsCharged", 1, []byte(`{"credits":1}`))
+	forged.Data = []byte(`{"credits":1000}`)
+	w.append("account-a1", forged)
+	run(t, tiny(), from, folder)
+	_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, embedded(t).target())
+	var broken *commands.ChainError
+	if !errors.As(err, &broken) || broken.Stream != "account-a1" {
+		t.Errorf("restore: %v, want the broken chain of account-a1", err)
+	}
+	_, err = backup.Migrate(t.Context(), tiny(), true, from.source(), embedded(t).target())
+	if !errors.Is(err, commands.ErrChainBroken) {
+		t.Errorf("migrate: %v, want ErrChainBroken", err)
+	}
+}
+
+func TestALogOfANewerReleaseIsNotBackedUpByHalf(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	w := small(t, from)
+	w.append("brand-new.com", w.event("brand-new.com", "CrawlSucceeded", 1000, []byte(`{}`)))
+	if _, err := backup.Run(t.Context(), tiny(), from.source(), folder); !errors.Is(err, backup.ErrNewer) {
+		t.Errorf("run: %v, want ErrNewer", err)
+	}
+	if _, err := backup.Inspect(t.Context(), folder); !errors.Is(err, backup.ErrUnfinished) {
+		t.Errorf("what it left: %v, want ErrUnfinished", err)
+	}
+}
+
+func TestConfigurationsAreChecked(t *testing.T) {
+	bad := backup.Config{SegmentBytes: 7, RetryAfter: -1}
+	err := bad.Validate()
+	for _, want := range []string{"SegmentBytes", "RetryAfter"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := backup.Run(t.Context(), bad, embedded(t).source(), t.TempDir()); err == nil {
+		t.Error("it ran")
+	}
+}

@@ -1,0 +1,224 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+)
+
+// Positions remember how far workers have read a log.
+type Positions interface {
+	Reset(ctx context.Context, name string, position eventlog.Position) error // also to an earlier one
+}
+
+// Target is what a restore or a migration fills. Nobody else may use it until it has returned.
+type Target struct {
+	Log    eventlog.Log
+	Names  Names         // nil: names are left out
+	Assets *assets.Store // nil: assets are left out
+	// Positions and Done: under each of these names the end of the target is saved. They are those of
+	// workers that must not do old work again: the relays of the crawl lanes.
+	Positions Positions
+	Done      []string
+}
+
+// RestoreConfig says what to restore.
+type RestoreConfig struct {
+	Config
+	// WithoutNames leaves all names out; the accounts and keys are then known by their ids.
+	WithoutNames bool
+	// Erased are ids whose names are left out, because they were erased after the backup.
+	Erased map[string]bool
+}
+
+// Restored is what a restore did.
+type Restored struct {
+	Events      uint64            `json:"events"`  // in the target
+	Present     uint64            `json:"present"` // of these, restored by an earlier run
+	Accounts    uint64            `json:"accounts"`
+	ChainEvents uint64            `json:"chain_events"` // of accounts; every chain holds
+	Position    eventlog.Position `json:"position"`     // the target's head
+	Names       uint64            `json:"names"`
+	Assets      uint64            `json:"assets"`
+	Missing     uint64            `json:"missing_assets"` // that were missing when the backup was made
+}
+
+// Inspect reads a finished backup's manifest. Errors: as Restore's about the backup.
+func Inspect(ctx context.Context, from string) (*Manifest, error) {
+	at, err := openPlace(ctx, from, false)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readManifest(ctx, at)
+	return m, errors.Join(err, at.close())
+}
+
+// Restore fills an empty target from a backup, or goes on with one that it has begun to fill. Before it
+// writes anything it has read the whole backup once and found it sound.
+//
+// Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written);
+// ErrForeignWriter, ErrDiffers, *commands.ChainError, those of the target, ctx.Err() (run it again to go on).
+func Restore(ctx context.Context, cfg RestoreConfig, from string, to Target) (out Restored, err error) {
+	if err := cfg.Validate(); err != nil {
+		return out, err
+	}
+	cfg.Config = cfg.withDefaults()
+	at, err := openPlace(ctx, from, false)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	m, err := readManifest(ctx, at)
+	if err != nil {
+		return out, err
+	}
+	c, err := newCodec()
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	r := &restore{cfg: cfg, from: at, m: m, codec: c, to: to, copier: newCopier(cfg.Config, backupOrigin{at, c, m}, to.Log)}
+	for _, step := range []func(context.Context) error{r.checkBackup, r.checkTarget, r.putAssets, r.putEvents, r.putNames} {
+		if err := step(ctx); err != nil {
+			return r.out, err
+		}
+	}
+	r.out.Position, err = finishTarget(ctx, cfg.Config, to)
+	return r.out, err
+}
+
+// restore is one run.
+type restore struct {
+	cfg    RestoreConfig
+	from   place
+	m      *Manifest
+	codec  *codec
+	to     Target
+	copier *copier
+	out    Restored
+}
+
+// checkBackup reads everything that the manifest lists.
+func (r *restore) checkBackup(ctx context.Context) error {
+	var events uint64
+	last := &EventRef{}
+	err := r.eachSegment(ctx, func(s *segment) error {
+		events += uint64(len(s.events))
+		if len(s.events) > 0 {
+			ref := refTo(&s.events[len(s.events)-1])
+			last = &ref
+		}
+		r.cfg.Progress(Progress{Stage: StageCheck, Done: events, Total: r.m.Events})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("check the backup: %w", err)
+	}
+	if r.m.Last != nil && *last != *r.m.Last {
+		return fmt.Errorf("check the backup: %w: its last event is not the one that the manifest names", ErrDamaged)
+	}
+	for _, f := range r.m.Names {
+		if _, err := readNames(ctx, r.from, r.codec, f); err != nil {
+			return fmt.Errorf("check the backup: %w", err)
+		}
+	}
+	if r.to.Assets == nil {
+		return nil
+	}
+	return r.eachAsset(ctx, func(ref assetRef, data []byte) error { return nil })
+}
+
+func (r *restore) eachSegment(ctx context.Context, do func(*segment) error) error {
+	for i := range r.m.Segments {
+		s, err := readSegment(ctx, r.from, r.codec, r.m, i)
+		if err != nil {
+			return err
+		}
+		if err := do(&s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTarget wants the target empty, or filled by an earlier run.
+func (r *restore) checkTarget(ctx context.Context) error {
+	if err := r.copier.compare(ctx, StageCheck); err != nil {
+		return err
+	}
+	r.out.Present = r.copier.compared
+	if r.out.Present > 0 || r.to.Names == nil {
+		return nil
+	}
+	names, err := r.to.Names.Page(ctx, "", 1)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: its log is empty and its database has names of holders", ErrNotEmpty)
+	}
+	return nil
+}
+
+func (r *restore) putEvents(ctx context.Context) (err error) {
+	if err := r.copier.appendRest(ctx); err != nil {
+		return err
+	}
+	if r.copier.compared != r.m.Events {
+		return fmt.Errorf("%w: it has %d events and the backup has %d", ErrDiffers, r.copier.compared, r.m.Events)
+	}
+	r.out.Events, r.out.Accounts = r.copier.compared, uint64(len(r.copier.accounts))
+	r.out.ChainEvents, err = r.copier.verifyChains(ctx)
+	return err
+}
+
+func (r *restore) putNames(ctx context.Context) error {
+	if r.to.Names == nil || r.cfg.WithoutNames {
+		return nil
+	}
+	for _, f := range r.m.Names {
+		names, err := readNames(ctx, r.from, r.codec, f)
+		if err != nil {
+			return err
+		}
+		kept := names[:0]
+		for _, n := range names {
+			if !r.cfg.Erased[n.ID] {
+				kept = append(kept, n)
+			}
+		}
+		for len(kept) > 0 {
+			part := kept[:min(namesPage, len(kept))]
+			kept = kept[len(part):]
+			if err := retry(ctx, r.cfg.RetryAfter, func() error { return r.to.Names.Put(ctx, part) }); err != nil {
+				return err
+			}
+			r.out.Names += uint64(len(part))
+		}
+		r.cfg.Progress(Progress{Stage: StageNames, Done: r.out.Names, Total: r.m.NameCount()})
+	}
+	return nil
+}
+
+// finishTarget saves the positions of work that is done and returns the target's head.
+func finishTarget(ctx context.Context, cfg Config, to Target) (head eventlog.Position, err error) {
+	err = retry(ctx, cfg.RetryAfter, func() (err error) {
+		head, err = to.Log.Head(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the target: %w", err)
+	}
+	if to.Positions == nil {
+		return head, nil
+	}
+	for _, name := range to.Done {
+		if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, head) }); err != nil {
+			return head, fmt.Errorf("save how far old work is done: %w", err)
+		}
+	}
+	return head, nil
+}

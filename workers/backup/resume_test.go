@@ -1,0 +1,483 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/holders"
+	"letterhead/workers/backup"
+)
+
+// errKilled stands for the end of the process: nobody tries again after it.
+var errKilled = errors.New("killed")
+
+// mortal is a log whose process ends after so many writes, before or after the last one landed. It takes one
+// append at a time.
+type mortal struct {
+	eventlog.Log
+	left   int
+	landed bool
+}
+
+func (m *mortal) write(do func() error) error {
+	if m.left--; m.left < 0 {
+		if m.left == -1 && m.landed {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return errKilled
+	}
+	return do()
+}
+
+func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (landed eventlog.Appended, err error) {
+	err = m.write(func() (err error) {
+		landed, err = m.Log.Append(ctx, stream, expected, events)
+		return err
+	})
+	return landed, err
+}
+
+// mortalImporter also imports.
+type mortalImporter struct{ mortal }
+
+func (m *mortalImporter) Import(ctx context.Context, runs []eventlog.Run) error {
+	return m.write(func() error { return m.Log.(eventlog.Importer).Import(ctx, runs) })
+}
+
+// drawMortal takes one append at a time, of which there are at most so many, or imports.
+func drawMortal(r *rapid.T, log eventlog.Log, appends int) eventlog.Log {
+	if rapid.Bool().Draw(r, "imports") {
+		return &mortalImporter{mortal{log, rapid.IntRange(0, 4).Draw(r, "writes"), rapid.Bool().Draw(r, "landed")}}
+	}
+	return &mortal{log, rapid.IntRange(0, appends).Draw(r, "writes"), rapid.Bool().Draw(r, "landed")}
+}
+
+// mortalNames is the same for the table of names.
+type mortalNames struct {
+	backup.Names
+	dead bool
+}
+
+func (m mortalNames) Put(ctx context.Context, names []backup.Name) error {
+	if m.dead {
+		return errKilled
+	}
+	return m.Names.Put(ctx, names)
+}
+
+func TestAnInterruptedRestoreGoesOn(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	fill(t, from, 8)
+	run(t, tiny(), from, folder)
+	appends := len(all(t, from.log))
+	rapid.Check(t, func(r *rapid.T) {
+		to := embeddedIn(r, freshFolder(t, r))
+		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
+			target := to.target()
+			target.Log = drawMortal(r, to.log, appends)
+			target.Names = mortalNames{to.names, true}
+			if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target); !errors.Is(err, errKilled) {
+				r.Fatalf("restore: %v, want to be killed", err)
+			}
+		}
+		present := uint64(len(all(r, to.log)))
+		if out := restore(r, folder, to); out.Present != present {
+			r.Errorf("%d events were there, it says %d", present, out.Present)
+		}
+		same(r, to, from)
+	})
+}
+
+// freshFolder is a folder that goes when one check of rapid ends.
+func freshFolder(t *testing.T, r *rapid.T) string {
+	r.Helper()
+	folder, err := os.MkdirTemp(t.TempDir(), "side")
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	return folder
+}
+
+func TestAnInterruptedMigrationGoesOn(t *testing.T) {
+	from := embedded(t)
+	w := fill(t, from, 8)
+	rapid.Check(t, func(r *rapid.T) {
+		to := embeddedIn(r, freshFolder(t, r))
+		appends := len(all(t, from.log))
+		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
+			target := to.target()
+			target.Log = drawMortal(r, to.log, appends)
+			target.Names = mortalNames{to.names, true}
+			if _, err := backup.Migrate(t.Context(), tiny(), rapid.Bool().Draw(r, "final"), from.source(), target); err != nil && !errors.Is(err, errKilled) {
+				r.Fatal(err)
+			}
+			w.charge("a1", 1) // the server goes on between the passes
+		}
+		if out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), to.target()); err != nil || !out.Final {
+			r.Fatalf("%+v, %v", out, err)
+		}
+		same(r, to, from)
+	})
+}
+
+// ended is a log that cannot be read any more after so many pages.
+type ended struct {
+	eventlog.Log
+	pages int
+}
+
+func (e *ended) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
+	if e.pages--; e.pages < 0 {
+		return eventlog.Page{}, errKilled
+	}
+	return e.Log.ReadAll(ctx, after, f, min(limit, 20))
+}
+
+func TestAnInterruptedBackupGoesOn(t *testing.T) {
+	from := embedded(t)
+	small(t, from)
+	whole := t.TempDir()
+	sum := run(t, tiny(), from, whole)
+	for pages := range 10 {
+		folder := t.TempDir()
+		source := from.source()
+		source.Log = &ended{from.log, pages}
+		if _, err := backup.Run(t.Context(), tiny(), source, folder); !errors.Is(err, errKilled) {
+			t.Fatalf("after %d pages: %v, want to be killed", pages, err)
+		}
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, embedded(t).target()); !errors.Is(err, backup.ErrUnfinished) {
+			t.Errorf("what is left after %d pages: %v, want ErrUnfinished", pages, err)
+		}
+		left := files(t, folder)
+		again := run(t, tiny(), from, folder)
+		if again.Adopted+again.NewEvents != sum.Events || pages > 4 && again.Adopted == 0 {
+			t.Errorf("after %d pages: %+v", pages, again)
+		}
+		for name, content := range files(t, folder) {
+			if old, there := left[name]; there && strings.HasPrefix(name, "segments/") && old != content {
+				t.Errorf("after %d pages: %s was written again", pages, name)
+			}
+		}
+		to := embedded(t)
+		restore(t, folder, to)
+		same(t, to, from)
+	}
+}
+
+func TestASecondBackupAddsWhatIsNew(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	w := small(t, from)
+	first := run(t, tiny(), from, folder)
+	before := files(t, folder)
+	w.charge("a0", 2)
+	w.brand("new.com", "<svg>new</svg>")
+	w.brand("other.com", "<svg>brand0.com</svg>") // a picture that is in the backup
+	w.name("holder-3", "Katherine Johnson")
+	second := run(t, tiny(), from, folder)
+	if second.NewEvents != 4 || second.Events != first.Events+4 || second.NewAssets != 1 || second.KnownAssets != 1 || second.Adopted != 0 {
+		t.Errorf("second backup: %+v after %+v", second, first)
+	}
+	written := 0
+	for name, content := range files(t, folder) {
+		old, there := before[name]
+		switch {
+		case there && old == content:
+		case name == "manifest.json" || strings.HasPrefix(name, "names/"):
+		case there:
+			t.Errorf("%s was written again", name)
+		default:
+			written++
+		}
+	}
+	if written != 2 { // a segment and a picture
+		t.Errorf("%d files are new, want 2", written)
+	}
+	to := embedded(t)
+	restore(t, folder, to)
+	same(t, to, from)
+
+	// A target that was filled from the first backup takes the second as well: a standby.
+	standby := embedded(t)
+	restore(t, copyOf(t, before), standby)
+	if out := restore(t, folder, standby); out.Present != first.Events || out.Events != second.Events {
+		t.Errorf("standby: %+v", out)
+	}
+	same(t, standby, from)
+}
+
+func TestAnErasedNameLeavesTheNextBackup(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	table, err := holders.New(t.Context(), from.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Erase(t.Context(), "holder-1"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, tiny(), from, folder)
+	named := 0
+	for name := range files(t, folder) {
+		if strings.HasPrefix(name, "names/") {
+			named++
+		}
+	}
+	if named != 1 {
+		t.Errorf("%d files of names, want the new one only", named)
+	}
+	to := embedded(t)
+	restore(t, folder, to)
+	if names := namesOf(t, to); len(names) != 2 || names["holder-1"] != "" {
+		t.Errorf("restored names %v", names)
+	}
+}
+
+func TestNamesCanBeLeftOut(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	for _, c := range []struct {
+		cfg  backup.RestoreConfig
+		want map[string]string
+	}{
+		{backup.RestoreConfig{WithoutNames: true}, map[string]string{}},
+		{backup.RestoreConfig{Erased: map[string]bool{"holder-1": true, "key-1": true, "unknown": true}}, map[string]string{"holder-2": "Grace Hopper"}},
+	} {
+		to := embedded(t)
+		out, err := backup.Restore(t.Context(), c.cfg, folder, to.target())
+		if err != nil || out.Names != uint64(len(c.want)) {
+			t.Errorf("restore: %+v, %v", out, err)
+		}
+		if got := namesOf(t, to); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("names %v, want %v", got, c.want)
+		}
+		equal(t, all(t, to.log), all(t, from.log))
+	}
+}
+
+func TestPicturesThatAreGoneDoNotStopABackup(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	w := newWriter(t, from)
+	kept := w.brand("kept.com", "<svg>kept</svg>")
+	gone := w.brand("gone.com", "<svg>gone</svg>")
+	rotten := w.brand("rotten.com", "<svg>rotten</svg>")
+	if err := from.assets.Delete(t.Context(), gone.ID, gone.Ext); err != nil {
+		t.Fatal(err)
+	}
+	store := t.TempDir()
+	from.assets = openAssets(t, store)
+	if _, err := from.assets.Put(t.Context(), []byte("<svg>kept</svg>"), "svg"); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(store, rotten.ID[:2], rotten.ID[2:4], rotten.ID+".svg")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("<svg>r0tten</svg>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := run(t, tiny(), from, folder)
+	if sum.NewAssets != 1 || sum.MissingAssets != 1 || len(sum.DamagedAssets) != 1 || sum.DamagedAssets[0] != rotten.ID {
+		t.Errorf("summary %+v", sum)
+	}
+	to := embedded(t)
+	if out := restore(t, folder, to); out.Assets != 1 || out.Missing != 2 {
+		t.Errorf("restored %+v", out)
+	}
+	if got := pictures(t, to); got[kept.ID+".svg"] == "" || len(got) != 1 {
+		t.Errorf("pictures %v", got)
+	}
+	if _, err := backup.Migrate(t.Context(), tiny(), true, from.source(), embedded(t).target()); err != nil {
+		t.Errorf("migrate: %v", err)
+	}
+}
+
+func TestOnlyTheOwnerMayReadABackup(t *testing.T) {
+	from, folder := embedded(t), filepath.Join(t.TempDir(), "backup")
+	small(t, from)
+	run(t, tiny(), from, folder)
+	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doubtful is an importer whose answers get lost: of some imports that landed, and of some that did not.
+type doubtful struct {
+	eventlog.Importer
+	calls int
+}
+
+func (d *doubtful) Import(ctx context.Context, runs []eventlog.Run) error {
+	d.calls++
+	switch d.calls % 4 {
+	case 1:
+		return fmt.Errorf("import: %w", eventlog.ErrAmbiguous)
+	case 2:
+		if err := d.Importer.Import(ctx, runs); err != nil {
+			return err
+		}
+		return fmt.Errorf("import: %w", eventlog.ErrAmbiguous)
+	case 3:
+		return fmt.Errorf("import: %w", eventlog.ErrUnavailable)
+	}
+	return d.Importer.Import(ctx, runs)
+}
+
+func TestImportsWhoseOutcomeIsNotKnownAreRepeated(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, folder)
+	to := embedded(t)
+	target := to.target()
+	log := &doubtful{Importer: to.log.(eventlog.Importer)}
+	target.Log = log
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target); err != nil {
+		t.Fatal(err)
+	}
+	if log.calls < 8 {
+		t.Errorf("%d imports, the test wants more", log.calls)
+	}
+	same(t, to, from)
+}
+
+// Every fault of the stand-in on the way, and the copy is the same.
+func TestMigrationThroughFaults(t *testing.T) {
+	from := embedded(t)
+	small(t, from)
+	server, log := eventStore(t)
+	to := from
+	to.log = log
+	server.Noise()
+	server.Faults.Append(esdbtest.LoseReply, esdbtest.None, esdbtest.LoseRequest, esdbtest.EndEarly, esdbtest.None,
+		esdbtest.TimeOut, esdbtest.NotReady, esdbtest.NoPosition, esdbtest.LoseReply, esdbtest.LoseReply)
+	out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), backup.Target{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := all(t, from.log)
+	if out.Events != uint64(len(want)) || out.ChainEvents != 150 {
+		t.Errorf("%+v", out)
+	}
+	equal(t, all(t, log), want)
+}
+
+func TestInterruptionsEndTheWork(t *testing.T) {
+	from, folder, finished := embedded(t), t.TempDir(), t.TempDir()
+	small(t, from)
+	run(t, tiny(), from, finished)
+	for name, work := range map[string]func(context.Context, backup.Config) error{
+		"run": func(ctx context.Context, cfg backup.Config) error {
+			_, err := backup.Run(ctx, cfg, from.source(), folder)
+			return err
+		},
+		"restore": func(ctx context.Context, cfg backup.Config) error {
+			_, err := backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, finished, embedded(t).target())
+			return err
+		},
+		"migrate": func(ctx context.Context, cfg backup.Config) error {
+			_, err := backup.Migrate(ctx, cfg, true, from.source(), embedded(t).target())
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cfg := tiny()
+		cfg.Progress = func(backup.Progress) { cancel() }
+		if err := work(ctx, cfg); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", name, err)
+		}
+		cancel()
+	}
+}
+
+// away is a log that cannot be reached for some calls.
+type away struct {
+	eventlog.Log
+	calls int
+}
+
+func (a *away) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
+	if a.calls--; a.calls >= 0 {
+		return eventlog.Page{}, fmt.Errorf("read: %w", eventlog.ErrUnavailable)
+	}
+	return a.Log.ReadAll(ctx, after, f, limit)
+}
+
+func TestAStoreThatIsAwayIsAskedAgain(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	source := from.source()
+	source.Log = &away{from.log, 3}
+	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
+		t.Errorf("away for a while: %v", err)
+	}
+	source.Log = &away{from.log, 1000}
+	newWriter(t, from).name("n", "N")
+	w := newWriter(t, from)
+	w.n = 9000
+	w.charge("late", 1)
+	if _, err := backup.Run(t.Context(), tiny(), source, folder); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("away for good: %v, want ErrUnavailable", err)
+	}
+	to := embedded(t)
+	out := restore(t, folder, to) // the first backup still holds
+	if out.Events == 0 || namesOf(t, to)["n"] != "" {
+		t.Errorf("restored %+v with %v", out, namesOf(t, to))
+	}
+}
+
+func TestProgressComesToItsEnd(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	last := map[backup.Stage]backup.Progress{}
+	cfg := tiny()
+	cfg.Progress = func(p backup.Progress) {
+		if p.Done < last[p.Stage].Done {
+			t.Errorf("%v after %v", p, last[p.Stage])
+		}
+		last[p.Stage] = p
+	}
+	sum := run(t, cfg, from, folder)
+	if p := last[backup.StageEvents]; p.Done != p.Total || p.Done != uint64(sum.Position) {
+		t.Errorf("backup ends at %+v", p)
+	}
+	clear(last)
+	to := embedded(t)
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, to.target()); err != nil {
+		t.Fatal(err)
+	}
+	for stage, want := range map[backup.Stage]uint64{
+		backup.StageCheck: sum.Events, backup.StageEvents: sum.Events, backup.StageCompare: sum.Events,
+		backup.StageAssets: 10, backup.StageChains: 3, backup.StageNames: 3,
+	} {
+		if p := last[stage]; p.Done != want {
+			t.Errorf("%s ends at %+v, want %d", stage, p, want)
+		}
+	}
+}

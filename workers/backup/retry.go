@@ -1,0 +1,50 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+const (
+	// defaultRetryAfter is the wait after the first failure of one step; it doubles up to maxRetryAfter.
+	defaultRetryAfter = 200 * time.Millisecond
+	maxRetryAfter     = 5 * time.Second
+	// maxTries bounds the tries of one step: with the waits above, half a minute. Whoever runs the command
+	// again goes on where it stood.
+	maxTries = 10
+)
+
+// passing says that a later try may do better.
+func passing(err error) bool {
+	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
+}
+
+// retry does one step until it works, fails for good, was tried often enough, or ctx ends.
+func retry(ctx context.Context, first time.Duration, step func() error) error {
+	wait := first
+	for try := 1; ; try++ {
+		err := step()
+		if err == nil || ctx.Err() != nil || !passing(err) {
+			return err
+		}
+		if try == maxTries {
+			return fmt.Errorf("tried %d times; run the command again to go on: %w", maxTries, err)
+		}
+		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		wait = min(2*wait, maxRetryAfter)
+	}
+}

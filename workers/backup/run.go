@@ -1,0 +1,366 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// pageEvents is how many events are read at a time. Both logs end a page early at 16 MiB.
+	pageEvents = 4096
+	// copiers is how many assets are copied at the same time.
+	copiers = 8
+	// maxRemembered bounds the assets that a run remembers to have seen; about 50 MiB. When it is full the
+	// run forgets all of them and looks again.
+	maxRemembered = 1 << 20
+	// minSegmentBytes and the largest size keep a segment useful and its reader within maxSegmentBytes.
+	minSegmentBytes, largestSegmentBytes = 1 << 10, 32 << 20
+)
+
+// Config of a backup.
+type Config struct {
+	// Version is that of the running letterhead, for the manifest.
+	Version string
+	// SegmentBytes is the size of a segment before compression. Default: 8 MiB.
+	SegmentBytes int
+	// RetryAfter is the wait after a first failure of the log or the asset store. Default: 200 ms.
+	RetryAfter time.Duration
+	// Progress is told how far it is, from one goroutine at a time; nil for none.
+	Progress func(Progress)
+	// Now is the clock of the manifest. Default: time.Now.
+	Now func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = defaultSegmentBytes
+	}
+	if c.RetryAfter == 0 {
+		c.RetryAfter = defaultRetryAfter
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.SegmentBytes != 0 && (c.SegmentBytes < minSegmentBytes || c.SegmentBytes > largestSegmentBytes) {
+		errs = append(errs, fmt.Errorf("backup: SegmentBytes is %d; it is 0 or %d to %d", c.SegmentBytes, minSegmentBytes, largestSegmentBytes))
+	}
+	if c.RetryAfter < 0 {
+		errs = append(errs, fmt.Errorf("backup: RetryAfter is %s, must not be negative", c.RetryAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// Source is what is backed up, while it is in use.
+type Source struct {
+	Log    eventlog.Log
+	Names  Names
+	Assets *assets.Store
+}
+
+// Summary is what a run did.
+type Summary struct {
+	Place    string            `json:"place"`
+	Position eventlog.Position `json:"position"`
+	Events   uint64            `json:"events"` // in the backup
+	Names    uint64            `json:"names"`
+	Bytes    int64             `json:"bytes"`     // of all segments
+	RawBytes int64             `json:"raw_bytes"` // of all segments, before compression
+
+	NewEvents   uint64 `json:"new_events"` // copied by this run
+	Adopted     uint64 `json:"adopted"`    // events that an interrupted run had copied
+	NewAssets   int    `json:"new_assets"`
+	AssetBytes  int64  `json:"new_asset_bytes"`
+	KnownAssets int    `json:"known_assets"` // referred to by new events, in the backup before
+	// MissingAssets were referred to by new events and are not in the asset store, which is what becomes of
+	// pictures of old records; DamagedAssets are there with other bytes than their id says.
+	MissingAssets int      `json:"missing_assets"`
+	DamagedAssets []string `json:"damaged_assets,omitempty"` // at most maxListed
+}
+
+// maxListed bounds lists that are printed.
+const maxListed = 20
+
+// Run backs up a source to a folder, or to a bucket when the name is a URL. It may run beside anything that
+// uses the source. An interrupted run leaves what it has done, for the next one.
+//
+// Errors: ErrNotBackup (the place holds other things), ErrOtherLog, ErrBusy, ErrNewer, ErrDamaged (the
+// manifest that is there), those of the log, the database and the asset store, ctx.Err().
+func Run(ctx context.Context, cfg Config, from Source, to string) (Summary, error) {
+	if err := cfg.Validate(); err != nil {
+		return Summary{}, err
+	}
+	at, err := openPlace(ctx, to, true)
+	if err != nil {
+		return Summary{}, err
+	}
+	sum, err := runTo(ctx, cfg.withDefaults(), from, at)
+	return sum, errors.Join(err, at.close())
+}
+
+func runTo(ctx context.Context, cfg Config, from Source, to place) (sum Summary, err error) {
+	if err := to.lock(); err != nil {
+		return sum, err
+	}
+	c, err := newCodec()
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	r := &run{cfg: cfg, from: from, to: to, codec: c, remembered: map[assetKey]struct{}{}}
+	r.sum.Place = to.String()
+	if err := r.begin(ctx); err != nil {
+		return r.sum, err
+	}
+	if err := r.copyEvents(ctx); err != nil {
+		return r.sum, err
+	}
+	return r.sum, r.finish(ctx)
+}
+
+// run is one run of a backup.
+type run struct {
+	cfg   Config
+	from  Source
+	to    place
+	codec *codec
+	m     Manifest
+	sum   Summary
+	// remembered are assets that this run has found in the backup.
+	remembered map[assetKey]struct{}
+}
+
+// begin finds out where the backup stands, and whether it is one of this log.
+func (r *run) begin(ctx context.Context) error {
+	m, err := readManifest(ctx, r.to)
+	switch {
+	case err == nil:
+		r.m = *m
+	case errors.Is(err, ErrUnfinished):
+	case errors.Is(err, ErrNotBackup):
+		if err := r.claim(ctx, err); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if err := r.adopt(ctx); err != nil {
+		return err
+	}
+	if r.m.Last == nil {
+		return nil
+	}
+	var held []eventlog.Recorded
+	err = retry(ctx, r.cfg.RetryAfter, func() (err error) {
+		held, err = r.from.Log.ReadStream(ctx, r.m.Last.Stream, r.m.Last.Revision, eventlog.Forward, 1)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	if len(held) == 0 || refTo(&held[0]) != *r.m.Last {
+		return fmt.Errorf("%s: %w: revision %d of %s at position %d is not in this log", r.to, ErrOtherLog, r.m.Last.Revision, r.m.Last.Stream, r.m.Last.Position)
+	}
+	return nil
+}
+
+// claim makes an empty place a backup.
+func (r *run) claim(ctx context.Context, notBackup error) error {
+	if _, err := r.to.get(ctx, begunName, maxManifestBytes); !errors.Is(err, fs.ErrNotExist) {
+		return notBackup
+	}
+	names, err := r.to.list(ctx, "")
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w; it holds %s: name an empty folder, or one that is not there yet", notBackup, names[0])
+	}
+	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", Format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
+	if err := r.to.put(ctx, begunName, raw); err != nil {
+		return err
+	}
+	return r.to.settle(ctx)
+}
+
+// adopt takes in the segments that an interrupted run has left. The first one that is missing or not whole
+// ends it; from there on the events are read again.
+func (r *run) adopt(ctx context.Context) error {
+	for {
+		name := segmentName(uint64(len(r.m.Segments) + 1))
+		data, err := r.to.get(ctx, name, maxSegmentBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		raw, err := r.codec.expand(data)
+		if err != nil {
+			return nil // it is written again
+		}
+		s, err := decodeSegment(raw)
+		if errors.Is(err, ErrNewer) {
+			return err
+		}
+		if err != nil || s.number != uint64(len(r.m.Segments)+1) || s.after != r.m.Position || len(s.events) == 0 {
+			return nil
+		}
+		r.note(SegmentFile{
+			Name: name, SHA256: hexSum(data), Bytes: int64(len(data)), RawBytes: int64(len(raw)),
+			Events: uint64(len(s.events)), After: s.after, Through: s.through,
+		}, s.assets, refTo(&s.events[len(s.events)-1]))
+		r.sum.Adopted += uint64(len(s.events))
+	}
+}
+
+// note adds a segment to the manifest.
+func (r *run) note(f SegmentFile, refs []assetRef, last EventRef) {
+	for _, a := range refs {
+		if a.present {
+			f.Assets++
+		} else {
+			f.Missing++
+		}
+	}
+	r.m.Segments = append(r.m.Segments, f)
+	r.m.Events += f.Events
+	r.m.Position = f.Through
+	r.m.Last = &last
+}
+
+// copyEvents copies everything up to the log's head. One goroutine reads and packs, another compresses and
+// writes, with one segment between them.
+func (r *run) copyEvents(ctx context.Context) error {
+	var head eventlog.Position
+	err := retry(ctx, r.cfg.RetryAfter, func() (err error) {
+		head, err = r.from.Log.Head(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	packed := make(chan *builder, 1)
+	group, ctx := errgroup.WithContext(ctx)
+	next, after := uint64(len(r.m.Segments)+1), r.m.Position
+	group.Go(func() error {
+		defer close(packed)
+		return r.pack(ctx, next, after, head, packed)
+	})
+	group.Go(func() error {
+		for b := range packed {
+			if err := r.write(ctx, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// pack makes segments of the events behind a position.
+func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, packed chan<- *builder) error {
+	from := logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
+	b := newBuilder(number, after, r.cfg.SegmentBytes)
+	send := func() error {
+		select {
+		case packed <- b:
+			b = newBuilder(b.number+1, b.through, r.cfg.SegmentBytes)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		events, err := from.next(ctx)
+		if err != nil {
+			return fmt.Errorf("back up: %w", err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for i := range events {
+			b.add(&events[i])
+			if err := references(&events[i], b.refer); err != nil {
+				return err
+			}
+			if len(b.raw) >= r.cfg.SegmentBytes {
+				if err := send(); err != nil {
+					return err
+				}
+			}
+		}
+		r.cfg.Progress(Progress{Stage: StageEvents, Done: uint64(events[len(events)-1].Position), Total: uint64(head)})
+	}
+	if b.events == 0 {
+		return nil
+	}
+	return send()
+}
+
+// write stores a segment's assets and then the segment.
+func (r *run) write(ctx context.Context, b *builder) error {
+	if err := r.copyAssets(ctx, b.refs); err != nil {
+		return err
+	}
+	name := segmentName(b.number)
+	raw := b.end()
+	if len(raw) > maxSegmentBytes {
+		return fmt.Errorf("back up: %s has %d bytes, at most %d", name, len(raw), maxSegmentBytes)
+	}
+	data := r.codec.compress(raw)
+	if err := r.to.settle(ctx); err != nil { // the assets
+		return err
+	}
+	if err := r.to.put(ctx, name, data); err != nil {
+		return err
+	}
+	if err := r.to.settle(ctx); err != nil {
+		return err
+	}
+	r.note(SegmentFile{
+		Name: name, SHA256: hexSum(data), Bytes: int64(len(data)), RawBytes: int64(len(raw)),
+		Events: uint64(b.events), After: b.after, Through: b.through,
+	}, b.refs, b.last)
+	r.sum.NewEvents += uint64(b.events)
+	return nil
+}
+
+// finish copies the names and writes the manifest.
+func (r *run) finish(ctx context.Context) error {
+	names, err := writeNames(ctx, r.from.Names, r.to, r.codec)
+	if err != nil {
+		return err
+	}
+	r.m.Format, r.m.Product, r.m.Version = Format, product, r.cfg.Version
+	r.m.Finished = r.cfg.Now().UTC().Truncate(time.Second)
+	r.m.Names = names
+	if r.m.Segments == nil {
+		r.m.Segments = []SegmentFile{}
+	}
+	if err := writeManifest(ctx, r.to, &r.m); err != nil {
+		return err
+	}
+	r.sum.Position, r.sum.Events, r.sum.Names, r.sum.RawBytes = r.m.Position, r.m.Events, r.m.NameCount(), r.m.RawBytes()
+	for _, s := range r.m.Segments {
+		r.sum.Bytes += s.Bytes
+	}
+	r.cfg.Progress(Progress{Stage: StageNames, Done: r.sum.Names, Total: r.sum.Names})
+	return removeOldNames(ctx, r.to, names)
+}

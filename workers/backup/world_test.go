@@ -1,0 +1,340 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/eventschemas"
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/workers/backup"
+)
+
+// side is one shape's storage: what is backed up, or what is filled.
+type side struct {
+	log    eventlog.Log
+	store  *sqlstore.Store
+	names  backup.Names
+	assets *assets.Store
+}
+
+func (s side) source() backup.Source {
+	return backup.Source{Log: s.log, Names: s.names, Assets: s.assets}
+}
+
+func (s side) target() backup.Target {
+	return backup.Target{Log: s.log, Names: s.names, Assets: s.assets}
+}
+
+// tb is what tests, benchmarks, fuzz targets and the checks of rapid share.
+type tb interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	Context() context.Context
+}
+
+// embedded opens a folder of its own.
+func embedded(t testing.TB) side { return embeddedIn(t, t.TempDir()) }
+
+func embeddedIn(t tb, folder string) side {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	s := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
+	s.assets = openAssets(t, filepath.Join(folder, "assets"))
+	return s
+}
+
+func openAssets(t tb, folder string) *assets.Store {
+	t.Helper()
+	u, err := assets.FolderURL(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := assets.Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+func withDatabase(t tb, log eventlog.Log, cfg sqlstore.Config) side {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	names, err := backup.NamesIn(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return side{log: log, store: store, names: names}
+}
+
+// eventStore connects to a stand-in of its own.
+func eventStore(t testing.TB) (*esdbtest.Server, eventlog.Log) {
+	t.Helper()
+	server := esdbtest.Start(t)
+	return server, connect(t, server)
+}
+
+func connect(t testing.TB, server *esdbtest.Server) eventlog.Log {
+	t.Helper()
+	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+// writer appends events as the service would: chains on account streams, assets in the store.
+type writer struct {
+	t     tb
+	to    side
+	next  map[string]uint64
+	heads map[string]eventschemas.Hash
+	n     int
+}
+
+func newWriter(t tb, to side) *writer {
+	return &writer{t: t, to: to, next: map[string]uint64{}, heads: map[string]eventschemas.Hash{}}
+}
+
+var birth = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// event makes the next event, of any type and body.
+func (w *writer) event(stream, typ string, version int, data []byte) eventlog.Proposed {
+	w.n++
+	e := eventlog.Proposed{
+		ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%s/%d", stream, w.n)), Type: typ, SchemaVersion: version,
+		OccurredAt: birth.Add(time.Duration(w.n) * 1001 * time.Microsecond), Data: data,
+		Metadata: eventlog.Metadata{RequestID: fmt.Sprint("r-", w.n), Actor: "account:" + stream, CorrelationID: "c", CausationID: "ü"},
+	}
+	if len(stream) > len(backup.AccountPrefix) && stream[:len(backup.AccountPrefix)] == backup.AccountPrefix {
+		head := eventschemas.ChainLink{
+			Stream: stream, Revision: w.next[stream], EventID: e.ID, Type: e.Type, SchemaVersion: e.SchemaVersion,
+			OccurredAt: e.OccurredAt, Actor: e.Metadata.Actor, RequestID: e.Metadata.RequestID, Data: e.Data,
+		}.Next(w.heads[stream])
+		w.heads[stream] = head
+		e.Metadata.Hash = hex.EncodeToString(head[:])
+	}
+	w.next[stream]++
+	return e
+}
+
+func (w *writer) append(stream string, events ...eventlog.Proposed) {
+	w.t.Helper()
+	if _, err := w.to.log.Append(w.t.Context(), stream, eventlog.After(w.next[stream]-uint64(len(events))), events); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// charge appends n events to an account's stream, in one append.
+func (w *writer) charge(account string, n int) {
+	w.t.Helper()
+	stream := backup.AccountPrefix + account
+	var events []eventlog.Proposed
+	for range n {
+		events = append(events, w.event(stream, "CreditsCharged", 1, fmt.Appendf(nil, `{"charge_id":"c-%d","credits":1,"domain":"example.com"}`, w.n)))
+	}
+	w.append(stream, events...)
+}
+
+// brand appends an import with a logo, whose picture it stores unless missing.
+func (w *writer) brand(domain string, picture string) assets.Object {
+	w.t.Helper()
+	id, err := w.to.assets.Put(w.t.Context(), []byte(picture), "svg")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	enc, err := eventschemas.Encode(eventschemas.BrandImported{Source: "test", Record: eventschemas.Record{
+		Logos: []eventschemas.Logo{{Type: "logo", Formats: []eventschemas.Asset{{ID: id, Format: "svg", Size: int64(len(picture))}}}},
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
+	return assets.Object{ID: id, Ext: "svg", Size: int64(len(picture))}
+}
+
+// override fixes the images of a brand by hand.
+func (w *writer) override(domain, picture string) string {
+	w.t.Helper()
+	id, err := w.to.assets.Put(w.t.Context(), []byte(picture), "jpeg")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	value, err := json.Marshal([]eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{{ID: id, Format: "jpeg"}}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	enc, err := eventschemas.Encode(eventschemas.FieldOverridden{Field: "images", Value: value})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
+	return id
+}
+
+// name puts a name beside the log.
+func (w *writer) name(id, name string) {
+	w.t.Helper()
+	if err := w.to.names.Put(w.t.Context(), []backup.Name{{ID: id, Name: name}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// small fills a side with a bit of everything: 3 accounts, 5 brands with 2 pictures each, 3 names.
+func small(t tb, to side) *writer { return fill(t, to, 60) }
+
+func fill(t tb, to side, rounds int) *writer {
+	w := newWriter(t, to)
+	for i := range rounds {
+		w.charge(fmt.Sprint("a", i%3), i%4+1)
+		if i%12 == 0 {
+			domain := fmt.Sprintf("brand%d.com", i)
+			w.brand(domain, "<svg>"+domain+"</svg>")
+			w.override(domain, "jpeg of "+domain)
+		}
+		w.append("usage-node-main", w.event("usage-node-main", "UsageTicked", 1, []byte{}))
+	}
+	w.name("holder-1", "Ada Lovelace")
+	w.name("holder-2", "Grace Hopper")
+	w.name("key-1", "build server <&>")
+	return w
+}
+
+// all reads a log.
+func all(t tb, log eventlog.Log) []eventlog.Recorded {
+	t.Helper()
+	var events []eventlog.Recorded
+	for at := eventlog.Position(0); ; {
+		page, err := log.ReadAll(t.Context(), at, eventlog.Filter{}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, page.Events...)
+		at = page.Next
+		if page.End {
+			return events
+		}
+	}
+}
+
+// equal compares two logs, positions aside.
+func equal(t tb, got, want []eventlog.Recorded) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d events, want %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		g, w := got[i], want[i]
+		same := bytes.Equal(g.Data, w.Data)
+		g.Data, w.Data, g.Position, w.Position = nil, nil, 0, 0
+		if !same || fmt.Sprintf("%+v", g) != fmt.Sprintf("%+v", w) {
+			t.Fatalf("event %d is\n%+v with %.1000q, want\n%+v with %.1000q", i, g, got[i].Data, w, want[i].Data)
+		}
+	}
+}
+
+func namesOf(t tb, s side) map[string]string {
+	t.Helper()
+	page, err := s.names.Page(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, n := range page {
+		names[n.ID] = n.Name
+	}
+	return names
+}
+
+func pictures(t tb, s side) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for o, err := range s.assets.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := s.assets.Read(t.Context(), o.ID, o.Ext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[o.ID+"."+o.Ext] = string(data)
+	}
+	return found
+}
+
+// same wants everything that a backup carries to be the same on both sides, and the chains to hold.
+func same(t tb, got, want side) {
+	t.Helper()
+	equal(t, all(t, got.log), all(t, want.log))
+	if g, w := namesOf(t, got), namesOf(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
+		t.Errorf("names %v, want %v", g, w)
+	}
+	if g, w := pictures(t, got), pictures(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
+		t.Errorf("%d pictures, want %d", len(g), len(w))
+	}
+	chains(t, got.log)
+}
+
+// chains wants the chain of every account to hold.
+func chains(t tb, log eventlog.Log) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, e := range all(t, log) {
+		if len(e.Stream) > 8 && e.Stream[:8] == backup.AccountPrefix && !seen[e.Stream] {
+			seen[e.Stream] = true
+			if _, err := commands.VerifyChain(t.Context(), log, e.Stream); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// tiny makes many segments of few events.
+func tiny() backup.Config {
+	return backup.Config{Version: "test", SegmentBytes: 2 << 10, RetryAfter: time.Millisecond}
+}
+
+func run(t tb, cfg backup.Config, from side, to string) backup.Summary {
+	t.Helper()
+	sum, err := backup.Run(t.Context(), cfg, from.source(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func restore(t tb, from string, to side) backup.Restored {
+	t.Helper()
+	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, to.target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

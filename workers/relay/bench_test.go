@@ -1,0 +1,110 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/testservices"
+	"letterhead/workers/relay"
+)
+
+// counting counts what a publisher has taken, and says when it is all.
+type counting struct {
+	relay.Publisher
+	left int
+	all  chan struct{}
+}
+
+func (c *counting) Publish(ctx context.Context, lane string, m ...broker.Message) error {
+	err := c.Publisher.Publish(ctx, lane, m...)
+	if err == nil {
+		if c.left -= len(m); c.left == 0 {
+			close(c.all)
+		}
+	}
+	return err
+}
+
+// BenchmarkRelayToKafka copies a log of charges (SQLite) to the ledger lane of a real Kafka.
+func BenchmarkRelayToKafka(b *testing.B) {
+	const appends, each = 100, 1000
+	folder := b.TempDir()
+	log, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	data := []byte(`{"charge_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a11","credits":1,"request_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a12","brand_id":"acme.com","domain":"acme.com","record_revision":3}`)
+	for i := range appends {
+		var events []eventlog.Proposed
+		for range each {
+			events = append(events, eventlog.Proposed{
+				ID: uuid.New(), Type: "CreditsCharged", SchemaVersion: 1, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: data,
+				Metadata: eventlog.Metadata{RequestID: uuid.NewString(), Actor: "account:0192f0c1", Hash: strings.Repeat("ab", 32)},
+			})
+		}
+		if _, err := log.Append(b.Context(), fmt.Sprint("account-", i), eventlog.NoStream(), events); err != nil {
+			b.Fatal(err)
+		}
+	}
+	store, err := sqlstore.Open(b.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	positions, err := sqlstore.NewPositions(b.Context(), store)
+	if err != nil {
+		b.Fatal(err)
+	}
+	brokers := strings.Split(testservices.Kafka(b), ",")
+	var took time.Duration
+	runs := 0
+	for b.Loop() {
+		cfg := kafka.Config{Brokers: brokers, TopicPrefix: "test-" + strings.ToLower(rand.Text()[:10]) + ".", Lanes: []kafka.Lane{{Name: broker.Ledger, Record: true}}}
+		transport, err := kafka.New(b.Context(), cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		to := &counting{transport.Records(), appends * each, make(chan struct{})}
+		lane := relay.RecordLanes(to)[0]
+		lane.Topic = broker.Ledger
+		r, err := relay.New(relay.Config{Lanes: []relay.Lane{lane}}, log, to, unsaved{positions})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(b.Context())
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() { ended <- r.Run(ctx) }()
+		select {
+		case <-to.all:
+		case err := <-ended:
+			b.Fatal(err)
+		}
+		took += time.Since(begun)
+		runs++
+		stop()
+		<-ended
+		transport.Close()
+		(&kafkago.Client{Addr: kafkago.TCP(brokers...)}).DeleteTopics(b.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{cfg.Topic(broker.Ledger)}})
+	}
+	b.ReportMetric(float64(runs*appends*each)/took.Seconds(), "events/s")
+}
+
+// unsaved positions begin anew each time, and are saved all the same.
+type unsaved struct{ *sqlstore.Positions }
+
+func (unsaved) Load(context.Context, string) (eventlog.Position, bool, error) { return 0, false, nil }

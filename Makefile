@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-deploy fuzz bench lab accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-deploy fuzz bench lab lab-cluster accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -73,6 +73,18 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/workers/crawl/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
 	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
+
+# The services run inside the closed network too, from a folder of their own, and end with it.
+CLUSTER_RUN ?= ACrawlerKilled|TravelsThroughEveryPart
+SERVICES ?= ../shared/services
+lab-cluster: build ## Crawl with a whole cluster in the closed little internet (needs $(LAB_SOURCE) and $(SERVICES))
+	@if [ ! -d $(LAB_SOURCE) ] || [ ! -d $(SERVICES) ]; then echo "$(LAB_SOURCE) or $(SERVICES) is not there: nothing was run"; exit 1; fi
+	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
+	go test -tags services -c -o bin/cluster.test ./e2e/cluster
+	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" CLUSTER_RUN='$(CLUSTER_RUN)' \
+	  LETTERHEAD_SERVICES_DIR="$${LETTERHEAD_SERVICES_DIR:-$(CURDIR)/bin/services}-lab" LAB_SITES="$(abspath $(LAB_SOURCE)/../data)" \
+	  bin/lab run -- bash -c 'eval "$$("$$LETTERHEAD_TEST_SERVICES/up")" && LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch bin/cluster.test -test.timeout 20m -test.v -test.run "$$CLUSTER_RUN"'; \
+	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: not run"; exit 0; fi; exit $$code
 
 ACCURACY_FLAGS ?=
 accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,5 +173,36 @@ func TestUnitsAreGivenBackWithinABound(t *testing.T) {
 	}
 	if b := c.books(); b.holds != 0 || b.balance() != 10 {
 		t.Errorf("%d holds, balance %d", b.holds, b.balance())
+	}
+}
+
+// deskWithoutLog cannot charge, and says how often it is asked for an account's standing.
+type deskWithoutLog struct {
+	readapi.Desk
+	asked atomic.Int64
+}
+
+func (d *deskWithoutLog) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	in.Reservation.Drop()
+	return commands.Receipt{}, eventlog.ErrUnavailable
+}
+
+func (d *deskWithoutLog) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
+	d.asked.Add(1)
+	return d.Desk.Standing(ctx, accountID)
+}
+
+// After the log has failed, the answer does not wait for it once more to tell the credits.
+func TestADeskWhoseLogHasFailedIsNotAskedForTheCredits(t *testing.T) {
+	desk := &deskWithoutLog{}
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { desk.Desk, d.Desk = d.Desk, desk }
+	})
+	c := s.account(plan.Growth, 10)
+	s.known("acme.com", record("acme"))
+	a := c.get("/v1/brands/acme.com")
+	a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	if n := desk.asked.Load(); n != 0 || a.header.Get("X-Credits-Remaining") != "" {
+		t.Errorf("asked %d times, told %q", n, a.header.Get("X-Credits-Remaining"))
 	}
 }

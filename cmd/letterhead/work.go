@@ -82,6 +82,10 @@ func (s *service) openPulse(context.Context) (_ []part, err error) {
 			var one int
 			return s.store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
 		},
+		"registry of the read models": func(context.Context) error {
+			_, err := s.runner.Stale()
+			return err
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package sqlstore_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,6 +143,61 @@ func TestWithoutTheDatabaseTheLastOffsetGoesOn(t *testing.T) {
 		t.Error(now)
 	}
 	proxy.Resume()
+}
+
+// lines tells that something was logged.
+type lines chan struct{}
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- struct{}{}:
+	default: // the one before was not heard yet
+	}
+	return len(p), nil
+}
+
+func TestTheClockSaysSinceWhenItIsNotMeasured(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	proxy, url := testlink.ThroughURL(t, cfg.URL)
+	cfg.URL = url
+	s := sqlstoretest.Open(t, cfg)
+	m := &machine{}
+	m.add(time.Hour)
+	said := make(lines)
+	c, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{
+		Local: m.now, Interval: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(said, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if since, err := c.Stale(); !since.IsZero() || err != nil {
+		t.Errorf("before: since %v, %v", since, err)
+	}
+	proxy.Refuse()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	<-said
+	first, err := c.Stale()
+	if !first.Equal(m.now()) || !errors.Is(err, sqlstore.ErrUnavailable) {
+		t.Errorf("meanwhile: since %v, %v", first, err)
+	}
+	m.add(time.Minute)
+	<-said
+	if again, err := c.Stale(); !again.Equal(first) || err == nil {
+		t.Errorf("later: since %v, was %v; %v", again, first, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	proxy.Resume()
+	if err := c.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if since, err := c.Stale(); !since.IsZero() || err != nil {
+		t.Errorf("after: since %v, %v", since, err)
+	}
 }
 
 func TestTheClockIsMeasuredAgainFromTimeToTime(t *testing.T) {

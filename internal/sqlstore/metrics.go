@@ -12,6 +12,7 @@ type metrics struct {
 	repeats         *prometheus.CounterVec
 	leading         *prometheus.GaugeVec
 	clockOffset     prometheus.Gauge
+	clockFailures   prometheus.Counter
 	all             []prometheus.Collector
 }
 
@@ -40,8 +41,13 @@ func newMetrics() *metrics {
 		Name: "letterhead_clock_offset_seconds",
 		Help: "How far the database's clock is ahead of this machine's.",
 	})
+	clockFailures := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "letterhead_clock_failures_total",
+		Help: "Measurements of the database's clock that failed. While they do, the last offset stays in force.",
+	})
 	return &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
-		repeats: repeats, leading: leading, clockOffset: offset, all: []prometheus.Collector{seconds, frames, repeats, leading, offset}}
+		repeats: repeats, leading: leading, clockOffset: offset,
+		clockFailures: clockFailures, all: []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures}}
 }
 
 // register registers all of them or, with an error, none.

@@ -66,16 +66,23 @@ CREATE TABLE {brands} (
 
 	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
 
-	// selectLive and selectDomain always give one row, with the position of the live tables in it: see
-	// projections.Handle. Without the brand the rest of it is null.
+	// What asks for one brand is there twice, and its first column says whether the tables are live. On a shared
+	// database there is always one row, with their position: see projections.Handle. Without the brand the rest
+	// of it is null. A database of this process keeps the tables live while they are read, and to ask for it all
+	// the same would double the time there, from 38 to 74 microseconds.
 	selectLive = `
 SELECT {position}, b.id, b.domain, b.status, b.has_logo, b.revision, b.body
 FROM (SELECT 1 AS one) AS always
 LEFT JOIN {brands} AS b ON b.domain = $1 AND b.readable = 1`
-	selectDomain = `
+	selectOwn = `
+SELECT 1, id, domain, status, has_logo, revision, body FROM {brands} WHERE domain = $1 AND readable = 1`
+
+	selectDomainLive = `
 SELECT {position}, b.domain
 FROM (SELECT 1 AS one) AS always
 LEFT JOIN {brands} AS b ON b.id = $1 AND b.readable = 1`
+	selectDomainOwn = `
+SELECT 1, domain FROM {brands} WHERE id = $1 AND readable = 1`
 )
 
 // Entry is a brand as it is answered.
@@ -236,7 +243,7 @@ func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 // ByID returns the brand with an id. Errors: as Get.
 func (m *Model) ByID(ctx context.Context, id uuid.UUID) (*Entry, error) {
 	var domain sql.NullString
-	if err := m.live(ctx, selectDomain, id.String(), &domain); err != nil {
+	if err := m.live(ctx, selectDomainLive, selectDomainOwn, id.String(), &domain); err != nil {
 		return nil, err
 	}
 	if !domain.Valid {
@@ -250,7 +257,7 @@ func (m *Model) one(ctx context.Context, domain string) (*Entry, error) {
 	var logo sql.NullBool
 	var revision sql.NullInt64
 	var body []byte
-	if err := m.live(ctx, selectLive, domain, &id, &found, &status, &logo, &revision, &body); err != nil {
+	if err := m.live(ctx, selectLive, selectOwn, domain, &id, &found, &status, &logo, &revision, &body); err != nil {
 		return nil, err
 	}
 	if !id.Valid {
@@ -261,13 +268,20 @@ func (m *Model) one(ctx context.Context, domain string) (*Entry, error) {
 	}, nil
 }
 
-// live asks for one row of the live tables, whose first column is {position}. On a shared database a node
-// may still be led to tables that nobody folds any more.
-func (m *Model) live(ctx context.Context, statement, arg string, row ...any) error {
+// live asks the live tables for one row, and leaves it null when there is none. On a shared database a node
+// may still be led to tables that nobody folds any more, which the statement then shows.
+func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) error {
+	statement := own
+	if m.shared {
+		statement = shared
+	}
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		var at sql.NullInt64
 		err := q.QueryRowContext(ctx, t.SQL(statement), arg).Scan(append([]any{&at}, row...)...)
-		if err == nil && !at.Valid {
+		switch {
+		case errors.Is(err, sql.ErrNoRows) && !m.shared:
+			return nil
+		case err == nil && !at.Valid:
 			return projections.ErrRetired
 		}
 		return err

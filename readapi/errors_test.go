@@ -1,0 +1,29 @@
+package readapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+// An append may have landed, or land yet, although the answer is an error: no such answer promises that nothing
+// was charged, and each says that it is handed back.
+func TestAnAnswerOfUnknownOutcomePromisesOnlyWhatIsTrue(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy,
+		sqlstore.ErrUnavailable, projections.ErrNotReady, http.ErrNotSupported,
+	} {
+		p := problemOf(fmt.Errorf("test: %w", err), time.Now(), "")
+		if strings.Contains(p.Message, "nothing") || !strings.Contains(p.Message, messageHandedBack) {
+			t.Errorf("%v: %s", err, p.Message)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,10 @@ import (
 
 func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := false
+		var away atomic.Bool
 		p, err := newPulse(prometheus.NewPedanticRegistry(), map[string]func(context.Context) error{
 			"event store": func(ctx context.Context) error {
-				if !away {
+				if !away.Load() {
 					return nil
 				}
 				<-ctx.Done() // it hangs
@@ -38,14 +39,14 @@ func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 		if got := after(4); got != "" {
 			t.Errorf("with everything there %q is missing", got)
 		}
-		away = true
+		away.Store(true)
 		if got := after(1); got != "" {
 			t.Errorf("after one miss %q is missing already", got)
 		}
 		if got := after(pulseMisses); got != "event store" {
 			t.Errorf("after %d misses %q is missing, want the event store", pulseMisses, got)
 		}
-		away = false
+		away.Store(false)
 		if got := after(1); got != "" {
 			t.Errorf("once it is back %q is missing", got)
 		}

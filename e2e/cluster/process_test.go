@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,13 +167,28 @@ func (p *process) said(after int64) string {
 }
 
 // freePort is a port of the loopback that was free a moment ago.
+// Ports of nodes lie below those that the system gives to connections (from 32768 on by default): one of those
+// might be taken by somebody's connection before the node listens on it, or while it is being restarted.
+const (
+	firstPort, ports = 20_000, 10_000
+	portTries        = 100
+)
+
+var nextPort = sync.OnceValue(func() *atomic.Int64 {
+	var n atomic.Int64
+	n.Store(rand.Int64N(ports)) // another run may be at work
+	return &n
+})
+
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range portTries {
+		port := firstPort + int(nextPort().Add(1)%ports)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("no free port after %d attempts from %d on", portTries, firstPort)
 }
 
 var probes = &http.Client{Timeout: probeWithin, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -27,8 +27,9 @@ build: ## Build bin/letterhead
 test: build ## Run every test that needs nothing but this repository
 	go test $(TEST_FLAGS) ./...
 
-# The packages with tests against real services, wherever they are.
-SERVICE_TESTS = $(sort $(dir $(shell grep -rl --include='*_test.go' 'letterhead/internal/testservices' cmd e2e examples internal projections readapi workers)))
+# The packages with tests against real services, wherever they are: by themselves, or through what opens
+# databases for tests.
+SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal projections readapi workers)))
 test-services: build ## Run the tests against what LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE name
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi

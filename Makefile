@@ -77,6 +77,7 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 
 # The services run inside the closed network too, from a folder of their own, and end with it.
 CLUSTER_RUN ?= ACrawlerKilled|TravelsThroughEveryPart
+CLUSTER_FLAGS ?=
 SERVICES ?= ../shared/services
 lab-cluster: build ## Crawl with a whole cluster in the closed little internet (needs $(LAB_SOURCE) and $(SERVICES))
 	@if [ ! -d $(LAB_SOURCE) ] || [ ! -d $(SERVICES) ]; then echo "$(LAB_SOURCE) or $(SERVICES) is not there: nothing was run"; exit 1; fi
@@ -84,7 +85,7 @@ lab-cluster: build ## Crawl with a whole cluster in the closed little internet (
 	go test -tags services -c -o bin/cluster.test ./e2e/cluster
 	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" CLUSTER_RUN='$(CLUSTER_RUN)' \
 	  LETTERHEAD_SERVICES_DIR="$${LETTERHEAD_SERVICES_DIR:-$(CURDIR)/bin/services}-lab" LAB_SITES="$(abspath $(LAB_SOURCE)/../data)" \
-	  bin/lab run -- bash -c 'eval "$$("$$LETTERHEAD_TEST_SERVICES/up")" && LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch bin/cluster.test -test.timeout 20m -test.v -test.run "$$CLUSTER_RUN"'; \
+	  bin/lab run -- bash -c 'eval "$$("$$LETTERHEAD_TEST_SERVICES/up")" && LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch bin/cluster.test -test.timeout 20m -test.v -test.run "$$CLUSTER_RUN" $(CLUSTER_FLAGS)'; \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: not run"; exit 0; fi; exit $$code
 
 ACCURACY_FLAGS ?=

@@ -26,6 +26,10 @@ const (
 	// its outcome is in it.
 	defaultBesideCrawl = time.Second
 	defaultUserAgent   = "LetterheadBot/1.0"
+	// defaultBatchTimeout: readings, "Batch deadline".
+	defaultBatchTimeout = 25 * time.Second
+	// maxBatchTimeout bounds what can be set: with the last items' own time it stays below maxRequestTimeout.
+	maxBatchTimeout = 40 * time.Second
 )
 
 // Config sets the API up.
@@ -40,6 +44,8 @@ type Config struct {
 	// RequestTimeout bounds the work for one request, whatever its parts are waiting for; past it the answer
 	// is 503. 0 = CrawlTimeout and a second. What needs no crawl has five seconds, if that is less.
 	RequestTimeout time.Duration
+	// BatchTimeout is how long a batch starts items; those under way then have a request's own time. 0 = 25 s.
+	BatchTimeout time.Duration
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -63,6 +69,9 @@ func (c Config) Validate() error {
 	}
 	if c.RequestTimeout < 0 || c.RequestTimeout > maxRequestTimeout {
 		errs = append(errs, fmt.Errorf("API: RequestTimeout %s is not between 0 and %s", c.RequestTimeout, maxRequestTimeout))
+	}
+	if c.BatchTimeout < 0 || c.BatchTimeout > maxBatchTimeout {
+		errs = append(errs, fmt.Errorf("API: BatchTimeout %s is not between 0 and %s", c.BatchTimeout, maxBatchTimeout))
 	}
 	if c.CrawlsPerMinute < 0 {
 		errs = append(errs, fmt.Errorf("API: CrawlsPerMinute %d is below zero", c.CrawlsPerMinute))
@@ -90,6 +99,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = c.CrawlTimeout + defaultBesideCrawl
+	}
+	if c.BatchTimeout == 0 {
+		c.BatchTimeout = defaultBatchTimeout
 	}
 	if c.CrawlsPerMinute == 0 {
 		c.CrawlsPerMinute = defaultCrawlsPerMinute
@@ -154,6 +166,7 @@ type API struct {
 	counters   ratelimit.Counters
 	timeout    time.Duration // of a request that may wait for a crawl
 	quick      time.Duration // of any other, and of all that is not a crawl
+	batch      time.Duration // in which a batch starts items
 	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
@@ -176,7 +189,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
 		search: deps.Search, assets: deps.Assets, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
-		quick: lookup.quick, checks: bulkhead{limit: maxChecks},
+		quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error

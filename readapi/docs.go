@@ -10,6 +10,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+
+	"github.com/gorilla/mux"
 )
 
 // codeDoc is what the docs page says about one code.
@@ -120,6 +122,15 @@ func productOf(userAgent string) string {
 		}
 	}
 	return userAgent
+}
+
+// routeDocs adds the paths of what developers read.
+func (a *API) routeDocs(r *mux.Router) {
+	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
+		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
+	}
+	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
+	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
 }
 
 func (x *exchange) serveErrorsPage() error { return x.sendPage(x.api.pages.errors) }

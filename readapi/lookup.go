@@ -57,6 +57,9 @@ type Query struct {
 	Identifier brand.Identifier
 	Refresh    bool // crawl now; ignored on plans without refresh
 	Peek       bool // only look: no charge, no crawl (HEAD)
+	// Reservation is a credit of the caller's that is set aside already; Do uses it up whatever the outcome.
+	// Optional: without one, Do sets a credit aside itself.
+	Reservation *commands.Reservation
 }
 
 // Answer is a brand that was found.
@@ -102,6 +105,8 @@ func newLookup(cfg Config, deps Deps) *Lookup {
 // ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError;
 // eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
 func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
+	reservation := q.Reservation
+	defer func() { reservation.Drop() }() // does nothing once a charge or a hold took it over
 	leave, ok := l.underway.enter()
 	if !ok {
 		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
@@ -112,11 +117,12 @@ func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
 	if q.Peek {
 		return l.peek(quick, q)
 	}
-	reservation, err := l.desk.Reserve(quick, q.Caller.AccountID)
-	if err != nil {
-		return Answer{Domain: q.Identifier.Domain}, err
+	var err error
+	if reservation == nil {
+		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
+			return Answer{Domain: q.Identifier.Domain}, err
+		}
 	}
-	defer func() { reservation.Drop() }() // does nothing once a charge or a hold took it over
 	entry, domain, err := l.find(quick, q.Identifier)
 	if err != nil {
 		return Answer{Domain: domain}, l.refuse(quick, reservation, err)

@@ -63,8 +63,10 @@ func (a *API) newRouter() *mux.Router {
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/search", search)
 	r.Handle("/cdn/{file}", asset)
-	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
-	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
+	a.routeBatch(r)
+	a.routeV2(r)
+	a.routeDocs(r)
+	a.routeAgents(r)
 	for pattern, handler := range a.extra {
 		r.Handle(pattern, extraHandler(pattern, handler))
 	}

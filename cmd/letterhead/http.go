@@ -31,7 +31,7 @@ func (s *service) handler() (http.Handler, error) {
 	}
 	api, err := readapi.New(readapi.Config{
 		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
-		CrawlTimeout: s.config.CrawlTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
+		CrawlTimeout: s.config.CrawlTimeout, BatchTimeout: s.config.BatchTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
 		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
 		Extra: operators,
 	}, deps)

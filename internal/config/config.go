@@ -37,6 +37,7 @@ type Config struct {
 	Starter         bool          // load the embedded starter index on first start
 	Refresh         bool          // crawl brands again in the background
 	CrawlTimeout    time.Duration // of a crawl that a request waits for
+	BatchTimeout    time.Duration // in which a batch starts items
 	CrawlWorkers    int           // live crawls at the same time
 	RefreshWorkers  int           // background crawls at the same time
 	CrawlsPerMinute int           // ceiling of the whole service
@@ -127,6 +128,7 @@ func Settings() []Setting {
 		{"LETTERHEAD_STARTER", "on", "load the embedded starter index on first start: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
+		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "how long a batch starts items; those it has started by then still end", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
 		{"LETTERHEAD_CRAWL_WORKERS", "32", "live crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
 		{"LETTERHEAD_REFRESH_WORKERS", "4", "background crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
 		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "ceiling of live crawls a minute, of the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},

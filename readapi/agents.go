@@ -1,6 +1,324 @@
 package readapi
 
-import "github.com/gorilla/mux"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
-// routeAgents adds the MCP endpoint.
-func (a *API) routeAgents(*mux.Router) {}
+	"github.com/gorilla/mux"
+
+	"letterhead/domain/brand"
+	"letterhead/readapi/mcp"
+)
+
+// Sizes of a logo that are served; what lies outside is clamped.
+const (
+	minLogoSize = 16
+	maxLogoSize = 1024
+)
+
+// agentsInstructions tells models how the tools belong together.
+const agentsInstructions = "Brand data of companies by domain: names, logos, colors, fonts and company facts. " +
+	"When only a name is known, call search_brands first and get_brand with the domain of the right match. " +
+	"get_brand costs the account one credit for each brand found, so do not ask for the same domain twice. " +
+	"A result with isError holds a code: after rate_limited wait for retry_after seconds; insufficient_credits and " +
+	"quota_exceeded are for the account's owner to settle, so do not try again."
+
+func newAgents(baseURL string) (*mcp.Server, error) {
+	return mcp.New(mcp.Config{Name: "letterhead", Title: "Letterhead", Version: "1.0.0", Instructions: agentsInstructions, BaseURL: baseURL})
+}
+
+// routeAgents adds the MCP endpoint. It checks keys itself, because a body that is too large is refused first.
+func (a *API) routeAgents(r *mux.Router) {
+	e := newEndpoint("mcp", open, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveMCP})
+	e.rpc = true
+	e.allow = []string{"POST, OPTIONS"} // in the order of the specification
+	r.Handle("/mcp", e)
+}
+
+// serveMCP answers POST /mcp.
+func (x *exchange) serveMCP() error {
+	if !x.api.agents.AllowsHost(x.request) {
+		return forbidden("This address is served under another host name. Send requests to the configured base URL, or to localhost.")
+	}
+	body, err := mcp.ReadBody(x.request)
+	switch {
+	case errors.Is(err, mcp.ErrTooLarge):
+		return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Message: "The body is larger than 64 KB. Send fewer messages in one POST."}
+	case x.clientGone():
+		return errClientGone
+	case err != nil:
+		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: "The body could not be read to its end.", cause: err}
+	}
+	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.timeout)
+	defer cancel()
+	x.ctx = ctx
+	if problem := x.checked(x.identifyAgent); problem != nil {
+		return problem
+	}
+	h := x.Header()
+	h["Cache-Control"] = cacheNever
+	post, refusal := x.api.agents.Read(x.request.Header, body)
+	if refusal != nil {
+		x.notes = append(x.notes, slog.Int("rpc_error", refusal.Code))
+		x.send(refusal.Status, typeJSON, refusal.Body)
+		return nil
+	}
+	x.notes = append(x.notes, slog.String("rpc_method", strings.Join(post.Methods(), ",")))
+	calls := agentCalls{x: x}
+	defer calls.handBack()
+	reply := x.api.agents.Answer(ctx, post, x.denyCalls(post), calls.run)
+	if reply.Code != 0 {
+		x.notes = append(x.notes, slog.Int("rpc_error", reply.Code))
+	}
+	// Up to the first byte a caller who left gets the credits back; after that they stand.
+	if x.clientGone() {
+		return errClientGone
+	}
+	if reply.Body == nil {
+		h["Content-Length"] = []string{"0"}
+		x.WriteHeader(reply.Status)
+		return nil
+	}
+	if calls.sent = x.sendWhole(reply.Status, typeJSON, reply.Body); !calls.sent {
+		return errClientGone
+	}
+	return nil
+}
+
+// identifyAgent finds out who asks. Unlike at the REST endpoints nothing is taken from the minute window here.
+func (x *exchange) identifyAgent(ctx context.Context) *Problem {
+	caller, problem := x.api.authenticate(ctx, x.request.Header)
+	if problem != nil {
+		return problem
+	}
+	x.caller = caller
+	return x.forbid(true)
+}
+
+// denyCalls takes the unit of the minute window that a POST with tool calls costs. What it returns is the answer
+// to each of these calls; nil when they may run.
+func (x *exchange) denyCalls(post *mcp.Post) *mcp.Failure {
+	if !post.CallsTools() {
+		return nil
+	}
+	if problem := x.checked(x.takeMinute); problem != nil {
+		x.notes = append(x.notes, slog.String("denied", string(problem.Code)))
+		return failureOf(problem)
+	}
+	return nil
+}
+
+// agentCalls are the tool calls of one POST.
+type agentCalls struct {
+	x    *exchange
+	sent bool // a byte of the answer was taken
+
+	mu      sync.Mutex
+	charged []chargedCall
+}
+
+type chargedCall struct {
+	query  Query
+	answer Answer
+}
+
+// handBack reverses every charge of a POST whose answer was never sent, also when something panics.
+func (c *agentCalls) handBack() {
+	if c.sent {
+		return
+	}
+	for _, call := range c.charged {
+		c.x.api.lookup.HandBack(c.x.context(), call.query, call.answer)
+	}
+}
+
+// toolCall is one call, with what the log says of it. Arguments are not logged: identifiers may be e-mail
+// addresses.
+type toolCall struct {
+	mcp.Call
+	id     string // under which it is charged
+	domain string
+	cache  Cache
+}
+
+// run runs one tool call, as one of several at the same time.
+func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessage, err error) {
+	x := c.x
+	call := &toolCall{Call: in, id: x.id}
+	if in.Batch {
+		// The id of a charge comes from request and domain, so that a repeat charges once. Two calls of a batch for
+		// one domain are two look-ups, and each is to be found by an id of its own.
+		call.id += "-" + strconv.Itoa(in.Index)
+	}
+	defer func() {
+		var problem *Problem
+		if thrown := recover(); thrown != nil { // nobody above does, where calls run side by side
+			problem = problemOf(&panicError{thrown: thrown, stack: debug.Stack()}, x.api.now(), x.api.billingURL)
+			result, err = nil, problem // -32603: no outcome of the tool
+		} else if err != nil {
+			problem = problemOf(err, x.api.now(), x.api.billingURL)
+			result, err = nil, outcomeOf(problem)
+		}
+		x.logCall(call, problem)
+	}()
+	switch in.Tool {
+	case mcp.ToolGetBrand:
+		return c.getBrand(ctx, call)
+	case mcp.ToolSearchBrands:
+		return c.searchBrands(in.Arguments)
+	default: // the only one left; other names were refused
+		return c.logoURL(call)
+	}
+}
+
+func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMessage, error) {
+	x := c.x
+	identifier, err := brand.ParseIdentifier(call.Arguments.Text("identifier"))
+	if err != nil {
+		return nil, err
+	}
+	request := x.command()
+	request.ID = call.id
+	q := Query{Request: request, Caller: x.caller, Identifier: identifier, Refresh: call.Arguments.Truth("refresh")}
+	answer, err := x.api.lookup.Do(ctx, q)
+	call.domain = answer.Domain
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.charged = append(c.charged, chargedCall{q, answer})
+	c.mu.Unlock()
+	call.cache = answer.Cache
+	return answer.Body.AppendTo(nil, x.api.baseURL), nil
+}
+
+func (c *agentCalls) searchBrands(arguments mcp.Arguments) (json.RawMessage, error) {
+	query := arguments.Text("query")
+	results, err := c.x.searchBrands(query, arguments.Whole("limit", defaultSearchLimit))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(searchBody{Query: query, Results: results})
+}
+
+// logoURL is the result of get_logo_url.
+type logoURL struct {
+	URL    string `json:"url"`
+	Domain string `json:"domain"`
+}
+
+// logoURL builds the address of a logo. Nothing is looked up, and nothing costs.
+func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
+	identifier, err := brand.ParseIdentifier(call.Arguments.Text("domain"))
+	if err != nil {
+		return nil, err
+	}
+	if identifier.Kind != brand.Domain {
+		return nil, &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: "A logo is addressed by its domain. get_brand tells the domain of a brand id."}
+	}
+	call.domain = identifier.Domain
+	options := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			options.Set(name, value)
+		}
+	}
+	set("type", call.Arguments.Text("type"))
+	set("theme", call.Arguments.Text("theme"))
+	if !options.Has("theme") { // the logo endpoint would ignore it beside a theme
+		set("background", call.Arguments.Text("background"))
+	}
+	if size := call.Arguments.Whole("size", 0); size > 0 {
+		options.Set("size", strconv.Itoa(min(max(size, minLogoSize), maxLogoSize)))
+	}
+	set("format", call.Arguments.Text("format"))
+	set("fallback", call.Arguments.Text("fallback"))
+	result := logoURL{URL: c.x.api.iconURL(identifier.Domain), Domain: identifier.Domain}
+	if len(options) > 0 {
+		result.URL += "?" + options.Encode()
+	}
+	return json.Marshal(result)
+}
+
+// outcomeOf tells a problem to the caller of a tool: arguments that are wrong are an error of the protocol, all
+// else is a result with isError.
+func outcomeOf(p *Problem) error {
+	if p.Status == http.StatusBadRequest {
+		return mcp.InvalidArguments(p.Message, map[string]any{"code": p.Code})
+	}
+	return failureOf(p)
+}
+
+func failureOf(p *Problem) *mcp.Failure {
+	return &mcp.Failure{Code: string(p.Code), Message: p.Message, RetryAfter: retrySeconds(p)}
+}
+
+// retrySeconds is the wait of a problem, nil when it has none.
+func retrySeconds(p *Problem) *int64 {
+	if p.RetryAfter <= 0 {
+		return nil
+	}
+	seconds := int64(p.RetryAfter / time.Second)
+	return &seconds
+}
+
+// rpcBody is the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with what the
+// error body of the other endpoints says as its data.
+func (x *exchange) rpcBody(p *Problem) []byte {
+	code := mcp.CodeInvalidRequest
+	if p.Status >= http.StatusInternalServerError {
+		code = mcp.CodeInternalError
+	}
+	return mcp.Refuse(p.Status, &mcp.Error{Code: code, Message: p.Message, Data: rpcData{
+		Code: p.Code, Docs: x.api.docsURL(p.Code), RetryAfter: retrySeconds(p),
+	}}).Body
+}
+
+type rpcData struct {
+	Code       Code   `json:"code"`
+	Docs       string `json:"docs"`
+	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
+}
+
+// logCall writes a line for a tool call, which the answer's own line cannot tell: its status is 200 whatever
+// became of the call.
+func (x *exchange) logCall(call *toolCall, problem *Problem) {
+	status := http.StatusOK
+	if problem != nil {
+		status = problem.Status
+	}
+	level, ctx := levelOf(status, problem), context.WithoutCancel(x.context())
+	if !x.api.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", x.id), slog.String("call_id", call.id), slog.String("route", x.route),
+		slog.String("tool", call.Tool), slog.String("account", x.caller.AccountID),
+	}
+	if call.domain != "" {
+		attrs = append(attrs, slog.String("domain", call.domain))
+	}
+	if call.cache != "" {
+		attrs = append(attrs, slog.String("cache", string(call.cache)))
+	}
+	if problem != nil {
+		attrs = append(attrs, slog.String("code", string(problem.Code)))
+		if problem.cause != nil {
+			attrs = append(attrs, slog.String("error", problem.cause.Error()))
+		}
+		var p *panicError
+		if errors.As(problem, &p) {
+			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		}
+	}
+	x.api.log.LogAttrs(ctx, level, "tool call", attrs...)
+}

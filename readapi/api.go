@@ -16,6 +16,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/internal/ratelimit"
+	"letterhead/readapi/mcp"
 )
 
 // Defaults of Config.
@@ -170,6 +171,7 @@ type API struct {
 	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
+	agents     *mcp.Server
 	router     *mux.Router
 	extra      map[string]http.Handler
 	log        *slog.Logger
@@ -194,6 +196,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	var err error
 	if a.pages, err = renderPages(cfg.BaseURL, cfg.UserAgent); err != nil {
+		return nil, err
+	}
+	if a.agents, err = newAgents(cfg.BaseURL); err != nil {
 		return nil, err
 	}
 	if a.metrics, err = newMetrics(cfg.Registerer); err != nil {

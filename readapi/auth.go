@@ -99,22 +99,36 @@ func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem
 // admit lets an authenticated request through: right account, right kind of key, inside the minute
 // window. Every request takes a unit of the window, but one that is forbidden stays a 403 past it.
 func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
-	decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
-	if err == nil {
-		h := x.Header()
-		h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}
-		h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
-		h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
+	late := x.takeMinute(ctx)
+	if problem := x.forbid(secretOnly); problem != nil {
+		return problem
 	}
+	return late
+}
+
+// takeMinute takes a unit of the account's minute window, and tells of it in the headers.
+func (x *exchange) takeMinute(ctx context.Context) *Problem {
+	decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
+	if err != nil {
+		return problemOf(err, x.api.now(), x.api.billingURL)
+	}
+	h := x.Header()
+	h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}
+	h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
+	h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
+	if !decision.Allowed {
+		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.now()))
+	}
+	return nil
+}
+
+// forbid refuses suspended accounts, then the wrong kind of key.
+func (x *exchange) forbid(secretOnly bool) *Problem {
 	switch {
 	case x.caller.Suspended:
 		return forbidden(messageSuspended)
 	case secretOnly && x.caller.Kind != apikey.Secret:
 		return forbidden("This endpoint needs a secret key (lh_sk_…), from a server. A publishable key may call search and the logo endpoints.")
-	case err != nil:
-		return problemOf(err, x.api.now(), x.api.billingURL)
-	case !decision.Allowed:
-		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.now()))
 	}
 	return nil
 }

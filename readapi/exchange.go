@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -30,12 +31,14 @@ type exchange struct {
 	// topMessage makes errors repeat their message at the top level, as the third-party shape of /v2 has it.
 	topMessage bool
 	plain      bool // errors are plain text, not the error body
+	rpc        bool // errors are JSON-RPC errors, not the error body
 
 	status  int   // 0 until the answer has begun
 	written int64 // bytes of the body
 	problem *Problem
-	domain  string // for the log
-	cache   string // for the log
+	domain  string      // for the log
+	cache   string      // for the log
+	notes   []slog.Attr // of the route, for the log
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -179,6 +182,10 @@ func (x *exchange) fail(err error) {
 	}
 	if x.plain {
 		x.send(p.Status, typeText, []byte(p.Message+"\n"))
+		return
+	}
+	if x.rpc {
+		x.send(p.Status, typeJSON, x.rpcBody(p))
 		return
 	}
 	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Message, Docs: x.api.docsURL(p.Code), Details: p.Details}}

@@ -87,6 +87,7 @@ func (x *exchange) finish() {
 	optional("domain", x.domain)
 	optional("cache", x.cache)
 	optional("client_request_id", clientRequestID(x.request.Header))
+	attrs = append(attrs, x.notes...)
 	if x.problem != nil {
 		optional("code", string(x.problem.Code))
 		if x.problem.cause != nil {

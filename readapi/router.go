@@ -27,6 +27,7 @@ type endpoint struct {
 	credits bool // every answer to an account carries X-Credits-Remaining
 	crawls  bool // a request may wait for a crawl
 	plain   bool // errors are plain text, not the error body
+	rpc     bool // errors are JSON-RPC errors, not the error body
 	methods map[string]func(*exchange) error
 	allow   []string // value of the Allow header
 }
@@ -86,7 +87,7 @@ func extraHandler(pattern string, handler http.Handler) http.Handler {
 // ServeHTTP takes a routed request through authentication and limits to its handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
-	x.request, x.route, x.plain = r, e.name, e.plain
+	x.request, x.route, x.plain, x.rpc = r, e.name, e.plain, e.rpc
 	if r.Method == http.MethodOptions {
 		x.answerOptions(e.allow)
 		return
@@ -124,6 +125,22 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 	if e.access == open {
 		return nil
 	}
+	return x.checked(func(ctx context.Context) *Problem {
+		caller, problem := x.api.authenticate(ctx, x.request.Header)
+		if problem != nil {
+			return problem
+		}
+		x.caller = caller
+		if problem = x.admit(ctx, e.access == secretKey); problem != nil && problem.Status == http.StatusForbidden {
+			return problem
+		}
+		x.credits = e.credits
+		return problem
+	})
+}
+
+// checked runs what has to be settled before a request runs, within the bounds of such checks.
+func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	ctx, cancel := context.WithTimeout(x.context(), checksWithin)
 	defer cancel()
 	leave, ok := x.api.checks.enter()
@@ -131,16 +148,7 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errStuck)
 	}
 	defer leave()
-	caller, problem := x.api.authenticate(ctx, x.request.Header)
-	if problem != nil {
-		return problem
-	}
-	x.caller = caller
-	if problem = x.admit(ctx, e.access == secretKey); problem != nil && problem.Status == http.StatusForbidden {
-		return problem
-	}
-	x.credits = e.credits
-	return problem
+	return check(ctx)
 }
 
 // serveUnknown answers for paths that are none of ours.
@@ -195,8 +203,9 @@ func (x *exchange) redirect(location string) {
 // origin; the day is the longest that browsers keep a preflight.
 var (
 	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
-	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id"}
-	preflightMaxAge  = []string{"86400"}
+	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +
+		"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID"}
+	preflightMaxAge = []string{"86400"}
 )
 
 // isPreflight tells a browser's question whether it may ask, which is answered for every path: a 404 can

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+// Codes of JSON-RPC 2.0 and of the protocol (2026-07-28, "Error Codes").
+const (
+	CodeParseError         = -32700
+	CodeInvalidRequest     = -32600
+	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
+	CodeInternalError      = -32603
+	CodeHeaderMismatch     = -32020
+	CodeUnsupportedVersion = -32022
+)
+
+// Error is the error of a JSON-RPC response.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+
+	status int // of HTTP, when the message stands alone; 0 = 200
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// InvalidArguments refuses a tool call for its arguments. Data is optional.
+func InvalidArguments(message string, data any) *Error {
+	return &Error{Code: CodeInvalidParams, Message: message, Data: data}
+}
+
+// Failure is an outcome of a tool that its caller should know about: not an error of the protocol, but a
+// result with isError, which models get to read.
+type Failure struct {
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+
+// response is a JSON-RPC response. ID is null for a message whose id could not be read.
+type response struct {
+	Version string `json:"jsonrpc"`
+	ID      any    `json:"id"`
+	Result  any    `json:"result,omitempty"`
+	Error   *Error `json:"error,omitempty"`
+}
+
+func answered(id, result any) *response {
+	return &response{Version: jsonrpcVersion, ID: id, Result: result}
+}
+
+func failed(id any, e *Error) *response {
+	return &response{Version: jsonrpcVersion, ID: id, Error: e}
+}
+
+// Reply is what goes back over HTTP: a JSON body, or none with 202.
+type Reply struct {
+	Status int
+	Body   []byte
+	Code   int // of the error, when the POST is refused as a whole or its one message is; else 0
+}
+
+// Refuse is the reply to a POST that is refused before its messages are read.
+func Refuse(status int, e *Error) Reply {
+	e.status = status
+	return alone(failed(nil, e))
+}
+
+// alone is the reply of a POST that holds one message.
+func alone(r *response) Reply {
+	reply := Reply{Status: http.StatusOK, Body: encode(r)}
+	if r.Error != nil {
+		reply.Code = r.Error.Code
+		if r.Error.status != 0 {
+			reply.Status = r.Error.status
+		}
+	}
+	return reply
+}
+
+// encode writes a value of this package, all of which encode: ids come from JSON, results are checked.
+func encode(value any) []byte {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false) // & stays readable in URLs
+	if err := encoder.Encode(value); err != nil {
+		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The answer could not be written."}}`)
+	}
+	return buffer.Bytes()
+}

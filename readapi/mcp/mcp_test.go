@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+func newServer(t testing.TB) *Server {
+	t.Helper()
+	s, err := New(Config{Name: "test", Title: "Test", Version: "1", BaseURL: "https://brands.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestReadJSONTakesWhatEveryReaderTakesAlike(t *testing.T) {
+	for _, text := range []string{
+		`{}`, `[]`, ` null `, `-0.5e+10`, `1e308`, `"\u00fc"`, "\"ü\"", `{"a":{"a":1},"b":[{"a":2}]}`,
+		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
+	} {
+		if _, err := readJSON([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		``, ` `, `{`, `{} {}`, `[1,]`, `{"a":1,}`, `{a:1}`, `'a'`, `01`, `+1`, `.5`, `NaN`, `1e309`, `-1e309`, `1e-9999`, `0e99999`,
+		"\ufeff{}", "\"\xc3\"", "\"\xed\xa0\x80\"", `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `[{"a":{"b":1,"b":2}}]`, "\"\x00\"",
+		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), strings.Repeat("[", 30_000), strings.Repeat(`{"a":`, 12_000),
+	} {
+		if value, err := readJSON([]byte(text)); err == nil {
+			t.Errorf("%.40q is read as %v", text, value)
+		}
+	}
+}
+
+// TestAtMostFiveToolCallsRunAtOnce: of ten calls of a batch, five run until one ends.
+func TestAtMostFiveToolCallsRunAtOnce(t *testing.T) {
+	s := newServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		var messages []string
+		for i := range MaxBatch {
+			messages = append(messages, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`)
+		}
+		post, refusal := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
+		if refusal != nil {
+			t.Fatalf("%s", refusal.Body)
+		}
+		var begun atomic.Int64
+		turn := make(chan struct{})
+		done := make(chan Reply)
+		go func() {
+			done <- s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {
+				begun.Add(1)
+				<-turn
+				return json.RawMessage(`{"index":` + strconv.Itoa(c.Index) + `}`), nil
+			})
+		}()
+		for ended := range MaxBatch - maxSideBySide {
+			synctest.Wait()
+			if n := begun.Load(); n != int64(maxSideBySide+ended) {
+				t.Fatalf("%d calls have begun after %d ended", n, ended)
+			}
+			turn <- struct{}{}
+		}
+		close(turn)
+		reply := <-done
+		for i := range MaxBatch {
+			want := `"id":` + strconv.Itoa(i) + `,"result":{"content":[{"type":"text","text":"{\"index\":` + strconv.Itoa(i) + `}"}]`
+			if !bytes.Contains(reply.Body, []byte(want)) {
+				t.Errorf("%s lacks %s", reply.Body, want)
+			}
+		}
+	})
+}
+
+// TestAToolThatBreaksItsPromiseIsAnInternalError: neither an error nor a broken result reaches the client.
+func TestAToolThatBreaksItsPromiseIsAnInternalError(t *testing.T) {
+	s := newServer(t)
+	post, _ := s.Read(http.Header{}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`))
+	for _, handle := range []Handler{
+		func(context.Context, Call) (json.RawMessage, error) { return nil, errors.New("secret of the house") },
+		func(context.Context, Call) (json.RawMessage, error) {
+			return json.RawMessage(`{"secret of the house`), nil
+		},
+		func(context.Context, Call) (json.RawMessage, error) { return nil, nil },
+	} {
+		reply := s.Answer(t.Context(), post, nil, handle)
+		if reply.Status != http.StatusOK || reply.Code != CodeInternalError || bytes.Contains(reply.Body, []byte("secret")) {
+			t.Errorf("%d %s", reply.Status, reply.Body)
+		}
+	}
+}
+
+// FuzzRead feeds bodies and headers to the reader, and lets every tool call succeed. Whatever comes, the reply
+// has a documented status and a body of JSON-RPC, none only with 202; a request is answered with its own id; and
+// no call is run that the schema does not allow.
+func FuzzRead(f *testing.F) {
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
+		`[{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"search_brands","arguments":{"query":"x","limit":1e1}}},{"jsonrpc":"2.0","method":"x"}]`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		`{"jsonrpc":"2.0","id":-0,"result":null}`, `[[]]`, `{"a":"\ud800"}`, "\xff", `[`,
+	} {
+		for _, version := range []string{"", "2025-06-18", "2026-07-28", "x"} {
+			f.Add([]byte(body), version, "tools/list")
+		}
+	}
+	s := newServer(f)
+	f.Fuzz(func(t *testing.T, body []byte, version, method string) {
+		h := http.Header{}
+		if version != "" {
+			h.Set(headerVersion, version)
+		}
+		h.Set(headerMethod, method)
+		post, refusal := s.Read(h, body)
+		if refusal != nil {
+			check(t, *refusal, 400)
+			return
+		}
+		reply := s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {
+			if err := s.tools[c.Tool].check(c.Arguments); err != nil {
+				t.Fatalf("%s runs with %v: %v", c.Tool, c.Arguments, err)
+			}
+			if n := c.Arguments.Whole("limit", 10); n < 1 || n > 20 {
+				t.Fatalf("limit %d of %v", n, c.Arguments)
+			}
+			return json.RawMessage(`{}`), nil
+		})
+		check(t, reply, 200, 202, 400, 404)
+	})
+}
+
+func check(t *testing.T, reply Reply, statuses ...int) {
+	t.Helper()
+	known := false
+	for _, status := range statuses {
+		known = known || reply.Status == status
+	}
+	if !known || (reply.Body == nil) != (reply.Status == http.StatusAccepted) {
+		t.Fatalf("status %d with %d bytes", reply.Status, len(reply.Body))
+	}
+	if reply.Body == nil {
+		return
+	}
+	answers := []map[string]json.RawMessage{{}}
+	if reply.Body[0] == '[' {
+		if err := json.Unmarshal(reply.Body, &answers); err != nil || len(answers) == 0 || len(answers) > MaxBatch {
+			t.Fatalf("%v: %s", err, reply.Body)
+		}
+	} else if err := json.Unmarshal(reply.Body, &answers[0]); err != nil {
+		t.Fatalf("%v: %s", err, reply.Body)
+	}
+	for _, a := range answers {
+		if string(a["jsonrpc"]) != `"2.0"` || a["id"] == nil || (a["result"] == nil) == (a["error"] == nil) || a["result"] != nil && string(a["id"]) == "null" {
+			t.Fatalf("%s", reply.Body)
+		}
+	}
+}

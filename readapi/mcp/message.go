@@ -1,0 +1,191 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+const jsonrpcVersion = "2.0"
+
+// Methods that are answered.
+const (
+	methodInitialize = "initialize"
+	methodPing       = "ping"
+	methodDiscover   = "server/discover"
+	methodList       = "tools/list"
+	methodCall       = "tools/call"
+)
+
+// MaxBatch bounds the messages of a batch.
+const MaxBatch = 10
+
+type kind int
+
+const (
+	request kind = iota + 1
+	notification
+	clientResponse // nothing is ever asked of a client, but some send them
+	noMessage      // refused as a whole
+)
+
+// message is one JSON-RPC message.
+type message struct {
+	kind    kind
+	id      any // string or json.Number of a request; nil when it could not be read
+	method  string
+	params  map[string]any // nil when there are none
+	modern  bool           // it brings version and capabilities along
+	refusal *Error         // of a request, or of noMessage
+}
+
+// Post is a POST that was read.
+type Post struct {
+	messages []message
+	batch    bool
+}
+
+// Read reads the body of a POST. A refusal is for the POST as a whole: -32700 for what is no JSON, -32600 for
+// a version that is not spoken here and for a batch that may not be, and a message that stands alone.
+func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
+	value, err := readJSON(body)
+	if err != nil {
+		return nil, refuse(nil, &Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
+	}
+	version, refusal := checkVersion(h, value)
+	if refusal != nil {
+		return nil, refuse(readID(value), refusal)
+	}
+	if batch, ok := value.([]any); ok {
+		return readBatch(h, version, batch)
+	}
+	m := readMessage(value)
+	if m.kind == noMessage {
+		m.refusal.status = http.StatusBadRequest
+		return nil, refuse(m.id, m.refusal)
+	}
+	if m.kind == request && m.refusal == nil {
+		m.modern, m.refusal = checkModern(h, version, &m)
+	}
+	return &Post{messages: []message{m}}, nil
+}
+
+func refuse(id any, e *Error) *Reply {
+	reply := alone(failed(id, e))
+	return &reply
+}
+
+func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
+	not := func(format string, args ...any) (*Post, *Reply) {
+		return nil, refuse(nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
+	}
+	switch {
+	case !hasBatches(version):
+		return not("Version %s has no batches. Send one message in a POST.", version)
+	case len(batch) == 0:
+		return not("The batch is empty.")
+	case len(batch) > MaxBatch:
+		return not("The batch has %d messages; at most %d are taken.", len(batch), MaxBatch)
+	}
+	p := &Post{batch: true}
+	for _, value := range batch {
+		m := readMessage(value)
+		if m.kind == request && m.refusal == nil {
+			_, m.refusal = checkModern(h, version, &m)
+		}
+		if m.kind == request && m.refusal == nil && m.method == methodInitialize {
+			m.refusal = &Error{Code: CodeInvalidRequest, Message: "initialize may not be part of a batch."}
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p, nil
+}
+
+// readMessage tells a request, a notification and a response apart, by JSON-RPC 2.0 and what the protocol
+// narrows of it: an id is a string or a whole number, never null, and params is an object.
+func readMessage(value any) message {
+	m := message{kind: noMessage, id: readID(value)}
+	invalid := func(text string) message {
+		m.kind, m.refusal = noMessage, &Error{Code: CodeInvalidRequest, Message: "Invalid request: " + text}
+		return m
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return invalid("a message is a JSON object.")
+	}
+	if object["jsonrpc"] != jsonrpcVersion {
+		return invalid(`jsonrpc is "2.0".`)
+	}
+	_, hasID := object["id"]
+	method, hasMethod := object["method"]
+	_, hasResult := object["result"]
+	_, hasError := object["error"]
+	if !hasMethod {
+		if hasResult == hasError {
+			return invalid("it has no method, nor is it a response.")
+		}
+		m.kind = clientResponse
+		return m
+	}
+	if m.method, ok = method.(string); !ok || hasResult || hasError {
+		return invalid("method is a string, without a result or error beside it.")
+	}
+	if hasID && m.id == nil {
+		return invalid("id is a string or a whole number.")
+	}
+	m.kind = notification
+	if hasID {
+		m.kind = request
+	}
+	if params := object["params"]; params != nil {
+		if m.params, ok = params.(map[string]any); !ok {
+			m.refusal = &Error{Code: CodeInvalidParams, Message: "params is an object."}
+		}
+	}
+	return m
+}
+
+// readID returns the id of a message, nil when there is none that can be one. Its spelling is kept.
+func readID(value any) any {
+	object, _ := value.(map[string]any)
+	switch id := object["id"].(type) {
+	case string:
+		return id
+	case json.Number:
+		if f, err := strconv.ParseFloat(id.String(), 64); err == nil && f == math.Trunc(f) {
+			return id
+		}
+	}
+	return nil
+}
+
+// CallsTools tells whether the POST holds a request to call a tool.
+func (p *Post) CallsTools() bool {
+	return slices.ContainsFunc(p.messages, func(m message) bool { return m.kind == request && m.method == methodCall })
+}
+
+// Methods lists the methods of the POST, each once, for logs: a method that is not answered here is "other",
+// because clients write there what they like.
+func (p *Post) Methods() []string {
+	var methods []string
+	for _, m := range p.messages {
+		name := m.method
+		switch {
+		case m.kind == clientResponse:
+			name = "response"
+		case m.kind == noMessage:
+			name = "invalid"
+		case m.kind == notification:
+			name = "notification"
+		case !slices.Contains([]string{methodInitialize, methodPing, methodDiscover, methodList, methodCall}, name):
+			name = "other"
+		}
+		if !slices.Contains(methods, name) {
+			methods = append(methods, name)
+		}
+	}
+	return methods
+}

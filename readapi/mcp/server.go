@@ -1,0 +1,258 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxSideBySide bounds the tool calls of one batch that run at once, as it does for the look-ups of the REST
+// batch.
+const maxSideBySide = 5
+
+// listTTL is how long clients may keep the list of tools: it changes with a release only.
+const listTTL = 60 * 60 * 1000 // milliseconds
+
+// Config sets a Server up.
+type Config struct {
+	Name, Title, Version string // of the server
+	Instructions         string // how models should use the tools
+	BaseURL              string // how clients reach the service
+}
+
+// Server answers the protocol for a list of tools. It has no state and may be used by many at once.
+type Server struct {
+	info         map[string]any
+	instructions string
+	host         string // of the base URL
+	tools        map[string]*tool
+	listed       []json.RawMessage
+}
+
+// New returns a server of the tools in tools.json.
+func New(cfg Config) (*Server, error) {
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("MCP: base URL: %w", err)
+	}
+	s := &Server{
+		info:         map[string]any{"name": cfg.Name, "title": cfg.Title, "version": cfg.Version},
+		instructions: cfg.Instructions, host: base.Hostname(),
+	}
+	if s.tools, s.listed, err = readTools(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Call is a tool call whose arguments are valid by the tool's inputSchema.
+type Call struct {
+	Index     int  // of the message in the batch
+	Batch     bool // the POST is a batch
+	Tool      string
+	Arguments Arguments
+}
+
+// Handler runs tool calls. It returns the result, a JSON object that fits the tool's outputSchema. A *Failure
+// becomes a result with isError, an *Error the error of the response, and every other error -32603. Calls of
+// one batch run at the same time.
+type Handler func(ctx context.Context, c Call) (json.RawMessage, error)
+
+// Answer answers the messages of a POST. With denied, every tool call is answered with it unseen.
+func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Handler) Reply {
+	responses := make([]*response, len(p.messages))
+	var calls errgroup.Group // without a context: one call's failure is nothing to the others
+	calls.SetLimit(maxSideBySide)
+	for i := range p.messages {
+		m := &p.messages[i]
+		answer := func() error {
+			responses[i] = s.answer(ctx, m, Call{Index: i, Batch: p.batch}, denied, handle)
+			return nil
+		}
+		if p.batch && m.kind == request && m.method == methodCall {
+			calls.Go(answer)
+		} else {
+			_ = answer()
+		}
+	}
+	_ = calls.Wait()
+	given := responses[:0]
+	for _, r := range responses {
+		if r != nil {
+			given = append(given, r)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		return Reply{Status: http.StatusAccepted}
+	case p.batch:
+		return Reply{Status: http.StatusOK, Body: encode(given)}
+	default:
+		return alone(given[0])
+	}
+}
+
+// answer answers one message; nil when there is nothing to answer. A notification is never acted upon: a tool
+// call without an id would be paid for and answered to nobody.
+func (s *Server) answer(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) *response {
+	switch {
+	case m.kind == noMessage:
+		return failed(m.id, m.refusal)
+	case m.kind != request:
+		return nil
+	case m.refusal != nil:
+		return failed(m.id, m.refusal)
+	}
+	result, err := s.dispatch(ctx, m, c, denied, handle)
+	if err == nil {
+		return answered(m.id, result)
+	}
+	var refused *Error
+	if !errors.As(err, &refused) {
+		refused = &Error{Code: CodeInternalError, Message: "Something failed on our side."}
+	}
+	return failed(m.id, refused)
+}
+
+func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) (any, error) {
+	switch {
+	case m.method == methodInitialize && !m.modern:
+		return s.initialize(m.params)
+	case m.method == methodPing && !m.modern:
+		return struct{}{}, nil
+	case m.method == methodDiscover && m.modern:
+		return discoverResult{
+			head: s.head(m), cached: forAll, SupportedVersions: Versions, Capabilities: toolsOnly, Instructions: s.instructions,
+		}, nil
+	case m.method == methodList:
+		if cursor := m.params["cursor"]; cursor != nil {
+			return nil, InvalidArguments("The cursor is unknown: the list of tools has one page.", nil)
+		}
+		list := listResult{head: s.head(m), Tools: s.listed}
+		if m.modern {
+			list.cached = forAll
+		}
+		return list, nil
+	case m.method == methodCall:
+		return s.call(ctx, m, c, denied, handle)
+	}
+	unknown := &Error{Code: CodeMethodNotFound, Message: "This server has no such method."}
+	if m.modern {
+		unknown.status = http.StatusNotFound // 2026-07-28, "Protocol Version Header"
+	}
+	return nil, unknown
+}
+
+func (s *Server) initialize(params map[string]any) (any, error) {
+	// Who the client is and what it can do changes nothing here, so it is not asked for.
+	asked, ok := params["protocolVersion"].(string)
+	if !ok {
+		return nil, InvalidArguments("params.protocolVersion is a string.", nil)
+	}
+	return initializeResult{
+		ProtocolVersion: negotiate(asked), Capabilities: toolsOnly, ServerInfo: s.info, Instructions: s.instructions,
+	}, nil
+}
+
+func (s *Server) call(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) (any, error) {
+	if denied != nil {
+		return s.failure(m, denied), nil
+	}
+	name, ok := m.params["name"].(string)
+	if !ok {
+		return nil, InvalidArguments("params.name is a string.", nil)
+	}
+	t, ok := s.tools[name]
+	if !ok {
+		return nil, InvalidArguments("There is no such tool. tools/list names those there are.", nil)
+	}
+	arguments := map[string]any{}
+	if sent := m.params["arguments"]; sent != nil {
+		if arguments, ok = sent.(map[string]any); !ok {
+			return nil, InvalidArguments("params.arguments is an object.", nil)
+		}
+	}
+	if err := t.check(arguments); err != nil {
+		return nil, err
+	}
+	c.Tool, c.Arguments = name, arguments
+	structured, err := handle(ctx, c)
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return s.failure(m, failure), nil
+	case err != nil:
+		return nil, err
+	case !json.Valid(structured):
+		return nil, errors.New("the tool's result is not JSON")
+	}
+	return callResult{head: s.head(m), Content: text(structured), Structured: structured}, nil
+}
+
+// failure is a result with isError. It has no structuredContent, which would have to fit the outputSchema.
+func (s *Server) failure(m *message, f *Failure) callResult {
+	encoded := encode(f)
+	return callResult{head: s.head(m), Content: text(encoded[:len(encoded)-1]), IsError: true}
+}
+
+// head is what a result of 2026-07-28 carries, and one before does not.
+func (s *Server) head(m *message) head {
+	if !m.modern {
+		return head{}
+	}
+	return head{ResultType: "complete", Meta: map[string]any{metaServer: s.info}}
+}
+
+type (
+	head struct {
+		ResultType string         `json:"resultType,omitempty"`
+		Meta       map[string]any `json:"_meta,omitempty"`
+	}
+	cached struct {
+		TTL   int    `json:"ttlMs,omitempty"`
+		Scope string `json:"cacheScope,omitempty"`
+	}
+	capabilities struct {
+		Tools struct{} `json:"tools"`
+	}
+	initializeResult struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    capabilities   `json:"capabilities"`
+		ServerInfo      map[string]any `json:"serverInfo"`
+		Instructions    string         `json:"instructions"`
+	}
+	discoverResult struct {
+		head
+		cached
+		SupportedVersions []string     `json:"supportedVersions"`
+		Capabilities      capabilities `json:"capabilities"`
+		Instructions      string       `json:"instructions"`
+	}
+	listResult struct {
+		head
+		cached
+		Tools []json.RawMessage `json:"tools"`
+	}
+	callResult struct {
+		head
+		Content    []textContent   `json:"content"`
+		Structured json.RawMessage `json:"structuredContent,omitempty"`
+		IsError    bool            `json:"isError"`
+	}
+	textContent struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+)
+
+var (
+	toolsOnly capabilities
+	forAll    = cached{TTL: listTTL, Scope: "public"}
+)
+
+func text(b []byte) []textContent { return []textContent{{Type: "text", Text: string(b)}} }

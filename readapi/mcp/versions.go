@@ -1,0 +1,164 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Versions of the protocol.
+const (
+	v20241105 = "2024-11-05"
+	v20250326 = "2025-03-26"
+	v20250618 = "2025-06-18"
+	v20251125 = "2025-11-25"
+	v20260728 = "2026-07-28"
+)
+
+// Versions are those that are spoken here, the newest first.
+var Versions = []string{v20260728, v20251125, v20250618, v20250326, v20241105}
+
+// latestInitialize is the last version that has initialize, and so the newest that it can agree on.
+const latestInitialize = v20251125
+
+// Names of HTTP headers, and the keys of params._meta from 2026-07-28 on.
+const (
+	headerVersion = "MCP-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+)
+
+// hasBatches tells whether a version has batches. No header at all is a client of 2025-03-26 or before.
+func hasBatches(version string) bool {
+	return version == "" || version == v20250326 || version == v20241105
+}
+
+// negotiate is the version that initialize agrees on: the client's own where it can be.
+func negotiate(asked string) string {
+	if asked != v20260728 && slices.Contains(Versions, asked) {
+		return asked
+	}
+	return latestInitialize
+}
+
+// headerValue returns the one value of a header, and false when it is there more than once. Without the
+// header the value is empty and present is false.
+func headerValue(h http.Header, name string) (value string, present, ok bool) {
+	values := h.Values(name)
+	switch len(values) {
+	case 0:
+		return "", false, true
+	case 1:
+		return values[0], true, true
+	default:
+		return "", true, false
+	}
+}
+
+// supported is the data of a refused version.
+type supported struct {
+	Supported []string `json:"supported"`
+	Requested string   `json:"requested"`
+}
+
+// checkVersion reads the version that a POST names in its header; empty when it names none. A message that
+// carries the same version itself is answered as 2026-07-28 wants it, so that its client tries another;
+// before that there was no code for it.
+func checkVersion(h http.Header, body any) (version string, refusal *Error) {
+	version, present, ok := headerValue(h, headerVersion)
+	if !present || ok && slices.Contains(Versions, version) {
+		return version, nil
+	}
+	refusal = &Error{
+		Code: CodeInvalidRequest, status: http.StatusBadRequest, Data: supported{Versions, version},
+		Message: fmt.Sprintf("%s is none of %s.", headerVersion, strings.Join(Versions, ", ")),
+	}
+	if object, isObject := body.(map[string]any); isObject {
+		if declared, has := declaredVersion(object["params"]); has && declared == version {
+			refusal.Code = CodeUnsupportedVersion
+		}
+	}
+	return version, refusal
+}
+
+// declaredVersion is the version in params._meta, from 2026-07-28 on.
+func declaredVersion(params any) (string, bool) {
+	object, _ := params.(map[string]any)
+	meta, _ := object["_meta"].(map[string]any)
+	version, ok := meta[metaVersion].(string)
+	return version, ok
+}
+
+// checkModern tells whether a request is one of 2026-07-28, which brings everything along, and refuses it
+// where something is missing or headers and body differ: something between here and the client may have
+// decided by the headers.
+func checkModern(h http.Header, version string, m *message) (modern bool, refusal *Error) {
+	declared, has := declaredVersion(anyObject(m.params))
+	switch {
+	case !has && (version != v20260728 || m.method == methodInitialize):
+		return false, nil
+	case !has:
+		return false, malformed("params._meta lacks %q, which every request of %s carries.", metaVersion, v20260728)
+	case declared != version && declared != v20260728 && version != v20260728 && slices.Contains(Versions, declared):
+		return false, nil // versions before had no such key, so it says nothing
+	case declared != version:
+		return false, mismatch("%s does not name the version that the body does.", headerVersion)
+	case version != v20260728:
+		return false, nil
+	}
+	meta := m.params["_meta"].(map[string]any)
+	if _, ok := meta[metaCapabilities].(map[string]any); !ok {
+		return false, malformed("params._meta lacks the object %q.", metaCapabilities)
+	}
+	if client, has := meta[metaClient]; has {
+		if _, ok := client.(map[string]any); !ok {
+			return false, malformed("params._meta.%q is not an object.", metaClient)
+		}
+	}
+	if method, present, ok := headerValue(h, headerMethod); !present || !ok || method != m.method {
+		return false, mismatch("%s does not name the method that the body does.", headerMethod)
+	}
+	if name, isText := m.params["name"].(string); isText && m.method == methodCall {
+		sent, present, ok := headerValue(h, headerName)
+		if decoded, valid := decodeHeader(sent); !present || !ok || !valid || decoded != name {
+			return false, mismatch("%s does not name the tool that the body does.", headerName)
+		}
+	}
+	return true, nil
+}
+
+// decodeHeader takes off the Base64 form that names which are not plain ASCII are sent in.
+func decodeHeader(value string) (string, bool) {
+	encoded, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if encoded, ok = strings.CutSuffix(encoded, "?="); !ok {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	return string(decoded), err == nil
+}
+
+func malformed(format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
+}
+
+func mismatch(format string, args ...any) *Error {
+	return &Error{Code: CodeHeaderMismatch, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
+}
+
+// anyObject keeps an object that is not there from being one that is empty.
+func anyObject(object map[string]any) any {
+	if object == nil {
+		return nil
+	}
+	return object
+}

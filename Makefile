@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-deploy fuzz bench lab lab-cluster accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ race: ## Run every test under the race detector (needs a C compiler)
 
 vet: ## go vet
 	go vet ./...
-	go vet -tags services,lab ./e2e/...
+	go vet -tags services,lab,conformance ./e2e/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -56,6 +56,10 @@ fuzz: ## Run every fuzz target for FUZZ_TIME each
 	    echo "== $$dir $$target"; go test $$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) || exit 1; \
 	  done || exit 1; \
 	done
+
+conformance: build ## Ask MCP's official scenarios and its inspector about /mcp (needs npx, which fetches them)
+	@if ! command -v npx >/dev/null; then echo "npx is not there: nothing was run. It comes with Node.js."; exit 1; fi
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags conformance -count 1 -v -timeout 20m ./e2e/conformance
 
 starter: ## Build the starter index anew from the unpacked npm packages (see starter/generate)
 	go run ./starter/generate -h

@@ -259,7 +259,9 @@ func outcomeOf(p *Problem) error {
 }
 
 func failureOf(p *Problem) *mcp.Failure {
-	return &mcp.Failure{Code: string(p.Code), Message: p.Message, RetryAfter: retrySeconds(p)}
+	// Models see no headers; the wait is beside the message.
+	message := strings.ReplaceAll(p.Message, headerRetryAfter, "retry_after")
+	return &mcp.Failure{Code: string(p.Code), Message: message, RetryAfter: retrySeconds(p)}
 }
 
 // retrySeconds is the wait of a problem, nil when it has none.

@@ -14,6 +14,9 @@
 //	crawl limits   429 of the account, 503 of the whole service
 //	crawl          404, 422, 502, 504
 //
+// The MCP endpoint (agents.go) has an order of its own, which package mcp tells, and leads to the same look-up and
+// search.
+//
 // Lookup is the metered use case itself, free of HTTP, so that every door that sells a look-up goes
 // through the same code. Its rule: whatever was reserved, held or taken on the way is handed back on every
 // path that does not end in a charged answer, also when the caller has gone or the handler panics.

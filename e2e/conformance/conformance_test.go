@@ -155,11 +155,7 @@ func npx(t *testing.T, tool string, args ...string) (stdout, stderr string, err 
 		all = append(all, "--package", node)
 	}
 	cmd := exec.CommandContext(ctx, "npx", append(append(all, "--"), args...)...)
-	home := filepath.Join(os.TempDir(), "letterhead-conformance") // what npx fetched is kept for the next run
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Dir = home
+	cmd.Dir = t.TempDir() // no package of ours stands above it
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

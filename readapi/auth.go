@@ -66,8 +66,8 @@ func bearerToken(credentials string) string {
 }
 
 // queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in logs
-// and histories on their way here, so a secret one is refused unread, and whatever else is no publishable
-// key too: who sends a key wants it to count.
+// and histories on their way here, so a secret one is refused, and whatever else is no publishable key too: who
+// sends a key wants it to count.
 func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
 	sent, present, problem := queryValue(rawQuery, "c")
 	switch {
@@ -75,11 +75,13 @@ func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
 		return "", true, unauthorized(problem.Message)
 	case !present:
 		return "", false, nil
-	case strings.HasPrefix(sent, "lh_sk_"):
-		return "", true, unauthorized("A secret key was sent in the URL. It was not used, but others may have read it: revoke it, and send a publishable key (lh_pk_…) in c.")
 	}
 	if parsed, err := apikey.Parse(sent); err != nil || parsed.Kind != apikey.Publishable {
-		return "", true, unauthorized("The parameter c is not a well-formed publishable key (lh_pk_…). Copy it again.")
+		message := "The parameter c is not a well-formed publishable key (lh_pk_…). Copy it again."
+		if strings.HasPrefix(sent, "lh_sk_") {
+			message = "A secret key was sent in the URL. It was not used, but others may have read it: revoke it, and send a publishable key (lh_pk_…) in c."
+		}
+		return "", true, unauthorized(message)
 	}
 	return sent, true, nil
 }

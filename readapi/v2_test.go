@@ -485,6 +485,14 @@ func TestTheKeyInC(t *testing.T) {
 		}
 		s.clock.add(time.Minute)
 	}
+	for i := range one.publishable {
+		other := "x"
+		if one.publishable[i] == 'x' {
+			other = "y"
+		}
+		changed := one.publishable[:i] + other + one.publishable[i+1:]
+		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).refusedV2(t, http.StatusUnauthorized, "unauthorized")
+	}
 	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).refusedV2(t, http.StatusForbidden, "forbidden")
 	// c opens search and nothing else.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {

@@ -16,7 +16,7 @@ const maxWords = 12
 // same letter: final sigma, Arabic and Persian forms of yeh and kaf, teh marbuta.
 var transliterated = strings.NewReplacer(
 	"ß", "ss", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "ı", "i", "æ", "ae", "œ", "oe", "þ", "th", "ħ", "h", "ə", "e",
-	"ς", "σ", "ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه", "ـ", "",
+	"ς", "σ", "ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه",
 )
 
 // unaccented are the scripts whose marks are left out: accents, and the vowels that Arabic and Hebrew seldom
@@ -31,6 +31,7 @@ func Fold(s string) string {
 	marks := false // a mark that comes now belongs to the letter before
 	for _, r := range norm.NFKD.String(strings.ToLower(s)) {
 		switch {
+		case strings.ContainsRune(inWords, r), unicode.Is(unicode.Cf, r):
 		case unicode.Is(unicode.Mn, r):
 			if marks {
 				b.WriteRune(r)
@@ -41,7 +42,6 @@ func Fold(s string) string {
 		case unicode.IsLetter(r), unicode.Is(unicode.Mc, r):
 			b.WriteRune(r)
 			marks = !unicode.In(r, unaccented...)
-		case strings.ContainsRune(inWords, r), unicode.Is(unicode.Cf, r):
 		default:
 			b.WriteByte(' ')
 			marks = false
@@ -51,9 +51,9 @@ func Fold(s string) string {
 	return strings.Join(strings.Fields(folded), " ")
 }
 
-// inWords are the marks that are left out without parting a word. The last two are those of Hebrew
-// abbreviations.
-const inWords = "'’.׳״"
+// inWords are left out without parting a word: apostrophes and dots, the marks of Hebrew abbreviations, and the
+// line that makes an Arabic word longer.
+const inWords = "'’.׳״ـ"
 
 // digit returns the ASCII digit of a decimal digit of any script. They lie in tens, from nought to nine.
 func digit(r rune) rune {
@@ -202,7 +202,7 @@ func cut(s string) string {
 // address is a text read as that of a site, a page or a person.
 type address struct {
 	host   string // in lower case, without www; it may be none
-	scheme bool   // "https://" stands before it
+	scheme bool   // "https://", "http://" or "//" stands before it
 	more   bool   // so does this or other things, or something stands behind it
 }
 
@@ -216,8 +216,11 @@ func addressOf(text string) (a address) {
 	if rest, ok := strings.CutPrefix(s, "mailto:"); ok {
 		s, a.more = rest, true
 	}
-	if i := strings.Index(s, "//"); i == 0 || i > 0 && s[i-1] == ':' {
-		s, a.scheme, a.more = s[i+len("//"):], true, true
+	for _, scheme := range []string{"https://", "http://", "//"} {
+		if rest, ok := strings.CutPrefix(s, scheme); ok {
+			s, a.scheme, a.more = rest, true, true
+			break
+		}
 	}
 	if i := strings.IndexAny(s, `/?#\`); i >= 0 {
 		s, a.more = strings.TrimSpace(s[:i]), true

@@ -149,7 +149,7 @@ func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
 	d := w.desk(DeskConfig{})
 	id := w.openedWith(d, 5)
 	in := w.lookup(id)
-	in.IdempotencyKeyHash, in.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
+	in.Once = onceOf(1, 2)
 	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}

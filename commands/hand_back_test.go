@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -181,8 +180,7 @@ func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 			id := w.opened(d, 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := w.lookup(id), w.lookup(id)
-			first.IdempotencyKeyHash, first.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
-			second.IdempotencyKeyHash, second.RequestHash = first.IdempotencyKeyHash, first.RequestHash
+			first.Once, second.Once = onceOf(1, 2), onceOf(1, 2)
 			w.togetherAnd(d, id, 2, func(f *faults) {
 				f.after = func(a sentAppend, err error) error {
 					if a.events[0].Metadata.RequestID == first.Request.ID {
@@ -220,7 +218,7 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	d := w.desk(DeskConfig{})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
-	in.IdempotencyKeyHash, in.RequestHash = hexOf(eventschemas.Hash{1}), hexOf(eventschemas.Hash{2})
+	in.Once = onceOf(1, 2)
 	first, err := d.ChargeLookup(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +226,7 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	again := in
 	again.Request = w.request()
 	second, err := d.ChargeLookup(t.Context(), again)
-	if err != nil || !second.Repeated || !second.At.IsZero() {
+	if err != nil || !second.Repeated || !second.At.Equal(first.At) {
 		t.Fatalf("second %+v, %v", second, err)
 	}
 	for request, receipt := range map[Request]Receipt{again.Request: second, in.Request: first} {
@@ -239,27 +237,6 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
 		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
-	}
-}
-
-func TestServedForgetsTheOldest(t *testing.T) {
-	var s served
-	now := time.Now()
-	s.note("old", now)
-	s.note("young", now.Add(time.Minute))
-	s.note("young", now.Add(2*time.Minute))
-	if !s.has("old") || !s.has("young") {
-		t.Fatal("forgot at once")
-	}
-	s.note("new", now.Add(account.HoldMemory))
-	if s.has("old") || !s.has("young") {
-		t.Fatal("kept past its time")
-	}
-	for i := range maxServed {
-		s.note(string(rune(i+0x4e00)), now.Add(account.HoldMemory))
-	}
-	if s.has("new") || len(s.charges) != maxServed || len(s.order) != maxServed {
-		t.Fatalf("%d charges, %d in order", len(s.charges), len(s.order))
 	}
 }
 

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -157,7 +158,7 @@ func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
 	in.Request = w.request()
 	w.togetherAnd(d, id, 2, func(f *faults) {
 		f.after = func(a sentAppend, err error) error {
-			if a.events[0].Metadata.RequestID == "the other" {
+			if slices.ContainsFunc(a.events, func(p eventlog.Proposed) bool { return p.Metadata.RequestID == "the other" }) {
 				cancel()
 			}
 			return err

@@ -20,8 +20,8 @@ import (
 const (
 	// maxGroup bounds the commands that are decided together.
 	maxGroup = 512
-	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds
-	// with an event or two beside them.
+	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds, or a
+	// recall of account.MaxKeyItems charges, with an event or two beside them.
 	maxTaskEvents = 160
 	// maxGroupEvents is when a group takes no further command, so that the last one still fits an append.
 	maxGroupEvents = eventlog.MaxAppendEvents - maxTaskEvents

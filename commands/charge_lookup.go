@@ -49,9 +49,9 @@ type Receipt struct {
 
 // ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that has
 // ended makes it an ordinary charge. The same idempotency key with the same request returns the first
-// receipt of the item for 24 h, and the same request id for the same item does for account.HoldMemory, while the charge
-// is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat stays open and
-// is the caller's to release.
+// receipt of the item for 24 h, and the same request id for the same item does for account.HoldMemory, while
+// the charge is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat
+// stays open and is the caller's to release.
 //
 // When ctx ends before the charge was sent it is skipped; when it ends later the desk reverses the charge
 // itself, unless a repeat, on any node, has kept it meanwhile. Either way ctx.Err() is returned.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/domain/account"
+	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
 // twoNodes are desks of two nodes on one log.
@@ -117,6 +121,39 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 	}
 	if _, err := d.Recall(t.Context(), Recall{Request: w.request(), AccountID: "nobody", Once: *once}); !errors.Is(err, account.ErrNotFound) {
 		t.Errorf("no account: %v", err)
+	}
+}
+
+// Everything that a key can stand for is kept by one append, under the longest request.
+func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 2*account.MaxKeyItems)
+	var wg sync.WaitGroup
+	for i := range account.MaxKeyItems {
+		wg.Go(func() {
+			if _, err := d.ChargeLookup(context.Background(), w.batched(id, fmt.Sprintf("d%d.com", i), 1, 2)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := d.ChargeLookup(t.Context(), w.batched(id, "another.com", 1, 2)); !errors.Is(err, account.ErrInvalid) {
+		t.Errorf("one more: %v", err)
+	}
+	long := strings.Repeat("x", maxRequestText)
+	appends := w.log.appends.Load()
+	got, err := d.Recall(t.Context(), Recall{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Once: *onceOf(1, 2)})
+	if err != nil || len(got) != account.MaxKeyItems {
+		t.Fatalf("recalled %d, %v", len(got), err)
+	}
+	recs, _ := w.events(id)
+	size := 0
+	for _, rec := range recs[len(recs)-account.MaxKeyItems:] {
+		size += len(rec.Data) + 4*maxRequestText + len(rec.Metadata.Hash)
+	}
+	if n := w.log.appends.Load() - appends; n != 1 || maxGroupBytes+size > eventlog.MaxAppendBytes {
+		t.Errorf("%d appends of %d bytes", n, size)
 	}
 }
 
@@ -325,10 +362,16 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 
 // What was kept and what a key is for outlive the desk, through a snapshot or the stream alone.
 func TestKeptChargesOutliveTheDesk(t *testing.T) {
-	for name, snapshots := range map[string][]Snapshots{"snapshot": {newMemorySnapshots()}, "stream": nil} {
+	for name, kept := range map[string]*memorySnapshots{"snapshot": newMemorySnapshots(), "stream": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.desk(DeskConfig{SnapshotEvery: 1}, snapshots...)
+			open := func(cfg DeskConfig) *Desk {
+				if kept == nil {
+					return w.desk(cfg)
+				}
+				return w.desk(cfg, kept)
+			}
+			d := open(DeskConfig{SnapshotEvery: 1})
 			id := w.opened(d, 0)
 			var ins [2]ChargeLookup
 			var receipts [2]Receipt
@@ -344,8 +387,19 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 			if receipt, err := d.ChargeLookup(t.Context(), again); err != nil || !receipt.Repeated {
 				t.Fatalf("%+v, %v", receipt, err)
 			}
+			recs, _ := w.events(id)
+			keptAt := recs[len(recs)-1].Revision
+			// Events that leave nothing to remember, or the account is not worth a snapshot.
+			for _, to := range []plan.ID{plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth} {
+				if _, err := d.ChangePlan(t.Context(), ChangePlan{Request: w.request(), AccountID: id, Plan: to}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			w.drain(d)
-			next := w.desk(DeskConfig{}, snapshots...)
+			if kept != nil && kept.kept[account.Stream(id)].revision < keptAt {
+				t.Fatalf("the snapshot is of revision %d, the charge was kept at %d", kept.kept[account.Stream(id)].revision, keptAt)
+			}
+			next := open(DeskConfig{})
 			if _, err := next.ChargeLookup(t.Context(), w.batched(id, "three.com", 1, 3)); !errors.Is(err, account.ErrIdempotencyMismatch) {
 				t.Errorf("another request: %v", err)
 			}

@@ -181,7 +181,7 @@ func TestFamiliesAreWhatIsRemembered(t *testing.T) {
 	check("folded", s.account)
 	before := marshal(t, s.account)
 	s.account.Begin()
-	s.and(reversed(keyedCharge("r4", itemOf(keyA, 0), requestA), ReasonOperator), keyedCharge("t", itemOf(keyA, 0), requestA),
+	s.and(keyedCharge("v", itemOf(keyA, 8), requestA), reversed(keyedCharge("r4", itemOf(keyA, 0), requestA), ReasonOperator), keyedCharge("t", itemOf(keyA, 0), requestA),
 		keyedCharge("u", itemOf(keyA, 9), requestA), reversed(keyedCharge("s", keyB, requestB), ReasonOperator))
 	check("tentative", s.account)
 	s.account.Rollback()

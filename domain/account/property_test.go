@@ -371,7 +371,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 
 // undone applies a random group of events tentatively and rolls it back: nothing may be left of it.
 func (w *walk) undone(t *rapid.T) {
-	before := marshal(t, w.account)
+	before, families := marshal(t, w.account), familiesOf(w.account)
 	keep, book := *w, w.book
 	w.book = newWalk().book
 	w.account.Begin()
@@ -391,8 +391,14 @@ func (w *walk) undone(t *rapid.T) {
 	if after := marshal(t, w.account); !bytes.Equal(before, after) {
 		t.Fatalf("rollback left\n%s\nof\n%s", after, before)
 	}
+	if after := familiesOf(w.account); after != families {
+		t.Fatalf("rollback left the families %s of %s", after, families)
+	}
 	w.check(t, "rollback", w.account.Balance(), nil)
 }
+
+// familiesOf shows what a snapshot derives.
+func familiesOf(a *Account) string { return fmt.Sprint(a.families) }
 
 // randomEvent is any account event, also one that no decision would lead to.
 func randomEvent(t *rapid.T) eventschemas.Event {

@@ -69,17 +69,17 @@ func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
 	other.secret, _ = c.issue("secret")
 	repeats := func() {
 		t.Helper()
-		for path, want := range map[string]answer{
-			"acme.com": first, "https%3A%2F%2Fwww.acme.com%2Fabout": first, "jane%40acme.com?refresh=false": first, "acme.com?refresh=true": second, "ACME.com?refresh=1": second,
+		for _, r := range []struct {
+			path, key string
+			want      answer
+		}{
+			{"acme.com", "order-1", first}, {"https%3A%2F%2Fwww.acme.com%2Fabout", "order-1", first}, {"jane%40acme.com?refresh=false", "order-1", first},
+			{"acme.com?refresh=true", "order-2", second}, {"ACME.com?refresh=1", "order-2", second},
 		} {
-			key := "order-1"
-			if strings.Contains(path, "refresh=true") || strings.Contains(path, "refresh=1") {
-				key = "order-2"
-			}
 			for _, who := range []*customer{c, &other} {
-				a := who.once("/v1/brands/"+path, key)
-				if h := a.ok(t); string(a.body) != string(want.body) || h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" || h.Get("Cache-Control") != "private" {
-					t.Errorf("%s again: %v\n%s\nwas\n%s", path, h, a.body, want.body)
+				a := who.once("/v1/brands/"+r.path, r.key)
+				if h := a.ok(t); string(a.body) != string(r.want.body) || h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" || h.Get("Cache-Control") != "private" {
+					t.Errorf("%s again: %v\n%s\nwas\n%s", r.path, h, a.body, r.want.body)
 				}
 			}
 		}
@@ -153,8 +153,7 @@ func TestWantOfCreditsDoesNotKeepARepeatBack(t *testing.T) {
 		}
 	}
 	c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
-	a := c.once("/v1/brands/acme.com", "another")
-	a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.once("/v1/brands/acme.com", "another").refused(t, http.StatusPaymentRequired, "insufficient_credits")
 	// 400 comes before 402.
 	c.once("/v1/brands/other.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
 }

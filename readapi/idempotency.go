@@ -22,7 +22,7 @@ const headerIdempotencyKey = "Idempotency-Key"
 // maxIdempotencyKey bounds the header's value: a UUID is 36, and whoever makes keys of their own ids needs some more.
 const maxIdempotencyKey = 255
 
-// Kinds of request under one idempotency key; each is another request than every one of the others.
+// kindLookup tells a look-up apart from what else may come under the same key.
 const kindLookup = "lookup"
 
 // idempotencyKey reads the header: the hash of its value, and whether there is one.
@@ -35,8 +35,8 @@ func (x *exchange) idempotencyKey() (key [sha256.Size]byte, present bool, proble
 		return key, true, invalidRequest("The header %s is given more than once. Send it once.", headerIdempotencyKey)
 	}
 	value := strings.Trim(values[0], " \t")
-	visible := func(r rune) bool { return '!' <= r && r <= '~' }
-	if value == "" || len(value) > maxIdempotencyKey || strings.ContainsFunc(value, func(r rune) bool { return !visible(r) }) {
+	hidden := func(r rune) bool { return r < '!' || r > '~' }
+	if value == "" || len(value) > maxIdempotencyKey || strings.ContainsFunc(value, hidden) {
 		return key, true, invalidRequest("The header %s takes 1 to %d visible ASCII characters without spaces. A new random UUID for each request is best.",
 			headerIdempotencyKey, maxIdempotencyKey)
 	}

@@ -37,6 +37,13 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 // answerLookup runs a look-up and answers with it.
 func (x *exchange) answerLookup(q Query) error {
 	ctx := x.context()
+	if !q.Peek { // HEAD costs nothing, so there is nothing to charge once
+		once, problem := x.once(q)
+		if problem != nil {
+			return problem
+		}
+		q.Once = once
+	}
 	answer, err := x.api.lookup.Do(ctx, q)
 	x.domain = answer.Domain
 	if err != nil {

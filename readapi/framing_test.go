@@ -114,3 +114,83 @@ func TestEveryRequestHasOneReading(t *testing.T) {
 		}
 	})
 }
+
+// TestOddTargetsHostsAndMethods: whatever stands in the request line or Host, the answer is one, and the key is
+// only taken where the path is really that of an endpoint.
+func TestOddTargetsHostsAndMethods(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		line := func(line string) string {
+			return line + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + c.secret + "\r\nConnection: close\r\n\r\n"
+		}
+		hosts := func(headers string) string {
+			return "GET /v1/me HTTP/1.1\r\n" + headers + "X-Api-Key: " + c.secret + "\r\nConnection: close\r\n\r\n"
+		}
+		long := strings.Repeat("x", 14<<10)
+		for _, c := range []struct{ name, sent, want string }{
+			{"absolute form", line("GET http://other.example/v1/me"), "200"},
+			{"absolute form without a path", line("GET http://other.example"), "404"},
+			{"absolute form of another scheme", line("GET ftp://other.example/v1/me"), "200"},
+			{"absolute form without a host", line("GET http:///v1/me"), "200"},
+			{"authority form", line("CONNECT other.example:443"), "404"},
+			{"CONNECT to an endpoint", line("CONNECT /v1/me"), "405"},
+			{"authority form of GET", line("GET other.example:443"), "404"},
+			{"asterisk form", line("OPTIONS *"), "204"},
+			{"asterisk form of GET", line("GET *"), "404"},
+			{"no leading slash", line("GET v1/me"), "refused 400"},
+			{"no target", line("GET "), "refused 400"},
+			{"two slashes", line("GET //v1/me"), "301"},
+			{"two slashes and a host", line("GET //other.example/v1/me"), "404"},
+			{"dots", line("GET /v1/brands/../me"), "301"},
+			{"encoded dots", line("GET /v1/brands/%2e%2e/me"), "404"},
+			{"encoded slash", line("GET /v1%2fme"), "404"},
+			{"encoded letter", line("GET /v1/%6de"), "404"},
+			{"a backslash", line(`GET /v1\me`), "404"},
+			{"a fragment", line("GET /v1/me#x"), "404"},
+			{"half an escape", line("GET /v1/me?a=%"), "200"},
+			{"half an escape in the path", line("GET /v1/me%"), "refused 400"},
+			{"no escape in the path", line("GET /v1/brands/%zz"), "refused 400"},
+			{"a NUL", line("GET /v1/me\x00"), "refused 400"},
+			{"an encoded NUL", line("GET /v1/me%00"), "404"},
+			{"an encoded NUL in an identifier", line("GET /v1/brands/acme.com%00"), "400"},
+			{"an encoded NUL in the query", line("GET /v1/search?q=%00"), "200"},
+			{"an encoded CRLF", line("GET /v1/brands/acme.com%0d%0aX:%20y"), "400"},
+			{"an overlong UTF-8 form of a slash", line("GET /v1/brands/%c0%af"), "400"},
+			{"a lone surrogate", line("GET /v1/brands/%ed%a0%80.com"), "400"},
+			{"bytes past ASCII", line("GET /v1/brands/\xff\xfe"), "400"},
+			{"a space in the target", line("GET /v1/ me"), "refused 400"},
+			{"a tab in the line", line("GET\t/v1/me"), "refused 400"},
+			{"a long path", line("GET /v1/brands/" + long), "400"},
+			{"a long query", line("GET /v1/me?" + long), "200"},
+			{"a path past the limit", line("GET /v1/brands/" + long + long), "refused 431"},
+			{"a header past the limit", line("GET /v1/me HTTP/1.1\r\nX: " + long + long), "refused 431"},
+			{"a thousand headers", "GET /v1/me HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: b\r\n", 1000) + "\r\n", "401"},
+			{"headers past the limit", "GET /v1/me HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: b\r\n", 10_000) + "\r\n", "refused 431"},
+			{"another method", line("BREW /v1/me"), "405"},
+			{"a method in lower case", line("get /v1/me"), "405"},
+			{"a long method", line(long + " /v1/me"), "405"},
+			{"a method that is none", line("GET/ /v1/me"), "refused 400"},
+			{"no method", line(" /v1/me"), "refused 400"},
+			{"TRACE", line("TRACE /v1/me"), "405"},
+			{"no Host", hosts(""), "refused 400"},
+			{"two Hosts", hosts("Host: x\r\nHost: x\r\n"), "refused 400"},
+			{"two different Hosts", hosts("Host: x\r\nHost: y\r\n"), "refused 400"},
+			{"an empty Host", hosts("Host:\r\n"), "200"},
+			{"a Host with a space", hosts("Host: x y\r\n"), "refused 400"},
+			{"a Host with a slash", hosts("Host: x/y\r\n"), "refused 400"},
+			{"a Host with a NUL", hosts("Host: x\x00\r\n"), "refused 400"},
+			{"HTTP/0.9", "GET /v1/me\r\n\r\n", "refused 400"},
+			{"HTTP/1.0 without Host", "GET /v1/search?q= HTTP/1.0\r\nX-Api-Key: x\r\n\r\n", "401"},
+			{"HTTP/1.2", "GET /v1/me HTTP/1.2\r\nHost: x\r\nConnection: close\r\n\r\n", "401"},
+			{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "404"},
+			{"HTTP/3", "GET /v1/me HTTP/3.0\r\nHost: x\r\n\r\n", "refused 505"},
+			{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "refused 400"},
+			{"nothing", "\r\n\r\n", "refused 400"},
+		} {
+			if got := s.bytes(c.sent); got != c.want {
+				s.t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			}
+		}
+	})
+}

@@ -147,6 +147,10 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.route = "unknown"
+	if r.Method == http.MethodOptions && r.URL.Path == "*" { // about the server, not about a path
+		x.answerOptions(preflightMethods)
+		return
+	}
 	message := "There is nothing at this path. The endpoints of the API start with /v1."
 	if strings.HasPrefix(r.URL.EscapedPath(), "/v1/brands/") {
 		message = "There is nothing at this path. A brand's identifier is one path segment: percent-encode a URL, slashes included."

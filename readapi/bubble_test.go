@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,12 +31,12 @@ func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
 }
 
 // serveInBubble serves as the real server does, over pipes.
-func (s *service) serveInBubble() {
+func (s *service) serveInBubble(maxConns int) {
 	t := s.t
 	s.pipes = newPipes()
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(readapi.NewListener(s.pipes)) }()
+	go func() { done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns)) }()
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 128, DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return s.pipes.dial() },
@@ -54,6 +55,7 @@ func (s *service) serveInBubble() {
 
 // pipes is a listener whose connections are pipes.
 type pipes struct {
+	open     atomic.Int64 // that the server has not closed
 	accepted chan net.Conn
 	closed   chan struct{}
 	close    func()
@@ -71,8 +73,9 @@ var errRefused = errors.New("connection refused")
 // dial connects; it waits until the connection is accepted.
 func (p *pipes) dial() (net.Conn, error) {
 	mine, theirs := net.Pipe()
+	p.open.Add(1)
 	select {
-	case p.accepted <- theirs:
+	case p.accepted <- &pipe{Conn: theirs, closed: sync.OnceFunc(func() { p.open.Add(-1) })}:
 		return mine, nil
 	case <-p.closed:
 		return nil, errRefused
@@ -89,5 +92,16 @@ func (p *pipes) Accept() (net.Conn, error) {
 }
 
 func (p *pipes) Close() error { p.close(); return nil }
+
+// pipe is the server's end.
+type pipe struct {
+	net.Conn
+	closed func()
+}
+
+func (p *pipe) Close() error {
+	p.closed()
+	return p.Conn.Close()
+}
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

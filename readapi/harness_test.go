@@ -105,6 +105,7 @@ type setup struct {
 	// Set by inBubble.
 	bubble     bool
 	flushEvery time.Duration // of the usage recorder; 0 = its default
+	maxConns   int           // 0 = the real limit
 }
 
 func start(t testing.TB, changes ...func(*setup)) *service {
@@ -149,7 +150,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		t.Fatal(err)
 	}
 	if set.bubble {
-		s.serveInBubble()
+		s.serveInBubble(set.maxConns)
 	} else {
 		s.serve(t, readapi.NewListener)
 	}

@@ -1,6 +1,11 @@
 package readapi
 
-import "github.com/gorilla/mux"
+import (
+	"cmp"
+	"net"
+
+	"github.com/gorilla/mux"
+)
 
 // Route is a path of the API, for tests that ask about every one of them.
 type Route struct {
@@ -21,4 +26,9 @@ func (a *API) Routes() ([]Route, error) {
 		return err
 	})
 	return routes, err
+}
+
+// NewSmallListener is NewListener with another bound; 0 is the real one.
+func NewSmallListener(l net.Listener, limit int) net.Listener {
+	return listener{l, newCrowd(cmp.Or(limit, maxConns))}
 }

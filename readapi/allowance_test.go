@@ -328,12 +328,12 @@ func TestNoInterleavingBreaksALimit(t *testing.T) {
 		}
 		begin()
 		var story []string
-		for range rapid.IntRange(1, 8).Draw(r, "steps") {
+		for range rapid.IntRange(1, 7).Draw(r, "steps") {
 			step := rapid.SampledFrom([]string{"search", "search", "search", "refused", "plan", "suspend", "wait", "month"}).Draw(r, "step")
 			story = append(story, step)
 			switch step {
 			case "search":
-				n := rapid.IntRange(1, 70).Draw(r, "searches")
+				n := rapid.IntRange(1, 45).Draw(r, "searches")
 				o := c.searchTogether(n, keys[:rapid.IntRange(1, 3).Draw(r, "keys")]...)
 				answered, limited, quota, forbidden := l.searches(n)
 				got := fmt.Sprint(o.answered.Load(), o.limited.Load(), o.quota.Load(), o.forbidden.Load())

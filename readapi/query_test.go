@@ -100,13 +100,16 @@ func FuzzQueryValue(f *testing.F) {
 	f.Add("limit=%zz&&=;", "limit")
 	f.Add("refresh=true&%=", "refresh")
 	f.Fuzz(func(t *testing.T, query, name string) {
+		if name == "" {
+			return // a parameter of ours has a name
+		}
 		value, present, problem := queryValue(query, name)
 		if problem != nil && (problem.Status != 400 || problem.Code != CodeInvalidRequest || !present) {
 			t.Fatalf("%q: %d %s, present %v", query, problem.Status, problem.Code, present)
 		}
 		other := url.QueryEscape(name + "x")
 		for _, beside := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
-			if v, p, pr := queryValue(beside, name); v != value || (p != present && name != "") || (pr == nil) != (problem == nil) {
+			if v, p, pr := queryValue(beside, name); v != value || p != present || (pr == nil) != (problem == nil) {
 				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, beside, v, pr)
 			}
 		}

@@ -148,12 +148,14 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 		answered(idle)
 		half := connect(halfAHeader)
 		synctest.Wait()
+		var newcomers []net.Conn
 		for _, c := range []struct {
 			name string
 			out  net.Conn
 			stay []net.Conn
 		}{{"the idle one, which waits longest", idle, []net.Conn{working, half}}, {"then the one with half a header", half, []net.Conn{working}}} {
-			answered(connect(whole))
+			newcomers = append(newcomers, connect(whole))
+			answered(newcomers[len(newcomers)-1])
 			if !closed(c.out) {
 				s.t.Errorf("%s is still open", c.name)
 			}
@@ -162,6 +164,14 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 					s.t.Errorf("more than %s made room", c.name)
 				}
 			}
+		}
+		// Whoever sends another request waits for a shorter time than before.
+		_, err := io.WriteString(newcomers[0], whole)
+		s.must(err)
+		answered(newcomers[0])
+		answered(connect(whole))
+		if closed(newcomers[0]) || !closed(newcomers[1]) {
+			s.t.Error("it was not the longest idle that made room")
 		}
 		// With a request under way on each there is room when one ends, and not before.
 		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")

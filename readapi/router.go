@@ -148,6 +148,10 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.route = "unknown"
+	if r.Method == http.MethodOptions && r.URL.Path == "*" { // about the server, not about a path
+		x.answerOptions(preflightMethods)
+		return
+	}
 	message := "There is nothing at this path. The endpoints of the API start with /v1."
 	switch sent := r.URL.EscapedPath(); {
 	case strings.HasPrefix(sent, "/v1/brands/"):

@@ -34,5 +34,8 @@ func NewServer(handler http.Handler) *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		ConnContext:       withConn,
+		ConnState:         noteState,
+		// OPTIONS * is answered like any other request, with a request id.
+		DisableGeneralOptionsHandler: true,
 	}
 }

@@ -81,7 +81,7 @@ func (x *exchange) readBatchBody() ([]string, error) {
 	case err != nil && x.clientGone():
 		return nil, errClientGone
 	case err != nil:
-		return nil, invalidRequest("The body did not arrive whole, or not within %d seconds. Send the request again.", readTimeout/time.Second)
+		return nil, invalidRequest("The body cannot be read: its chunks are broken. Send the request again.")
 	}
 	identifiers, problem := parseBatch(body)
 	if problem != nil {

@@ -23,6 +23,8 @@ const (
 	// maxBatches bounds the batches under way in this process: their lanes take less than a third of maxLookups,
 	// so that single look-ups go on beside them.
 	maxBatches = 512
+	// maxItemTries bounds how often an item is begun anew because another node spent its credit first.
+	maxItemTries = 10
 )
 
 // errNotStarted: the batch ran out of time before the item was tried.
@@ -65,6 +67,7 @@ type BatchItem struct {
 type batchDomain struct {
 	place  int // of its first identifier
 	domain string
+	tries  int
 	answer Answer
 	err    error
 }
@@ -239,6 +242,7 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 			switch {
 			case err == nil:
 				waiting = waiting[1:]
+				next.tries++
 				underway++
 				go func() {
 					l.runItem(ctx, q, next, reservation)
@@ -258,7 +262,7 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 		}
 		done := <-ended
 		underway--
-		if errors.Is(done.err, account.ErrInsufficientCredits) {
+		if errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it came to pay: another node spent it. It waits like all without a credit.
 			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
 			waiting = slices.Insert(waiting, at, done)

@@ -278,6 +278,18 @@ func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
 	}
 }
 
+// A batch that looks nothing up sets a credit aside only to see that there is one.
+func TestABatchWithoutADomainKeepsNoCredit(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 1)
+	for range 3 {
+		items, h := c.batch("co.uk", uuid.NewString())
+		if got := said(items); !slices.Equal(got, []string{"400 invalid_domain", "404 not_found"}) || h.Get("X-Credits-Remaining") != "1" {
+			t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
+		}
+	}
+}
+
 func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -454,6 +466,55 @@ func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 			}
 			if b := customer.books(); b.balance() != 0 || len(b.charges) != 1 || b.lowest < 0 || len(b.openHolds) != 0 {
 				t.Errorf("balance %d, %d charges, lowest %d, %d holds open", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
+			}
+		})
+	}
+}
+
+// refusesCharges refuses charges of a domain as when another node was faster: the credit that was reserved is
+// gone, and what this batch has beside it may come back.
+type refusesCharges struct {
+	readapi.Desk
+	domain  string
+	left    atomic.Int64
+	refused chan struct{} // gets one for each refusal
+}
+
+func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	if in.Domain == d.domain && d.left.Add(-1) >= 0 {
+		in.Reservation.Drop()
+		d.refused <- struct{}{}
+		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
+	}
+	return d.Desk.ChargeLookup(ctx, in)
+}
+
+func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals int64
+		want     string
+	}{
+		"once":      {1, "200"},
+		"for ever":  {1 << 40, "402 insufficient_credits"},
+		"ten times": {10, "402 insufficient_credits"},
+		"nine":      {9, "200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
+			d.left.Store(c.refusals)
+			s := start(t, func(set *setup) {
+				set.deps = func(deps *readapi.Deps) { d.Desk, deps.Desk = deps.Desk, d }
+			})
+			customer := s.account(plan.Custom, 2)
+			s.known("acme.com", record("acme"))
+			s.known("other.com", record("other"))
+			items, h := customer.batch("acme.com", "other.com")
+			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
+				t.Errorf("%q after %d refusals", got, len(d.refused))
+			}
+			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
+				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)
 			}
 		})
 	}
@@ -678,11 +739,13 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 			set.config.RequestTimeout = 100 * time.Millisecond
 			set.deps = func(d *readapi.Deps) { d.Index = stuck{d.Index} }
 		})
-		c := s.account(plan.Custom, 10)
-		a := c.asks(numbered("d-%d.com", 50)...)
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
-		if a.header.Get("X-Credits-Remaining") != "10" || len(c.books().charges) != 0 {
-			t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
+		c := s.account(plan.Custom, 1)
+		for range 3 { // the one credit comes back each time
+			a := c.asks(numbered("d-%d.com", 50)...)
+			a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+			if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
+				t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
+			}
 		}
 	})
 	t.Run("the index of ids", func(t *testing.T) {
@@ -771,7 +834,9 @@ func TestTheLargestAnswerArrivesWhole(t *testing.T) {
 	for range 2 {
 		a := c.asks(slices.Repeat([]string{"large.com"}, 100)...)
 		a.ok(t)
-		var got struct{ Results []struct{ Brand json.RawMessage } }
+		var got struct {
+			Results []struct{ Brand json.RawMessage }
+		}
 		s.must(json.Unmarshal(a.body, &got))
 		if len(a.body) < 100*60_000 || len(got.Results) != 100 || a.header.Get("Content-Length") != strconv.Itoa(len(a.body)) {
 			t.Fatalf("%d bytes, %d results, length %s", len(a.body), len(got.Results), a.header.Get("Content-Length"))

@@ -612,6 +612,51 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 	}
 }
 
+// standing lets a test step in where the desk has told the credits that are left, which is the last that a batch
+// asks of it.
+type standing struct {
+	readapi.Desk
+	told func(context.Context)
+}
+
+func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
+	s, err := d.Desk.Standing(ctx, accountID)
+	d.told(ctx)
+	return s, err
+}
+
+func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
+	worked := make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &standing{Desk: d.Desk, told: func(ctx context.Context) {
+				close(worked)
+				<-ctx.Done() // the server has noticed that the client is gone
+			}}
+		}
+	})
+	c := s.account(plan.Custom, 50)
+	domains := []string{"a.com", "b.com", "c.com"}
+	for _, domain := range domains {
+		s.known(domain, record("known"))
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.post(ctx, batchPath, batchOf(t, domains), bearer(c.secret))
+		done <- err
+	}()
+	<-worked
+	if n := len(c.books().charges); n != 3 {
+		t.Errorf("%d charges", n)
+	}
+	leave()
+	<-done
+	if b := c.until("all charges are reversed", func(b books) bool { return len(b.reversals) == 3 }); b.balance() != 50 {
+		t.Errorf("balance %d", b.balance())
+	}
+}
+
 // What was looked up before an account is suspended stands, and what is under way is paid from its hold.
 func TestAnAccountThatIsSuspendedInTheMiddleOfABatch(t *testing.T) {
 	s := start(t)
@@ -735,9 +780,10 @@ func (p *panicsFor) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 func TestABatchThatReachesNothingIs503(t *testing.T) {
 	t.Run("the index", func(t *testing.T) {
 		t.Parallel()
+		index := &stuckCounting{}
 		s := start(t, func(set *setup) {
 			set.config.RequestTimeout = 100 * time.Millisecond
-			set.deps = func(d *readapi.Deps) { d.Index = stuck{d.Index} }
+			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
 		c := s.account(plan.Custom, 1)
 		for range 3 { // the one credit comes back each time
@@ -746,6 +792,9 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 			if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
 				t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
 			}
+		}
+		if n := index.asked.Load(); n != 3 {
+			t.Errorf("an index that does not answer was asked %d times by 3 batches", n)
 		}
 	})
 	t.Run("the index of ids", func(t *testing.T) {
@@ -785,6 +834,17 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 			t.Errorf("%q, balance %d", got, c.books().balance())
 		}
 	})
+}
+
+// stuckCounting counts how often it is asked.
+type stuckCounting struct {
+	stuck
+	asked atomic.Int64
+}
+
+func (i *stuckCounting) Get(ctx context.Context, domain string) (*brands.Entry, error) {
+	i.asked.Add(1)
+	return i.stuck.Get(ctx, domain)
 }
 
 // noIDs is an index that cannot look ids up.

@@ -345,7 +345,11 @@ func TestTheOrderOfABatchsChecks(t *testing.T) {
 		{"402 before items", 0, nil, secret, `{"identifiers":["co.uk"]}`, 402, "insufficient_credits"},
 		{"402", 0, nil, secret, good, 402, "insufficient_credits"},
 	} {
-		for _, path := range []string{batchPath, "/v2/brands/batch"} {
+		paths := []string{batchPath}
+		if c.given == nil { // the others take hundreds of requests to prepare
+			paths = append(paths, "/v2/brands/batch")
+		}
+		for _, path := range paths {
 			t.Run(c.name+" "+path, func(t *testing.T) {
 				customer := s.account(plan.Free, c.credits)
 				if c.given != nil {

@@ -118,13 +118,18 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // sendWhole sends an answer in one write where the connection can do that. It returns false when not one
 // byte of it was taken: the client had gone.
 func (x *exchange) sendWhole(status int, contentType []string, body []byte) (begun bool) {
+	return x.whole(func() { x.send(status, contentType, body) })
+}
+
+// whole is sendWhole for an answer that is written piece by piece.
+func (x *exchange) whole(send func()) (begun bool) {
 	c, ok := x.request.Context().Value(connKey{}).(*answerConn)
 	if !ok {
-		x.send(status, contentType, body)
+		send()
 		return true
 	}
 	c.hold()
-	x.send(status, contentType, body)
+	send()
 	flushed := http.NewResponseController(x.ResponseWriter).Flush()
 	if errors.Join(flushed, c.letGo()) == nil || c.begun {
 		return true

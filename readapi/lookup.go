@@ -86,6 +86,7 @@ type Lookup struct {
 	flights  flights
 	recent   recent
 	underway bulkhead
+	batches  bulkhead
 	timeout  time.Duration // of a crawl
 	quick    time.Duration // of what is no crawl
 	ceiling  int64
@@ -97,7 +98,7 @@ type Lookup struct {
 func newLookup(cfg Config, deps Deps) *Lookup {
 	return &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups},
+		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches},
 		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
 }
@@ -220,12 +221,20 @@ func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, err
 	if l.caughtUp == nil {
 		return nil, brands.ErrNotFound
 	}
+	if err := l.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	return l.index.ByID(ctx, id)
+}
+
+// catchUp waits until the index holds what other nodes may have answered already.
+func (l *Lookup) catchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
 	defer cancel()
 	if err := l.caughtUp(waiting); err != nil {
-		return nil, fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
+		return fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
 	}
-	return l.index.ByID(ctx, id)
+	return nil
 }
 
 // peek answers whether the index holds a brand, and with what.

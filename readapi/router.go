@@ -60,11 +60,11 @@ func (a *API) newRouter() *mux.Router {
 	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
 	asset.plain = true
 
+	a.routeBatch(r) // first, or "batch" would be an identifier
 	r.Handle("/v1/brands/{identifier}", brand)
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/search", search)
 	r.Handle("/cdn/{file}", asset)
-	a.routeBatch(r)
 	a.routeV2(r)
 	a.routeDocs(r)
 	a.routeAgents(r)

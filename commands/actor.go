@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -19,8 +20,8 @@ import (
 const (
 	// maxGroup bounds the commands that are decided together.
 	maxGroup = 512
-	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds
-	// with an event or two beside them.
+	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds, or a
+	// recall of account.MaxKeyItems charges, with an event or two beside them.
 	maxTaskEvents = 160
 	// maxGroupEvents is when a group takes no further command, so that the last one still fits an append.
 	maxGroupEvents = eventlog.MaxAppendEvents - maxTaskEvents
@@ -112,11 +113,6 @@ type job[S streamState] interface {
 	// orphaned is called when the command succeeded but its caller has gone. It returns what hands its effect
 	// back, nil when there is nothing to hand back. The lock is not held.
 	orphaned() *task[S]
-}
-
-// witness is a job that wants to know, on the actor's goroutine, that its caller took the success.
-type witness[S streamState] interface {
-	answered(s S)
 }
 
 // callerState says what became of a task's caller. Whoever moves it away from waiting decides.
@@ -417,8 +413,6 @@ func (a *actor[S]) answer(t *task[S], err error, durable bool) {
 	}
 	if gone {
 		a.owe(t.job.orphaned())
-	} else if w, ok := t.job.(witness[S]); ok && err == nil {
-		w.answered(a.state)
 	}
 }
 
@@ -437,15 +431,15 @@ func (a *actor[S]) owe(t *task[S]) {
 	a.owed = append(a.owed, t)
 }
 
-// settle looks at the outcome of what was owed: done, refused (reversed or released already), or to be
-// tried again.
+// settle looks at the outcome of what was owed: done, refused (kept, or released already), left to an operator,
+// or to be tried again.
 func (a *actor[S]) settle(t *task[S], err error) {
 	if err == nil {
 		a.owedWait, a.nextOwed = 0, time.Time{}
 		a.reg.metrics.handedBack.Inc()
 		return
 	}
-	if t.attempts++; errors.Is(err, eventlog.ErrCorrupt) {
+	if t.attempts++; errors.Is(err, eventlog.ErrCorrupt) || errors.Is(err, account.ErrTooLate) {
 		a.giveUp(t, err)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"letterhead/domain/brand"
@@ -58,8 +59,27 @@ func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error)
 	return state, err
 }
 
+// StateAt folds a brand's stream up to and with a revision: the brand as an answer of that revision had it.
+//
+// Errors: ErrUnknownRevision, and those of State.
+func (b *Brands) StateAt(ctx context.Context, domain string, revision uint64) (*brand.Brand, error) {
+	state, _, err := b.fold(ctx, domain, revision)
+	if err == nil && state.Events() <= revision {
+		err = fmt.Errorf("revision %d of %s, which has %d: %w", revision, brand.Stream(domain), state.Events(), ErrUnknownRevision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
 // load also returns when the last event occurred.
 func (b *Brands) load(ctx context.Context, domain string) (*brand.Brand, time.Time, error) {
+	return b.fold(ctx, domain, math.MaxUint64)
+}
+
+// fold reads up to and with the revision, or to the end before it.
+func (b *Brands) fold(ctx context.Context, domain string, until uint64) (*brand.Brand, time.Time, error) {
 	state := brand.New(domain)
 	stream := brand.Stream(domain)
 	var last time.Time
@@ -69,6 +89,9 @@ func (b *Brands) load(ctx context.Context, domain string) (*brand.Brand, time.Ti
 			return nil, last, fmt.Errorf("read %s from revision %d: %w", stream, state.Events(), err)
 		}
 		for _, r := range events {
+			if r.Revision > until {
+				return state, last, nil
+			}
 			ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
 			if err != nil {
 				return nil, last, fmt.Errorf("read %s at revision %d: %w", stream, r.Revision, err)
@@ -76,7 +99,7 @@ func (b *Brands) load(ctx context.Context, domain string) (*brand.Brand, time.Ti
 			state.Apply(ev, r.Revision, r.OccurredAt)
 			last = r.OccurredAt
 		}
-		if len(events) < brandPage {
+		if len(events) < brandPage || state.Events() > until {
 			return state, last, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -154,5 +155,40 @@ func TestALostReplyIsNotASecondCrawl(t *testing.T) {
 	state, err := b.State(t.Context(), "acme.com")
 	if err != nil || state.Events() != 2 {
 		t.Fatalf("%d events %v", state.Events(), err)
+	}
+}
+
+// An answer is given again as it was, whatever the brand has become: also past the page of a read.
+func TestStateAtIsTheBrandAsItWas(t *testing.T) {
+	b, log := brandsOnFile(t)
+	var proposed []eventlog.Proposed
+	for i := range brandPage + 2 {
+		first := "0"
+		event := eventschemas.Event(eventschemas.BrandImported{BrandID: testBrand, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &first}})
+		if i > 0 {
+			event = eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(strconv.Quote(strconv.Itoa(i)))}
+		}
+		one, err := propose(brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		proposed = append(proposed, one...)
+	}
+	if _, err := log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed); err != nil {
+		t.Fatal(err)
+	}
+	for _, revision := range []uint64{0, 1, 2, brandPage - 1, brandPage, brandPage + 1} {
+		state, err := b.StateAt(t.Context(), "acme.com", revision)
+		if err != nil || state.Events() != revision+1 {
+			t.Fatalf("at %d: %d events, %v", revision, state.Events(), err)
+		}
+		if name := state.View().Record.Name; name == nil || *name != strconv.FormatUint(revision, 10) {
+			t.Errorf("at %d: name %v", revision, name)
+		}
+	}
+	for domain, revision := range map[string]uint64{"acme.com": brandPage + 2, "nobody.com": 0} {
+		if state, err := b.StateAt(t.Context(), domain, revision); !errors.Is(err, ErrUnknownRevision) || state != nil {
+			t.Errorf("revision %d of %s: %v, %v", revision, domain, state, err)
+		}
 	}
 }

@@ -26,8 +26,7 @@ type ChargeLookup struct {
 	HoldID     string // optional: the hold to capture
 	Item       string // optional: tells several charges of one request apart; the domain when empty
 
-	IdempotencyKeyHash string // optional, with RequestHash; hex SHA-256
-	RequestHash        string
+	Once *Once // optional: charges once for an idempotency key
 }
 
 // Receipt is a charge that is durable.
@@ -37,7 +36,7 @@ type Receipt struct {
 	Balance   int64 // after it
 	Remaining int64 // the balance, never below zero
 	Revision  uint64
-	At        time.Time // when it was charged; zero when Repeated
+	At        time.Time // when it was charged
 	Position  eventlog.Position
 
 	// Repeated says that the charge was made before, for the same request or idempotency key; BrandID, Domain
@@ -49,13 +48,13 @@ type Receipt struct {
 }
 
 // ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that has
-// ended makes it an ordinary charge. The same idempotency key with the same request hash returns the first
-// receipt for 24 h, and the same request id for the same item does for account.HoldMemory, while the charge
-// is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat stays open and
-// is the caller's to release.
+// ended makes it an ordinary charge. The same idempotency key with the same request returns the first
+// receipt of the item for 24 h, and the same request id for the same item does for account.HoldMemory, while
+// the charge is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat
+// stays open and is the caller's to release.
 //
 // When ctx ends before the charge was sent it is skipped; when it ends later the desk reverses the charge
-// itself, unless a repeat was answered from it meanwhile. Either way ctx.Err() is returned.
+// itself, unless a repeat, on any node, has kept it meanwhile. Either way ctx.Err() is returned.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
 // account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
@@ -69,8 +68,8 @@ func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, erro
 	j := &chargeJob{fromStream: in.FromStream, in: account.Charge{
 		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item,
-		IdempotencyKeyHash: in.IdempotencyKeyHash, RequestHash: in.RequestHash,
 	}}
+	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
 	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
 		return Receipt{}, err
 	}
@@ -82,7 +81,6 @@ type chargeJob struct {
 	spending
 	in         account.Charge
 	fromStream bool
-	at         time.Time
 	fact       account.ChargeFact
 	repeated   bool
 	receipt    Receipt
@@ -96,7 +94,7 @@ func (j *chargeJob) decide(l *ledger, now time.Time) (verdict, error) {
 	if !out.Repeated && !j.fromStream && l.answers.newer(j.in.Domain, j.in.RecordRevision, now) {
 		return verdict{}, fmt.Errorf("%s at revision %d: %w", j.in.Domain, j.in.RecordRevision, ErrOlderRecord)
 	}
-	j.at, j.fact, j.repeated = now, fact, out.Repeated
+	j.fact, j.repeated = fact, out.Repeated
 	return verdict{events: out.Events}, nil
 }
 
@@ -104,9 +102,13 @@ func (j *chargeJob) applied(l *ledger) {
 	if !j.repeated {
 		j.take(l)
 	}
-	j.receipt = Receipt{
-		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, Balance: l.Balance(), Remaining: l.Remaining(), Revision: j.fact.Revision,
-		At: j.chargedAt(), Repeated: j.repeated, BrandID: j.fact.BrandID, Domain: j.fact.Domain, RecordRevision: j.fact.RecordRevision,
+	j.receipt = receiptOf(l, j.fact, j.repeated)
+}
+
+func receiptOf(l *ledger, c account.ChargeFact, repeated bool) Receipt {
+	return Receipt{
+		ChargeID: c.ChargeID, Credits: c.Credits, Balance: l.Balance(), Remaining: l.Remaining(), Revision: c.Revision,
+		At: c.At, Repeated: repeated, BrandID: c.BrandID, Domain: c.Domain, RecordRevision: c.RecordRevision,
 	}
 }
 
@@ -123,31 +125,14 @@ func (j *chargeJob) orphaned() *task[*ledger] {
 		return nil
 	}
 	return reversal(account.Reverse{
-		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, ChargedAt: j.at,
+		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, ChargedAt: j.fact.At,
 		RequestID: j.in.RequestID, Reason: account.ReasonClientGone,
 	})
-}
-
-func (j *chargeJob) chargedAt() time.Time {
-	if j.repeated {
-		return time.Time{}
-	}
-	return j.at
-}
-
-// answered notes that somebody was answered from a charge that was made before.
-func (j *chargeJob) answered(l *ledger) {
-	if j.repeated {
-		l.served.note(j.fact.ChargeID, time.Now())
-	}
 }
 
 // reversal is a reversal on the desk's own account.
 func reversal(in account.Reverse) *task[*ledger] {
 	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) {
-		if l.served.has(in.ChargeID) {
-			return account.Outcome{}, errServed
-		}
 		return l.Reverse(in, now)
 	})
 }

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"sync"
@@ -53,7 +55,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	receipt, err := d.ChargeLookup(t.Context(), ChargeLookup{
 		Request:   Request{ID: "req-1", Actor: "account:" + id, CorrelationID: "corr", CausationID: "cause"},
 		AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 9, Item: "7",
-		IdempotencyKeyHash: strings.Repeat("a", 64), RequestHash: strings.Repeat("b", 64),
+		Once: &Once{Key: [32]byte(bytes.Repeat([]byte{0xaa}, 32)), Request: [32]byte(bytes.Repeat([]byte{0xbb}, 32)), Item: "acme.com"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +63,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	recs, events := w.events(id)
 	want := eventschemas.CreditsCharged{
 		ChargeID: receipt.ChargeID, Credits: 1, RequestID: "req-1", BrandID: testBrand, Domain: "acme.com", RecordRevision: 9,
-		IdempotencyKeyHash: strings.Repeat("a", 64), RequestHash: strings.Repeat("b", 64),
+		IdempotencyKeyHash: strings.Repeat("a", 32) + hexOf(sha256.Sum256([]byte("acme.com")))[:32], RequestHash: strings.Repeat("b", 64),
 	}
 	if events[2] != want || recs[2].Revision != receipt.Revision {
 		t.Fatalf("event %+v at %d, want %+v", events[2], recs[2].Revision, want)
@@ -284,18 +286,18 @@ func TestIdempotencyKeys(t *testing.T) {
 	w := newWorld(t)
 	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
 	id := w.opened(desks[0], 0)
-	keyed := func(request string) ChargeLookup {
+	keyed := func(request byte) ChargeLookup {
 		in := w.lookup(id)
-		in.IdempotencyKeyHash, in.RequestHash = strings.Repeat("c", 64), strings.Repeat(request, 64)
+		in.Once = onceOf(7, request)
 		return in
 	}
-	first, err := desks[0].ChargeLookup(t.Context(), keyed("1"))
+	first, err := desks[0].ChargeLookup(t.Context(), keyed(1))
 	if err != nil || first.Repeated {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
 	w.charge(desks[0], id)
 	for _, d := range desks {
-		in := keyed("1")
+		in := keyed(1)
 		in.RecordRevision, in.Reservation = 77, w.reserve(d, id)
 		again, err := d.ChargeLookup(t.Context(), in)
 		if err != nil {
@@ -307,7 +309,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		if s := w.standing(d, id); s.Available != 48 {
 			t.Fatalf("the repeat kept its reservation: %+v", s)
 		}
-		if _, err := d.ChargeLookup(t.Context(), keyed("2")); !errors.Is(err, account.ErrIdempotencyMismatch) {
+		if _, err := d.ChargeLookup(t.Context(), keyed(2)); !errors.Is(err, account.ErrIdempotencyMismatch) {
 			t.Fatalf("another request: %v", err)
 		}
 	}
@@ -315,7 +317,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	if err := desks[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
 		t.Fatal(err)
 	}
-	second, err := desks[1].ChargeLookup(t.Context(), keyed("1"))
+	second, err := desks[1].ChargeLookup(t.Context(), keyed(1))
 	if err != nil || second.Repeated || second.ChargeID == first.ChargeID {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
@@ -335,7 +337,7 @@ func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
 	for i := range 40 {
 		wg.Go(func() {
 			in := w.lookup(id)
-			in.IdempotencyKeyHash, in.RequestHash = strings.Repeat("c", 64), strings.Repeat("1", 64)
+			in.Once = onceOf(7, 1)
 			receipt, err := desks[i%2].ChargeLookup(context.Background(), in)
 			if err != nil {
 				t.Error(err)

@@ -19,8 +19,10 @@
 //
 // What is owed to callers who left (a charge to reverse, a hold to release) is the actor's own business: it
 // stands in no queue, is tried again with growing pauses, and is left to an operator after about a minute.
+// Whoever answers a repeat from a charge, on whatever node, first keeps it by an event (ChargeKept), and a
+// charge that is kept is not handed back: what is on the stream first decides.
 //
-// An outcome that appends nothing (a refusal, a repeat) is fenced by no revision. It is final only after
+// An outcome that appends nothing (a refusal, a repeat of what is kept) is fenced by no revision. It is final only after
 // the stream's tail was read, one read for all who wait.
 //
 // The UsageDesk counts searches with the same actor; many searches become one event. The UsageRecorder

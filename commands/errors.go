@@ -25,8 +25,8 @@ var (
 	// ErrOlderRecord: another node answered the account a newer record of the domain, or crawled it for the
 	// account, within answersFor. Nothing was charged. Read the record from the brand's stream.
 	ErrOlderRecord = errors.New("the account was answered a newer record")
-	// errServed: a repeat was answered from the charge that was to be handed back.
-	errServed = errors.New("a repeat was answered from the charge")
+	// ErrUnknownRevision: the brand's stream has no such revision.
+	ErrUnknownRevision = errors.New("no such revision")
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.
 	ErrQuotaExceeded = usage.ErrQuotaExceeded
 )

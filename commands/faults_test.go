@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"letterhead/domain/account"
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -486,7 +485,7 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	requests := make([]ChargeLookup, 6)
 	for i := range requests {
 		requests[i] = w.lookup(id)
-		requests[i].IdempotencyKeyHash, requests[i].RequestHash = hexOf(eventschemas.Hash{byte(i)}), hexOf(eventschemas.Hash{9})
+		requests[i].Once = onceOf(byte(i), 9)
 	}
 	landed := newGate()
 	var once sync.Once

@@ -217,6 +217,11 @@ func (w *world) lookup(id string) ChargeLookup {
 	return ChargeLookup{Request: w.request(), AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 3}
 }
 
+// onceOf is an idempotency key and a request.
+func onceOf(key, request byte) *Once {
+	return &Once{Key: [32]byte{key}, Request: [32]byte{request}}
+}
+
 func (w *world) charge(d *Desk, id string) Receipt {
 	w.Helper()
 	receipt, err := d.ChargeLookup(context.Background(), w.lookup(id))

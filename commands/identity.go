@@ -58,6 +58,8 @@ func decisionOf(ev eventschemas.Event, request Request) (key, subject string) {
 		return ev.HoldID, ""
 	case eventschemas.ChargeReversed:
 		return ev.ChargeID, ""
+	case eventschemas.ChargeKept:
+		return ev.ChargeID, ""
 	case eventschemas.CreditsGranted:
 		if ev.PaymentID != "" {
 			return ev.PaymentID, "payment"

@@ -14,8 +14,7 @@ type ledger struct {
 	*account.Account
 
 	shown    shown
-	reserved int64 // credits set aside in memory, all of this desk's reservations
-	served   served
+	reserved int64    // credits set aside in memory, all of this desk's reservations
 	answers  *answers // nil where no other node answers
 
 	expired int // holds that the prelude of the round under way released

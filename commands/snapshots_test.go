@@ -72,11 +72,14 @@ func TestAFullSnapshotFitsItsStore(t *testing.T) {
 	for i := range account.MaxIdempotencyKeys + 1 {
 		a.Apply(eventschemas.CreditsCharged{
 			ChargeID: uuid.NewString(), Credits: 1, RequestID: "r", BrandID: testBrand, Domain: domain, RecordRevision: 1 << 40,
-			IdempotencyKeyHash: fmt.Sprintf("%064x", i), RequestHash: fmt.Sprintf("%064x", i),
+			IdempotencyKeyHash: fmt.Sprintf("%032x%032x", i, i), RequestHash: fmt.Sprintf("%064x", i),
 		}, at.Add(time.Duration(i)*time.Microsecond))
 	}
+	for i := range account.MaxKeptCharges + 1 {
+		a.Apply(eventschemas.ChargeKept{ChargeID: uuid.NewString(), RequestID: "r"}, at.Add(time.Duration(i)*time.Microsecond))
+	}
 	a.Commit()
-	want := account.MaxOpenHolds + account.MaxIdempotencyKeys + account.MaxRecentCharges
+	want := account.MaxOpenHolds + account.MaxIdempotencyKeys + account.MaxRecentCharges + account.MaxKeptCharges
 	if n := a.Remembered(); n != want {
 		t.Fatalf("%d entries, want %d", n, want)
 	}

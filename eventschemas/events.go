@@ -66,7 +66,7 @@ type (
 		RecordRevision     uint64 `json:"record_revision"` // revision of the brand stream that was answered
 		HoldID             string `json:"hold_id,omitempty"`
 		Item               string `json:"item,omitempty"`
-		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // hex SHA-256
+		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // 32 hex digits of the key's SHA-256, 32 of the item's
 		RequestHash        string `json:"request_hash,omitempty"`         // hex SHA-256
 	}
 	// HoldReleased hands what is left of a hold back.
@@ -81,6 +81,12 @@ type (
 		Credits   int64  `json:"credits"`
 		RequestID string `json:"request_id"` // of the charge that is reversed
 		Reason    string `json:"reason"`     // client_gone, operator
+	}
+	// ChargeKept says that another answer was given from a charge, which from then on is not handed back
+	// because the client that it was made for has gone.
+	ChargeKept struct {
+		ChargeID  string `json:"charge_id"`
+		RequestID string `json:"request_id"` // that was answered from it
 	}
 	// PaymentRefunded takes the credits of a refunded payment away; the only event that may take
 	// the balance below zero.
@@ -200,6 +206,7 @@ func (CreditsHeld) EventType() string       { return "CreditsHeld" }
 func (CreditsCharged) EventType() string    { return "CreditsCharged" }
 func (HoldReleased) EventType() string      { return "HoldReleased" }
 func (ChargeReversed) EventType() string    { return "ChargeReversed" }
+func (ChargeKept) EventType() string        { return "ChargeKept" }
 func (PaymentRefunded) EventType() string   { return "PaymentRefunded" }
 func (KeyIssued) EventType() string         { return "KeyIssued" }
 func (KeyRevoked) EventType() string        { return "KeyRevoked" }

@@ -53,6 +53,7 @@ var golden = map[string]eventschemas.Event{
 	},
 	"HoldReleased.v1":    eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
 	"ChargeReversed.v1":  eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone"},
+	"ChargeKept.v1":      eventschemas.ChargeKept{ChargeID: "charge-1", RequestID: requestID},
 	"PaymentRefunded.v1": eventschemas.PaymentRefunded{RefundID: "refund-1", PaymentID: "pay_123", Credits: 10_000, Money: &eventschemas.Money{Minor: 500, Currency: "JPY"}},
 	"PaymentRefunded.v1.least": eventschemas.PaymentRefunded{
 		RefundID: "refund-1", PaymentID: "pay_123", Credits: 1,

@@ -27,6 +27,7 @@ func Definitions() []Definition {
 		Define[CreditsCharged](),
 		Define[HoldReleased](),
 		Define[ChargeReversed](),
+		Define[ChargeKept](),
 		Define[PaymentRefunded](),
 		Define[KeyIssued](),
 		Define[KeyRevoked](),

@@ -55,7 +55,7 @@ type toolFailure struct {
 	RetryAfter *int64 `json:"retry_after"`
 }
 
-func (s *service) tryPost(ctx context.Context, header http.Header, body string) (answer, error) {
+func (s *service) tryMCP(ctx context.Context, header http.Header, body string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -71,10 +71,10 @@ func (s *service) tryPost(ctx context.Context, header http.Header, body string) 
 	return answer{status: resp.StatusCode, header: resp.Header, body: read}, err
 }
 
-// post sends a body to the MCP endpoint.
-func (s *service) post(header http.Header, body string) answer {
+// postMCP sends a body to the MCP endpoint.
+func (s *service) postMCP(header http.Header, body string) answer {
 	s.t.Helper()
-	a, err := s.tryPost(s.t.Context(), header, body)
+	a, err := s.tryMCP(s.t.Context(), header, body)
 	s.must(err)
 	return a
 }
@@ -82,7 +82,7 @@ func (s *service) post(header http.Header, body string) answer {
 // agent posts with the customer's secret key.
 func (c *customer) agent(body string) answer {
 	c.s.t.Helper()
-	return c.s.post(bearer(c.secret), body)
+	return c.s.postMCP(bearer(c.secret), body)
 }
 
 // one reads the one response of an answer.
@@ -176,7 +176,7 @@ func getBrand(id int, identifier string) string {
 
 const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-func batchOf(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
+func rpcBatch(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
 
 // withKey sends the key of a customer with each request of the official client.
 type withKey struct {
@@ -331,7 +331,7 @@ func TestTheOrderOfRefusalsOnMCP(t *testing.T) {
 	}
 	key := bearer(c.secret)
 	large, broken := strings.Repeat(" ", 65537), `{"jsonrpc":`
-	eleven := batchOf(slices.Repeat([]string{ping}, 11)...)
+	eleven := rpcBatch(slices.Repeat([]string{ping}, 11)...)
 	const version = "MCP-Protocol-Version"
 	for _, refusal := range []struct {
 		name   string
@@ -359,9 +359,9 @@ func TestTheOrderOfRefusalsOnMCP(t *testing.T) {
 		{"an empty version", with(key, version, ""), ping, 400, -32600, 1.0},
 		{"two versions", with(key, version, "2025-06-18", version, "2025-06-18"), ping, 400, -32600, 1.0},
 		{"an unknown version, before the batch", with(key, version, "2025-01-01"), eleven, 400, -32600, nil},
-		{"a batch on 2025-06-18", with(key, version, "2025-06-18"), batchOf(ping), 400, -32600, nil},
-		{"a batch on 2025-11-25", with(key, version, "2025-11-25"), batchOf(ping), 400, -32600, nil},
-		{"a batch on 2026-07-28", with(key, version, "2026-07-28"), batchOf(ping), 400, -32600, nil},
+		{"a batch on 2025-06-18", with(key, version, "2025-06-18"), rpcBatch(ping), 400, -32600, nil},
+		{"a batch on 2025-11-25", with(key, version, "2025-11-25"), rpcBatch(ping), 400, -32600, nil},
+		{"a batch on 2026-07-28", with(key, version, "2026-07-28"), rpcBatch(ping), 400, -32600, nil},
 		{"an empty batch", key, "[]", 400, -32600, nil},
 		{"eleven messages", key, eleven, 400, -32600, nil},
 		{"no object", key, `"ping"`, 400, -32600, nil},
@@ -391,7 +391,7 @@ func TestTheOrderOfRefusalsOnMCP(t *testing.T) {
 		{"initialize without a version", key, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, 200, -32602, 1.0},
 	} {
 		t.Run(refusal.name, func(t *testing.T) {
-			a := s.post(refusal.header, refusal.body)
+			a := s.postMCP(refusal.header, refusal.body)
 			r := a.one(t, refusal.status)
 			r.failed(t, refusal.code)
 			if r.ID != refusal.id {
@@ -458,7 +458,7 @@ func TestOnlyPOSTIsAnsweredOnMCP(t *testing.T) {
 	// What a client accepts, where a page is from, and what it says of the body changes nothing.
 	h := bearer(c.secret)
 	h["Accept"], h["Origin"], h["Content-Type"] = []string{"text/event-stream"}, []string{"https://agent.example"}, []string{"text/plain"}
-	s.post(h, ping).one(t, http.StatusOK)
+	s.postMCP(h, ping).one(t, http.StatusOK)
 }
 
 func TestHostsOnALoopbackConnection(t *testing.T) {
@@ -472,7 +472,7 @@ func TestHostsOnALoopbackConnection(t *testing.T) {
 	} {
 		h := bearer(c.secret)
 		h["Host"] = []string{host}
-		if a := s.post(h, ping); a.status != status {
+		if a := s.postMCP(h, ping); a.status != status {
 			t.Errorf("%s: %d, want %d", host, a.status, status)
 		}
 	}
@@ -534,7 +534,7 @@ func TestRequestsOf20260728BringEverythingAlong(t *testing.T) {
 		{headers(version, now, method, "tools/call", name, "get_logo_url"), request("tools/call", `"name":"get_logo_url","arguments":{"domain":"acme.com"},`+meta), []string{"_meta", "content", "isError", "resultType", "structuredContent"}},
 		{headers(version, now, method, "tools/call", name, "=?base64?Z2V0X2xvZ29fdXJs?="), request("tools/call", `"name":"get_logo_url","arguments":{"domain":"acme.com"},`+meta), []string{"_meta", "content", "isError", "resultType", "structuredContent"}},
 	} {
-		r := s.post(whole.header, whole.body).one(t, http.StatusOK)
+		r := s.postMCP(whole.header, whole.body).one(t, http.StatusOK)
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(r.Result, &fields); err != nil {
 			t.Fatalf("%v: %+v", err, r)
@@ -564,9 +564,9 @@ func TestRequestsOf20260728BringEverythingAlong(t *testing.T) {
 		{"another name header", headers(version, now, method, "tools/call", name, "get_brand"), request("tools/call", `"name":"get_logo_url","arguments":{"domain":"acme.com"},`+meta), 400, -32020},
 		{"a method that is gone", headers(version, now, method, "ping"), request("ping", meta), 404, -32601},
 		{"initialize", headers(version, now, method, "initialize"), request("initialize", `"protocolVersion":"2026-07-28",`+meta), 404, -32601},
-		{"in a batch", headers(), batchOf(request("tools/list", meta)), 200, -32020},
+		{"in a batch", headers(), rpcBatch(request("tools/list", meta)), 200, -32020},
 	} {
-		a := s.post(part.header, part.body)
+		a := s.postMCP(part.header, part.body)
 		if part.body[0] == '[' {
 			a.several(t)[0].failed(t, part.code)
 			continue
@@ -580,7 +580,7 @@ func TestRequestsOf20260728BringEverythingAlong(t *testing.T) {
 		}
 	}
 	// A client of both eras may begin the old way with the new header.
-	s.post(list, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`).one(t, http.StatusOK)
+	s.postMCP(list, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`).one(t, http.StatusOK)
 }
 
 func TestNotificationsAndResponsesHaveNoAnswer(t *testing.T) {
@@ -596,7 +596,7 @@ func TestNotificationsAndResponsesHaveNoAnswer(t *testing.T) {
 		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}`,
 		// A call that nobody waits for is not run.
 		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"acme.com"}}}`,
-		batchOf(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":7,"result":{}}`),
+		rpcBatch(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":7,"result":{}}`),
 	} {
 		a := c.agent(body)
 		if a.status != http.StatusAccepted || len(a.body) != 0 || a.header.Get("Content-Type") != "" || a.header.Get("X-RateLimit-Limit") != "" {
@@ -615,7 +615,7 @@ func TestABatchAnswersInOrder(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
-	body := batchOf(
+	body := rpcBatch(
 		getBrand(1, "acme.com"),
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{"jsonrpc":"2.0","id":"two","method":"initialize","params":{"protocolVersion":"2025-03-26"}}`,
@@ -632,7 +632,7 @@ func TestABatchAnswersInOrder(t *testing.T) {
 		if version != "" {
 			h["MCP-Protocol-Version"] = []string{version}
 		}
-		a := s.post(h, body)
+		a := s.postMCP(h, body)
 		all := a.several(t)
 		if len(all) != 9 {
 			t.Fatalf("%d responses: %s", len(all), a.body)
@@ -745,7 +745,7 @@ func TestPastTheMinuteEachToolCallIsRefused(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	c.useUp()
-	a := c.agent(batchOf(getBrand(1, "acme.com"), ping, toolCall(3, "nothing", `{}`)))
+	a := c.agent(rpcBatch(getBrand(1, "acme.com"), ping, toolCall(3, "nothing", `{}`)))
 	all := a.several(t)
 	for _, i := range []int{0, 2} {
 		if f := all[i].isError(t, "rate_limited"); f.RetryAfter == nil || *f.RetryAfter < 1 || *f.RetryAfter > 60 || strings.Contains(f.Message, "Retry-After") {
@@ -803,7 +803,7 @@ func TestAnAgentWhoLeavesGetsEveryCreditBack(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.tryPost(ctx, bearer(c.secret), batchOf(getBrand(1, "acme.com"), getBrand(2, "other.com")))
+		_, err := s.tryMCP(ctx, bearer(c.secret), rpcBatch(getBrand(1, "acme.com"), getBrand(2, "other.com")))
 		done <- err
 	}()
 	<-both
@@ -839,7 +839,7 @@ func TestLookupsOfABatchWaitTogether(t *testing.T) {
 			return ending{record: &r}
 		})
 	}
-	for i, r := range c.agent(batchOf(messages...)).several(t) {
+	for i, r := range c.agent(rpcBatch(messages...)).several(t) {
 		if got := decodeBrand(t, r.found(t)).Domain; got != fmt.Sprintf("side%d.com", i) {
 			t.Errorf("answer %d is of %s", i, got)
 		}
@@ -858,7 +858,7 @@ func TestAPanicInAToolEndsOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(set *setup) { set.deps = func(d *readapi.Deps) { d.Index = tripping{d.Index} } })
 	c := s.account(plan.Free, 50)
-	a := c.agent(batchOf(getBrand(1, "acme.com"), ping))
+	a := c.agent(rpcBatch(getBrand(1, "acme.com"), ping))
 	all := a.several(t)
 	all[0].failed(t, -32603)
 	if strings.Contains(string(a.body), "trips") || string(all[1].Result) != "{}" {
@@ -877,7 +877,7 @@ func TestLogsOfToolCallsHoldNoArguments(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
-	a := c.agent(batchOf(getBrand(1, "jane.doe@acme.com"), toolCall(2, "search_brands", `{"query":"jane doe"}`), getBrand(3, "jane doe"), `{"jsonrpc":"2.0","id":4,"method":"jane.doe"}`))
+	a := c.agent(rpcBatch(getBrand(1, "jane.doe@acme.com"), toolCall(2, "search_brands", `{"query":"jane doe"}`), getBrand(3, "jane doe"), `{"jsonrpc":"2.0","id":4,"method":"jane.doe"}`))
 	a.several(t)
 	id := a.header.Get("X-Request-Id")
 	c.agent(ping) // on the same connection, so the request before it is logged

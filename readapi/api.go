@@ -29,7 +29,8 @@ const (
 	defaultUserAgent   = "LetterheadBot/1.0"
 	// defaultBatchTimeout: readings, "Batch deadline".
 	defaultBatchTimeout = 25 * time.Second
-	// maxBatchTimeout bounds what can be set: with the last items' own time it stays below maxRequestTimeout.
+	// maxBatchTimeout bounds what can be set: with the last items' own time, which is maxRequestTimeout at most, it
+	// stays below the 120 s that the proxies in deploy/ wait for an answer.
 	maxBatchTimeout = 40 * time.Second
 )
 

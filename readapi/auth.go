@@ -27,6 +27,9 @@ const messageSuspended = "The account is suspended. Its owner can ask for it to 
 // scopeRequests names the counters of the minute window, one for each account.
 const scopeRequests = "requests"
 
+// noKeySent is sentKey's answer to headers that carry no key at all; a key elsewhere may stand in for it.
+var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
+
 // sentKey returns the one key that the headers carry. URLs are never looked at.
 func sentKey(h http.Header) (string, *Problem) {
 	authorization, apiKeys := h["Authorization"], h["X-Api-Key"]
@@ -42,7 +45,7 @@ func sentKey(h http.Header) (string, *Problem) {
 	}
 	switch {
 	case first == "" && second == "":
-		return "", unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
+		return "", noKeySent
 	case first != "" && second != "" && first != second:
 		return "", unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
 	case first == "":
@@ -62,6 +65,27 @@ func bearerToken(credentials string) string {
 	return strings.TrimSpace(token)
 }
 
+// queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in logs
+// and histories on their way here, so a secret one is refused, and whatever else is no publishable key too: who
+// sends a key wants it to count.
+func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
+	sent, present, problem := queryValue(rawQuery, "c")
+	switch {
+	case problem != nil:
+		return "", true, unauthorized(problem.Message)
+	case !present:
+		return "", false, nil
+	}
+	if parsed, err := apikey.Parse(sent); err != nil || parsed.Kind != apikey.Publishable {
+		message := "The parameter c is not a well-formed publishable key (lh_pk_…). Copy it again."
+		if strings.HasPrefix(sent, "lh_sk_") {
+			message = "A secret key was sent in the URL. It was not used, but others may have read it: revoke it, and send a publishable key (lh_pk_…) in c."
+		}
+		return "", true, unauthorized(message)
+	}
+	return sent, true, nil
+}
+
 // Limits of what is checked before a request runs. The stores behind it may be remote, and may hang.
 const (
 	// checksWithin bounds the look at the key and the take of the minute window together.
@@ -70,13 +94,47 @@ const (
 	maxChecks = 2048
 )
 
-// authenticate finds out who asks. Its refusals are 401, which clients take for final, so a key that could
-// not be checked is 503; a suspended account is told apart later, because its requests count.
+// callerOf finds out who asks: by the headers, and where the endpoint takes one by the publishable key in ?c.
+// When both are there, the headers say whose account it is, as they do for logos; a c that is not valid is
+// refused all the same.
+func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Caller, *Problem) {
+	if !inQuery {
+		return a.authenticate(ctx, r.Header)
+	}
+	key, present, problem := queryKey(r.URL.RawQuery)
+	if problem != nil {
+		return Caller{}, problem
+	}
+	if !present {
+		caller, problem := a.authenticate(ctx, r.Header)
+		if problem == noKeySent {
+			problem = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>, or a publishable key in c.")
+		}
+		return caller, problem
+	}
+	byQuery, problem := a.callerBy(ctx, key)
+	if problem != nil {
+		return Caller{}, problem
+	}
+	byHeader, problem := a.authenticate(ctx, r.Header)
+	if problem == noKeySent {
+		return byQuery, nil
+	}
+	return byHeader, problem
+}
+
+// authenticate finds out who asks by the headers. Its refusals are 401, which clients take for final, so a key
+// that could not be checked is 503; a suspended account is told apart later, because its requests count.
 func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
 	sent, problem := sentKey(h)
 	if problem != nil {
 		return Caller{}, problem
 	}
+	return a.callerBy(ctx, sent)
+}
+
+// callerBy finds out whose key it is.
+func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	parsed, err := apikey.Parse(sent)
 	if err != nil {
 		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")

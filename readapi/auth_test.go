@@ -1,8 +1,13 @@
 package readapi
 
 import (
+	"crypto/rand"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
+
+	"letterhead/internal/apikey"
 )
 
 func TestTheKeyIsReadFromOneHeaderOnly(t *testing.T) {
@@ -51,6 +56,45 @@ func FuzzSentKey(f *testing.F) {
 		}
 		if alone, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
 			t.Fatalf("Authorization %q decided against X-Api-Key %q", authorization, apiKey)
+		}
+	})
+}
+
+// FuzzQueryKey: whatever a query holds, what is read of it is a publishable key that stands once in c, and a
+// c that is none is refused.
+func FuzzQueryKey(f *testing.F) {
+	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	secret, err := apikey.Generate(apikey.Secret, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"", "c", "c=", "c=abc", "limit=5&%63={pk}", "c={pk}", "c={sk}", "c={pk}&c={sk}", "c={sk}&c={pk}", "c={pk}%zz", "c=+{pk}", "C={pk}", "c=%6ch_pk_", "x=c={pk}", "c={pk};c={sk}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		rawQuery := strings.NewReplacer("{pk}", publishable, "{sk}", secret).Replace(pattern)
+		key, present, problem := queryKey(rawQuery)
+		if (key != "") != (present && problem == nil) || problem != nil && !present {
+			t.Fatalf("%q: present %v, problem %v", pattern, present, problem)
+		}
+		if key != "" && key != publishable { // nobody guesses another key's checksum for a secret one
+			if parsed, err := apikey.Parse(key); err != nil || parsed.Kind != apikey.Publishable {
+				t.Fatalf("%q gives what is no publishable key", pattern)
+			}
+		}
+		if problem != nil && (problem.Status != http.StatusUnauthorized || strings.Contains(problem.Message, secret)) {
+			t.Fatalf("%q: %d %s", pattern, problem.Status, problem.Message)
+		}
+		// What the standard library reads as c is what counts, where it can read the query at all.
+		values, err := url.ParseQuery(rawQuery)
+		if err != nil {
+			return
+		}
+		if all, ok := values["c"]; ok != present || len(all) == 1 && key != "" && all[0] != key || len(all) > 1 && problem == nil {
+			t.Fatalf("%q: c is %d times there, present %v, problem %v", pattern, len(all), present, problem)
 		}
 	})
 }

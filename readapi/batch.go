@@ -1,6 +1,207 @@
 package readapi
 
-import "github.com/gorilla/mux"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
 
-// routeBatch adds the paths of batch look-ups.
-func (a *API) routeBatch(*mux.Router) {}
+	"github.com/gorilla/mux"
+)
+
+// batchSendWithin is what a client has to read the answer to a batch: a hundred records of 64 KiB take 52 s over
+// 1 Mbit/s.
+const batchSendWithin = 60 * time.Second
+
+// routeBatch adds the paths of batch look-ups. They come before those with an identifier, which would take
+// "batch" for one.
+func (a *API) routeBatch(r *mux.Router) {
+	batch := newEndpoint("batch", secretKey, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveBatch})
+	batch.credits = true
+	r.Handle("/v1/brands/batch", batch)
+	r.Handle("/v2/brands/batch", batch)
+}
+
+// serveBatch answers POST /v1/brands/batch.
+func (x *exchange) serveBatch() error {
+	identifiers, err := x.readBatchBody()
+	if err != nil {
+		return err
+	}
+	// Of a single look-up's time each item has its own; the work ends with the client, or as q says.
+	ctx := x.request.Context()
+	x.ctx = ctx
+	// The server's own deadline began with the request's headers. Where there is no connection there is none to move.
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.batch + x.api.timeout + batchSendWithin))
+	q := BatchQuery{
+		Request: x.command(), Caller: x.caller, Identifiers: identifiers,
+		StartWithin: x.api.batch, ItemWithin: x.api.timeout,
+	}
+	answer, err := x.api.lookup.Batch(ctx, q)
+	if err != nil {
+		return err
+	}
+	sent := false
+	defer func() {
+		if !sent { // also when something below panics
+			x.api.lookup.HandBackBatch(ctx, q, answer)
+		}
+	}()
+	x.logBatch(&answer)
+	body := batchBody{exchange: x, answer: &answer, now: x.api.now()}
+	length, err := body.length()
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h["Cache-Control"] = cachePrivate
+	h["Content-Type"] = typeJSON
+	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	x.setCredits(answer.Remaining)
+	// Up to the first byte a caller who left gets the credits back; after that they stand.
+	if x.clientGone() {
+		return errClientGone
+	}
+	if sent = x.whole(body.send); !sent {
+		return errClientGone
+	}
+	return nil
+}
+
+// readBatchBody reads what is asked for, whatever type the client says that it has.
+func (x *exchange) readBatchBody() ([]string, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxBatchBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, invalidRequest("The body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
+	case err != nil && x.clientGone():
+		return nil, errClientGone
+	case err != nil:
+		return nil, invalidRequest("The body cannot be read: its chunks are broken. Send the request again.")
+	}
+	identifiers, problem := parseBatch(body)
+	if problem != nil {
+		return nil, problem
+	}
+	return identifiers, nil
+}
+
+// logBatch logs what is a fault of ours, as it is for single look-ups: an answer of 200 would hide it.
+func (x *exchange) logBatch(answer *BatchAnswer) {
+	for _, d := range answer.domains {
+		if d.err == nil {
+			continue
+		}
+		p := x.itemProblem(d.err, x.api.now())
+		level := levelOf(p.Status, p)
+		if level < slog.LevelWarn || p.cause == nil {
+			continue
+		}
+		attrs := []slog.Attr{
+			slog.String("request_id", x.id), slog.String("account", x.caller.AccountID), slog.String("domain", d.domain),
+			slog.Int("status", p.Status), slog.String("code", string(p.Code)), slog.String("error", p.cause.Error()),
+		}
+		var thrown *panicError
+		if errors.As(p, &thrown) {
+			attrs = append(attrs, slog.String("stack", string(thrown.stack)))
+		}
+		x.api.log.LogAttrs(context.WithoutCancel(x.context()), level, "item of a batch", attrs...)
+	}
+}
+
+// itemProblem tells why an item has no brand, as a single look-up would.
+func (x *exchange) itemProblem(err error, now time.Time) *Problem {
+	if errors.Is(err, errNotStarted) {
+		return &Problem{Status: http.StatusGatewayTimeout, Code: CodeTimeout,
+			Message: "The batch ran out of time before this item was tried. Send it again."}
+	}
+	return problemOf(err, now, x.api.billingURL)
+}
+
+// batchItem is the BatchItem of the specification, but the brand, which is JSON already.
+type batchItem struct {
+	Identifier string     `json:"identifier"`
+	Domain     *string    `json:"domain"`
+	Status     int        `json:"status"`
+	Error      *itemError `json:"error,omitempty"`
+	RetryAfter int64      `json:"retryAfter,omitempty"` // seconds
+}
+
+type itemError struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+// batchBody writes the BatchResponse of the specification item by item: whole it may take megabytes, and the
+// records that it repeats are in memory already.
+type batchBody struct {
+	exchange *exchange
+	answer   *BatchAnswer
+	now      time.Time // for waits, which must not change between counting and writing
+}
+
+// length is how many bytes the body has. That it is known before lets the answer go out in one piece.
+func (b *batchBody) length() (int64, error) {
+	var n int64
+	err := b.each(func(piece []byte) { n += int64(len(piece)) })
+	return n, err
+}
+
+func (b *batchBody) send() {
+	x := b.exchange
+	x.WriteHeader(http.StatusOK)
+	// The pieces are those that were counted, so nothing fails but the writing: the client has gone after the
+	// answer began.
+	_ = b.each(func(piece []byte) { _, _ = x.Write(piece) })
+}
+
+// each calls with the pieces of the body. They are the same whenever it is called.
+func (b *batchBody) each(write func(piece []byte)) error {
+	buffer := bodies.Get().(*[]byte)
+	before := `{"results":[`
+	for i := range b.answer.Items {
+		piece, err := b.appendItem(append((*buffer)[:0], before...), &b.answer.Items[i])
+		if err != nil {
+			return err
+		}
+		write(piece)
+		*buffer, before = piece, ","
+	}
+	write([]byte("]}"))
+	if cap(*buffer) <= maxKeptBuffer {
+		bodies.Put(buffer)
+	}
+	return nil
+}
+
+func (b *batchBody) appendItem(dst []byte, item *BatchItem) ([]byte, error) {
+	out := batchItem{Identifier: item.Identifier, Status: http.StatusOK}
+	if item.Domain != "" {
+		out.Domain = &item.Domain
+	}
+	if item.Err != nil {
+		p := b.exchange.itemProblem(item.Err, b.now)
+		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Message}
+		// Only a crawl that is remembered says when it will be tried again; the specification has no other use.
+		if p.Status == http.StatusServiceUnavailable && p.Code != CodeUpstreamFailed {
+			out.RetryAfter = int64(p.RetryAfter / time.Second)
+		}
+	}
+	encoded := buffers.Get().(*bytes.Buffer)
+	defer giveBuffer(encoded)
+	if err := encodeJSON(encoded, out); err != nil {
+		return nil, err
+	}
+	object, _ := bytes.CutSuffix(encoded.Bytes(), []byte("\n")) // the encoder's
+	if item.Err != nil {
+		return append(dst, object...), nil
+	}
+	dst = append(dst, object[:len(object)-1]...) // less its brace
+	dst = append(dst, `,"brand":`...)
+	dst = item.Answer.Body.AppendTo(dst, b.exchange.api.baseURL)
+	return append(dst, '}'), nil
+}

@@ -10,8 +10,11 @@ import (
 	"letterhead/domain/brand"
 )
 
-// serveBrand answers GET and HEAD /v1/brands/{identifier}.
-func (x *exchange) serveBrand() error {
+// serveBrand answers GET and HEAD /v1/brands/{identifier}, and the same below /v2.
+func (x *exchange) serveBrand() error { return x.serveBrandBy(brand.ParseIdentifier) }
+
+// serveBrandBy answers for the brand that the path names, in the forms that parse takes.
+func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) error {
 	refresh, problem := parseRefresh(x.request.URL.RawQuery)
 	if problem != nil {
 		return problem
@@ -21,7 +24,7 @@ func (x *exchange) serveBrand() error {
 	if err != nil {
 		return invalidRequest("The identifier is not percent-encoded correctly.")
 	}
-	identifier, err := brand.ParseIdentifier(text)
+	identifier, err := parse(text)
 	if err != nil {
 		return err
 	}
@@ -34,6 +37,13 @@ func (x *exchange) serveBrand() error {
 // answerLookup runs a look-up and answers with it.
 func (x *exchange) answerLookup(q Query) error {
 	ctx := x.context()
+	if !q.Peek { // HEAD costs nothing, so there is nothing to charge once
+		once, problem := x.once(q)
+		if problem != nil {
+			return problem
+		}
+		q.Once = once
+	}
 	answer, err := x.api.lookup.Do(ctx, q)
 	x.domain = answer.Domain
 	if err != nil {

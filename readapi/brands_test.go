@@ -127,7 +127,7 @@ func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
 		"https%253A%252F%252Facme.com", "acme%252ecom", "%25", "javascript%3Aalert(1)", "javascript:alert(1)", "data%3Atext%2Fhtml%2Cx",
 		"file%3A%2F%2F%2Fetc%2Fpasswd", "ftp%3A%2F%2Facme.com", "..", "%2e%2e", "..%2f..%2fetc", "acme..com", ".acme.com", "-acme.com",
 		"acme_%E2%80%AE.com", "%FF%FE.com", "%ef%bc%8e%ef%bc%8e", "https%3A%2Facme.com", "acme.com%5C%40evil.com", "user%3Apass%40acme.com%2Fx",
-		"batch", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
+		"Batch", "batches", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
 	} {
 		a := c.get("/v1/brands/" + bad)
 		p := a.refused(t, http.StatusBadRequest, "invalid_domain")

@@ -16,17 +16,31 @@ const keptHeldBytes = 32 << 10
 // NewListener wraps a listener so that answers of this API leave each in one write. net/http's own buffer
 // is 4 KiB, and a record with its headers is larger: without this every such answer takes a second system
 // call, which measured as the largest single cost of a look-up. It also tells exactly whether a first byte
-// was written. Servers made by NewServer use it when their listener is wrapped, and do without otherwise.
-func NewListener(l net.Listener) net.Listener { return listener{l} }
+// was written. And it bounds the connections that are open (maxConns). It is for servers made by NewServer,
+// which do without otherwise.
+func NewListener(l net.Listener) net.Listener { return listener{l, newCrowd(maxConns)} }
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+	crowd *crowd
+}
 
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &answerConn{Conn: c}, nil
+	own := &answerConn{Conn: c, crowd: l.crowd}
+	if !l.crowd.join(own) {
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	return own, nil
+}
+
+func (l listener) Close() error {
+	l.crowd.end()
+	return l.Listener.Close()
 }
 
 // answerConn is a client's connection that can hold an answer back until it is whole. Only the goroutine
@@ -36,6 +50,14 @@ type answerConn struct {
 	held    []byte
 	holding bool
 	begun   bool // the system took a byte of the answer that is, or was last, held back
+
+	crowd *crowd
+	place place
+}
+
+func (c *answerConn) Close() error {
+	c.crowd.leave(c)
+	return c.Conn.Close()
 }
 
 // Write holds bytes back, or lets them through.
@@ -96,13 +118,18 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // sendWhole sends an answer in one write where the connection can do that. It returns false when not one
 // byte of it was taken: the client had gone.
 func (x *exchange) sendWhole(status int, contentType []string, body []byte) (begun bool) {
+	return x.whole(func() { x.send(status, contentType, body) })
+}
+
+// whole is sendWhole for an answer that is written piece by piece.
+func (x *exchange) whole(send func()) (begun bool) {
 	c, ok := x.request.Context().Value(connKey{}).(*answerConn)
 	if !ok {
-		x.send(status, contentType, body)
+		send()
 		return true
 	}
 	c.hold()
-	x.send(status, contentType, body)
+	send()
 	flushed := http.NewResponseController(x.ResponseWriter).Flush()
 	if errors.Join(flushed, c.letGo()) == nil || c.begun {
 		return true

@@ -19,7 +19,8 @@
 //
 // Lookup is the metered use case itself, free of HTTP, so that every door that sells a look-up goes
 // through the same code. Its rule: whatever was reserved, held or taken on the way is handed back on every
-// path that does not end in a charged answer, also when the caller has gone or the handler panics.
+// path that does not end in a charged answer, also when the caller has gone or the handler panics. A batch is
+// such look-ups side by side (Lookup.Batch), each with a credit of its own.
 //
 // errors.go is the one table between errors of other parts and answers of this API.
 package readapi

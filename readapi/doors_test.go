@@ -336,7 +336,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		{"GET", "//cdn//x", 404, "not_found", ""},
 		{"BREW", "/v1/coffee", 404, "not_found", ""},
 		{"POST", "/v1/brands/acme.com", 405, "invalid_request", "GET, HEAD, OPTIONS"},
-		{"POST", "/v1/brands/batch", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+		{"GET", "/v1/brands/batch", 405, "invalid_request", "OPTIONS, POST"},
 		{"DELETE", "/v1/me", 405, "invalid_request", "GET, OPTIONS"},
 		{"PUT", "/v1/search?q=a", 405, "invalid_request", "GET, OPTIONS"},
 		{"POST", "/docs/errors", 405, "invalid_request", "GET, HEAD, OPTIONS"},

@@ -188,6 +188,9 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
 	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
 		return unauthorized("The API key is not valid. Copy it again from where it was issued, or issue a new one.")
+	case errors.Is(err, account.ErrIdempotencyMismatch):
+		// No cause: it is the caller's to change, as any other 400.
+		return invalidRequest("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerIdempotencyKey)
 	case errors.Is(err, account.ErrSuspended):
 		return forbidden(messageSuspended)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):

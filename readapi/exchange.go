@@ -86,6 +86,8 @@ var (
 	cacheHit     = []string{string(Hit)}
 	cacheMiss    = []string{string(Miss)}
 	bearer       = []string{"Bearer"}
+
+	connectionClose = []string{"close"}
 )
 
 // The wire names of our headers. HTTP header names have no case; these are written to the header map as

@@ -48,13 +48,29 @@ const (
 	patience = 20 * time.Second
 )
 
-// clock stands still until a test moves it on, so that no minute ends by chance on a slow machine.
-type clock struct{ offset atomic.Int64 }
+// clock stands still until a test moves it on, so that no minute ends by chance on a slow machine. In a bubble
+// it is the bubble's.
+type clock struct {
+	offset atomic.Int64
+	bubble bool
+}
 
 var testDay = time.Date(2026, 11, 21, 12, 0, 1, 0, time.UTC)
 
-func (c *clock) now() time.Time      { return testDay.Add(time.Duration(c.offset.Load())) }
-func (c *clock) add(d time.Duration) { c.offset.Add(int64(d)) }
+func (c *clock) now() time.Time {
+	if c.bubble {
+		return time.Now()
+	}
+	return testDay.Add(time.Duration(c.offset.Load()))
+}
+
+func (c *clock) add(d time.Duration) {
+	if c.bubble {
+		time.Sleep(d)
+		return
+	}
+	c.offset.Add(int64(d))
+}
 
 // service is a whole service in one folder, with every part real but the crawler, which follows a script.
 type service struct {
@@ -63,6 +79,7 @@ type service struct {
 	clock       *clock
 	log         eventlog.Log
 	desk        *commands.Desk
+	usageDesk   *commands.UsageDesk
 	brands      *commands.Brands
 	runner      *projections.Runner
 	assets      *assets.Store
@@ -75,6 +92,7 @@ type service struct {
 	api         *readapi.API
 	recorder    *commands.UsageRecorder
 	transport   http.RoundTripper
+	pipes       *pipes // of a service in a bubble
 }
 
 // setup is what a test may change before the service starts.
@@ -84,6 +102,10 @@ type setup struct {
 	// log is put between the desk and the real log.
 	log  func(eventlog.Log) eventlog.Log
 	desk commands.DeskConfig
+	// Set by inBubble.
+	bubble     bool
+	flushEvery time.Duration // of the usage recorder; 0 = its default
+	maxConns   int           // 0 = the real limit
 }
 
 func start(t testing.TB, changes ...func(*setup)) *service {
@@ -96,6 +118,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	for _, change := range changes {
 		change(&set)
 	}
+	s.clock.bubble = set.bubble
 	set.desk.Now = s.clock.now
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -115,6 +138,9 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		if err := s.desk.Drain(drained); err != nil {
 			t.Errorf("drain the desk: %v", err)
 		}
+		if err := s.usageDesk.Drain(drained); err != nil {
+			t.Errorf("drain the usage desk: %v", err)
+		}
 	})
 	if set.deps != nil {
 		set.deps(&deps)
@@ -123,7 +149,11 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	if s.api, err = readapi.New(set.config, deps); err != nil {
 		t.Fatal(err)
 	}
-	s.serve(t, readapi.NewListener)
+	if set.bubble {
+		s.serveInBubble(set.maxConns)
+	} else {
+		s.serve(t, readapi.NewListener)
+	}
 	return s
 }
 
@@ -150,9 +180,9 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	must(err)
 	s.desk, err = commands.NewDesk(set.desk, s.log, snapshots)
 	must(err)
-	usageDesk, err := commands.NewUsageDesk(commands.UsageConfig{Now: s.clock.now}, s.log)
+	s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Now: s.clock.now}, s.log)
 	must(err)
-	s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.now}, s.log, "test")
+	s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.now, FlushEvery: set.flushEvery}, s.log, "test")
 	must(err)
 	s.brands, err = commands.NewBrands(commands.BrandsConfig{Now: s.clock.now}, log)
 	must(err)
@@ -173,16 +203,20 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.now})
 	must(err)
 	s.crawler = newScriptedCrawler(t, ctx, log, s.brands)
-	s.index = s.openSearch(ctx, filepath.Join(folder, "search"), brandIndex)
+	var found readapi.Searcher = noSearch{}
+	if !set.bubble {
+		s.index = s.openSearch(ctx, filepath.Join(folder, "search"), brandIndex)
+		run("search", s.index.Run)
+		found = s.index
+	}
 	run("projections", s.runner.Run)
 	run("changes", s.tail.Run)
 	run("crawler", s.crawler.run)
 	run("recorder", s.recorder.Run)
-	run("search", s.index.Run)
 	must(s.runner.CatchUp(ctx))
 	return readapi.Deps{
-		Desk: s.desk, UsageDesk: usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
-		Usage: used, Search: s.index, Assets: s.assets, Changes: s.tail, Counters: counters,
+		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
+		Usage: used, Search: found, Assets: s.assets, Changes: s.tail, Counters: counters,
 	}
 }
 
@@ -302,7 +336,9 @@ func (s *service) settled() {
 	head, err := s.log.Head(ctx)
 	s.must(err)
 	s.must(s.runner.CatchUp(ctx))
-	s.must(s.index.WaitFor(ctx, head))
+	if s.index != nil {
+		s.must(s.index.WaitFor(ctx, head))
+	}
 }
 
 // known puts a brand into the index.

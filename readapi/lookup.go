@@ -60,6 +60,9 @@ type Query struct {
 	// Reservation is a credit of the caller's that is set aside already; Do uses it up whatever the outcome.
 	// Optional: without one, Do sets a credit aside itself.
 	Reservation *commands.Reservation
+	// Once is the idempotency key that came with the look-up, if any. Without a reservation, Do first gives the
+	// answer again that was charged under it; who sets a credit aside has asked for that already (Recall).
+	Once *commands.Once
 }
 
 // Answer is a brand that was found.
@@ -80,8 +83,10 @@ type Lookup struct {
 	counters ratelimit.Counters
 	caughtUp func(ctx context.Context) error // nil where no other node answers
 	gates    gates
+	flights  flights
 	recent   recent
 	underway bulkhead
+	batches  bulkhead
 	timeout  time.Duration // of a crawl
 	quick    time.Duration // of what is no crawl
 	ceiling  int64
@@ -93,7 +98,7 @@ type Lookup struct {
 func newLookup(cfg Config, deps Deps) *Lookup {
 	return &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups},
+		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches},
 		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
 }
@@ -101,22 +106,32 @@ func newLookup(cfg Config, deps Deps) *Lookup {
 // Do looks a brand up. The answer may be sent to the caller: whatever it costs is durable. If it cannot be
 // sent any more, hand it back with HandBack.
 //
-// Errors, all of them free of charge: *account.InsufficientCreditsError; account.ErrSuspended, ErrClosed,
-// ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError;
-// eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
+// Errors, all of them free of charge: *account.InsufficientCreditsError; account.ErrIdempotencyMismatch,
+// ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn;
+// *LimitError; *CrawlError; eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps
+// them all.
 func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
-	reservation := q.Reservation
-	defer func() { reservation.Drop() }() // does nothing once a charge or a hold took it over
+	defer q.Reservation.Drop() // does nothing once a charge or a hold took it over
 	leave, ok := l.underway.enter()
 	if !ok {
 		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
 	}
 	defer leave()
+	if q.Once != nil && q.Reservation == nil && !q.Peek {
+		return l.doOnce(ctx, q)
+	}
 	quick, cancel := context.WithTimeout(ctx, l.quick)
 	defer cancel()
 	if q.Peek {
 		return l.peek(quick, q)
 	}
+	return l.answer(ctx, quick, q)
+}
+
+// answer works an answer out and charges for it. What is no crawl has the time of quick.
+func (l *Lookup) answer(ctx, quick context.Context, q Query) (Answer, error) {
+	reservation := q.Reservation
+	defer func() { reservation.Drop() }()
 	var err error
 	if reservation == nil {
 		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
@@ -206,12 +221,20 @@ func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, err
 	if l.caughtUp == nil {
 		return nil, brands.ErrNotFound
 	}
+	if err := l.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	return l.index.ByID(ctx, id)
+}
+
+// catchUp waits until the index holds what other nodes may have answered already.
+func (l *Lookup) catchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
 	defer cancel()
 	if err := l.caughtUp(waiting); err != nil {
-		return nil, fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
+		return fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
 	}
-	return l.index.ByID(ctx, id)
+	return nil
 }
 
 // peek answers whether the index holds a brand, and with what.
@@ -295,11 +318,18 @@ func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *comm
 	}
 	charge := commands.ChargeLookup{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation,
-		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(),
+		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(), Once: q.Once,
 	}
 	receipt, err := l.desk.ChargeLookup(ctx, charge)
 	if err != nil {
 		return Answer{Domain: f.domain}, err
+	}
+	if receipt.Repeated && q.Once != nil {
+		// Another look-up under the key was faster, and what that one was charged for is the answer of both. The
+		// hold is still open, and live releases it.
+		answer, err = l.Repeat(ctx, receipt)
+		answer.Cache = f.cache
+		return answer, err
 	}
 	hold.captured()
 	answer.Charge, answer.Remaining = &receipt, max(0, receipt.Remaining)

@@ -200,6 +200,70 @@ func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
 	c.get("/v1/brands/"+uuid.NewString()).refused(t, 404, "not_found")
 }
 
+// What one node answered under an idempotency key, every node gives again, from the record of that time.
+func TestARepeatOnAnotherNodeIsTheFirstAnswer(t *testing.T) {
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 1000)
+	for i := range 6 {
+		key, fresh := uuid.NewString(), "fresh"+uuid.NewString()+".com"
+		s.crawler.finds(fresh, record("Fresh"))
+		first := c.at(s.nodes[i%3]).once("/v1/brands/acme.com", key)
+		first.ok(t)
+		crawled := c.at(s.nodes[i%3]).once("/v1/brands/"+fresh, "of-"+key)
+		crawled.ok(t)
+		s.crawler.finds("acme.com", record("Acme "+uuid.NewString()))
+		c.at(s.nodes[(i+1)%3]).get("/v1/brands/acme.com?refresh=true").ok(t)
+		charges := len(c.books().charges)
+		for _, n := range s.nodes {
+			if a := c.at(n).once("/v1/brands/acme.com", key); a.ok(t).Get("X-Credits-Remaining") == "" || string(a.body) != string(first.body) {
+				t.Fatalf("again: %s\nwas %s", a.body, first.body)
+			}
+			if a := c.at(n).once("/v1/brands/"+fresh, "of-"+key); a.status != http.StatusOK || string(a.body) != string(crawled.body) {
+				t.Fatalf("again: %d %s\nwas %s", a.status, a.body, crawled.body)
+			}
+			c.at(n).once("/v1/brands/other.com", key).refused(t, 400, "invalid_request")
+		}
+		if now := len(c.books().charges); now != charges {
+			t.Fatalf("the repeats were charged %d times", now-charges)
+		}
+	}
+}
+
+func TestManyAtOnceUnderOneKeyAreChargedOnceOverAllNodes(t *testing.T) {
+	const clients = 48
+	s := startSite(t, 3)
+	s.known("acme.com")
+	for _, path := range []string{"acme.com", "fresh.com", "acme.com?refresh=true"} {
+		s.crawler.finds("fresh.com", record("Fresh"))
+		s.crawler.finds("acme.com", record("Acme anew"))
+		c := s.nodes[0].account(plan.Custom, 100)
+		answers := make([]answer, clients)
+		together(clients, func(i int) {
+			n := s.nodes[i%3]
+			var err error
+			if answers[i], err = n.do(t.Context(), c.keyed("/v1/brands/"+path, "k")); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, a := range answers {
+			if a.ok(t); string(a.body) != string(answers[0].body) {
+				t.Fatalf("%s\nand\n%s", a.body, answers[0].body)
+			}
+		}
+		if b := c.books(); len(b.charges) != 1 || b.balance() != 99 || len(b.openHolds) != 0 {
+			t.Errorf("%s: %d charges, balance %d, %d holds open", path, len(b.charges), b.balance(), len(b.openHolds))
+		}
+	}
+}
+
+func TestWhateverHappensAKeyIsPaidOnceOverAllNodes(t *testing.T) {
+	waiting := newAudience()
+	s := startSite(t, 3, waiting.desk)
+	s.known("acme.com")
+	everyKeyIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
+}
+
 // One append and no read for a look-up that keeps to its node.
 func TestRoundTripsOfALookup(t *testing.T) {
 	const lookups = 50

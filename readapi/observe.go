@@ -38,6 +38,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	x.setCommonHeaders()
+	if framingInDoubt(r) {
+		x.Header()["Connection"] = connectionClose
+	}
 	if isPreflight(r) {
 		x.route = "preflight"
 		x.answerPreflight()
@@ -49,6 +52,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.router.ServeHTTP(x, r)
+}
+
+// framingInDoubt says that a server in front of this one may see another end of the request than net/http did,
+// so that what follows on the connection may be a part of it and not a request (RFC 9112, sections 6.1 and
+// 11.2). net/http reads chunks and drops a Content-Length beside them, and in HTTP/1.0 drops the encoding, and
+// tells of neither. So every such connection ends with its answer; clients of this API have no need for either.
+func framingInDoubt(r *http.Request) bool {
+	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
 
 // panicError is what a handler panicked with. Nothing of it reaches the client.

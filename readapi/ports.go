@@ -25,6 +25,7 @@ type (
 		Confirm(ctx context.Context, r *commands.Reservation) error
 		HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error)
 		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)
+		Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error)
 		ReleaseHold(ctx context.Context, in commands.ReleaseHold) error
 		HandBackHold(in commands.ReleaseHold) error
 		HandBack(in commands.HandBack) error
@@ -46,6 +47,7 @@ type (
 	// BrandCommands are the use cases of a brand's life; *commands.Brands.
 	BrandCommands interface {
 		State(ctx context.Context, domain string) (*brand.Brand, error)
+		StateAt(ctx context.Context, domain string, revision uint64) (*brand.Brand, error)
 		RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error)
 		ExpireCrawl(ctx context.Context, domain, crawlID string) error
 	}

@@ -62,23 +62,42 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 		return "", 0, problem
 	case !present || q == "":
 		return "", 0, invalidRequest("The parameter q is missing. Send a company name or domain, for example ?q=acme.")
-	case !utf8.ValidString(q):
-		return "", 0, invalidRequest("The parameter q is not UTF-8 text.")
-	case utf8.RuneCountInString(q) > maxSearchRunes:
-		return "", 0, invalidRequest("The parameter q has more than %d characters.", maxSearchRunes)
 	}
-	value, present, problem := queryValue(rawQuery, "limit")
+	if problem := checkSearchText("The parameter q", q); problem != nil {
+		return "", 0, problem
+	}
+	limit, problem = parseLimit(rawQuery)
 	if problem != nil {
 		return "", 0, problem
 	}
+	return q, limit, nil
+}
+
+// checkSearchText checks what is searched for; where says in its refusals how that was sent.
+func checkSearchText(where, text string) *Problem {
+	switch {
+	case !utf8.ValidString(text):
+		return invalidRequest("%s is not UTF-8 text.", where)
+	case utf8.RuneCountInString(text) > maxSearchRunes:
+		return invalidRequest("%s has more than %d characters.", where, maxSearchRunes)
+	}
+	return nil
+}
+
+// parseLimit reads ?limit of a search.
+func parseLimit(rawQuery string) (int, *Problem) {
+	value, present, problem := queryValue(rawQuery, "limit")
+	if problem != nil {
+		return 0, problem
+	}
 	if !present {
-		return q, defaultSearchLimit, nil
+		return defaultSearchLimit, nil
 	}
 	limit, ok := plainInteger(value)
 	if !ok || limit < minSearchLimit || limit > maxSearchLimit {
-		return "", 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minSearchLimit, maxSearchLimit)
+		return 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minSearchLimit, maxSearchLimit)
 	}
-	return q, limit, nil
+	return limit, nil
 }
 
 // plainInteger reads digits and nothing else: no sign, space, exponent or underscore.

@@ -91,3 +91,34 @@ func FuzzSearchParameters(f *testing.F) {
 		}
 	})
 }
+
+// FuzzQueryValue: what stands beside a parameter changes nothing, and the same parameter once more is refused.
+func FuzzQueryValue(f *testing.F) {
+	f.Add("q=a&limit=5", "limit")
+	f.Add("%6cimit=5", "limit")
+	f.Add("limit", "limit")
+	f.Add("limit=%zz&&=;", "limit")
+	f.Add("refresh=true&%=", "refresh")
+	f.Fuzz(func(t *testing.T, query, name string) {
+		if name == "" {
+			return // a parameter of ours has a name
+		}
+		value, present, problem := queryValue(query, name)
+		if problem != nil && (problem.Status != 400 || problem.Code != CodeInvalidRequest || !present) {
+			t.Fatalf("%q: %d %s, present %v", query, problem.Status, problem.Code, present)
+		}
+		other := url.QueryEscape(name + "x")
+		for _, beside := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
+			if v, p, pr := queryValue(beside, name); v != value || p != present || (pr == nil) != (problem == nil) {
+				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, beside, v, pr)
+			}
+		}
+		if again := query + "&" + url.QueryEscape(name) + "=1"; present {
+			if _, _, problem := queryValue(again, name); problem == nil {
+				t.Fatalf("%q is read from %q", name, again)
+			}
+		} else if v, _, problem := queryValue(again, name); problem != nil || v != "1" {
+			t.Fatalf("%q of %q is %q, %v", name, again, v, problem)
+		}
+	})
+}

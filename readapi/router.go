@@ -24,6 +24,7 @@ const (
 type endpoint struct {
 	name    string // for logs and metrics
 	access  access
+	keyInC  bool // a publishable key may come in ?c
 	credits bool // every answer to an account carries X-Credits-Remaining
 	crawls  bool // a request may wait for a crawl
 	plain   bool // errors are plain text, not the error body
@@ -60,11 +61,11 @@ func (a *API) newRouter() *mux.Router {
 	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
 	asset.plain = true
 
+	a.routeBatch(r) // first, or "batch" would be an identifier
 	r.Handle("/v1/brands/{identifier}", brand)
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/search", search)
 	r.Handle("/cdn/{file}", asset)
-	a.routeBatch(r)
 	a.routeV2(r)
 	a.routeDocs(r)
 	a.routeAgents(r)
@@ -126,7 +127,7 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 		return nil
 	}
 	return x.checked(func(ctx context.Context) *Problem {
-		caller, problem := x.api.authenticate(ctx, x.request.Header)
+		caller, problem := x.api.callerOf(ctx, x.request, e.keyInC)
 		if problem != nil {
 			return problem
 		}
@@ -155,9 +156,16 @@ func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.route = "unknown"
+	if r.Method == http.MethodOptions && r.URL.Path == "*" { // about the server, not about a path
+		x.answerOptions(preflightMethods)
+		return
+	}
 	message := "There is nothing at this path. The endpoints of the API start with /v1."
-	if strings.HasPrefix(r.URL.EscapedPath(), "/v1/brands/") {
+	switch sent := r.URL.EscapedPath(); {
+	case strings.HasPrefix(sent, "/v1/brands/"):
 		message = "There is nothing at this path. A brand's identifier is one path segment: percent-encode a URL, slashes included."
+	case isV2(sent):
+		message = "There is nothing at this path. Below /v2 are /v2/brands/{identifier}, /v2/brands/id/{id}, /v2/brands/domain/{domain} and /v2/search/{name}, each one path segment: percent-encode what goes there, slashes included."
 	}
 	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: message})
 }
@@ -183,8 +191,15 @@ func redirectOf(r *http.Request) (location string, ok bool) {
 	return clean, true
 }
 
+// isV2 says whether a path is meant for /v2, however it is spelled: a base address that ends in a slash makes
+// it //v2.
 func isV2(escapedPath string) bool {
-	return escapedPath == "/v2" || strings.HasPrefix(escapedPath, "/v2/")
+	for segment := range strings.SplitSeq(escapedPath, "/") {
+		if segment != "" && segment != "." {
+			return segment == "v2"
+		}
+	}
+	return false
 }
 
 // redirect moves a client to the clean form. Methods other than GET keep method and body with 308.

@@ -16,7 +16,8 @@ const (
 	readTimeout = 15 * time.Second
 	// maxRequestTimeout bounds the work for one request, with the longest live crawl that can be set (60 s).
 	maxRequestTimeout = 70 * time.Second
-	// writeTimeout bounds the work and the answer, and leaves 20 s for a slow reader.
+	// writeTimeout bounds the work and the answer, and leaves 20 s for a slow reader. A batch, which may take longer,
+	// moves its own deadline.
 	writeTimeout = maxRequestTimeout + 20*time.Second
 	// idleTimeout is longer than the 60 s after which common load balancers drop an idle connection, so
 	// that it is they who close it and no request meets a closed door.
@@ -34,5 +35,8 @@ func NewServer(handler http.Handler) *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		ConnContext:       withConn,
+		ConnState:         noteState,
+		// OPTIONS * is answered like any other request, with a request id.
+		DisableGeneralOptionsHandler: true,
 	}
 }

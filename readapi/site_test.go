@@ -38,6 +38,7 @@ type site struct {
 	proxies []*testlink.Link // between a node and the database
 	windows []*remoteCounters
 	crawler *scriptedCrawler
+	change  []func(*readapi.Deps) // of each node's
 }
 
 // remoteLog counts what a node asks of the event store, and can hang.
@@ -119,9 +120,9 @@ type noSearch struct{}
 func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { return nil, nil }
 
 // startSite starts API nodes, a projector and a crawler. The test is skipped when no database server is named.
-func startSite(t testing.TB, nodes int) *site {
+func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	t.Helper()
-	s := &site{t: t}
+	s := &site{t: t, change: change}
 	url := sqlstoretest.Schema(t, testservices.Postgres(t))
 	server := esdbtest.Start(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -222,9 +223,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	run("recorder", n.recorder.Run)
 	s.must(n.runner.CatchUp(ctx))
 	n.assets = openAssets(t, ctx, t.TempDir())
-	n.api, err = readapi.New(readapi.Config{
-		BaseURL: baseURL, BillingURL: baseURL + "/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
-	}, readapi.Deps{
+	deps := readapi.Deps{
 		Desk: n.desk, UsageDesk: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
 		Usage: used, Search: noSearch{}, Assets: n.assets, Changes: n.tail, Counters: window,
 		CaughtUp: func(ctx context.Context) error {
@@ -234,7 +233,13 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 			}
 			return n.runner.WaitFor(ctx, brands.Name, head)
 		},
-	})
+	}
+	for _, change := range s.change {
+		change(&deps)
+	}
+	n.api, err = readapi.New(readapi.Config{
+		BaseURL: baseURL, BillingURL: baseURL + "/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
+	}, deps)
 	s.must(err)
 	n.serve(t, readapi.NewListener)
 	return n

@@ -1,6 +1,89 @@
 package readapi
 
-import "github.com/gorilla/mux"
+import (
+	"net/http"
+	"net/url"
+	"strings"
 
-// routeV2 adds the paths that follow the shape of a third-party brand API.
-func (a *API) routeV2(*mux.Router) {}
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"letterhead/domain/brand"
+)
+
+// routeV2 adds the paths that follow the shape of a third-party brand API. What its clients send has to work
+// with only the host changed, and some of them follow no redirect or lose their key on it, so every path is
+// served with a slash at its end as without.
+func (a *API) routeV2(r *mux.Router) {
+	serve := func(path string, e *endpoint) {
+		r.Handle(path, e)
+		r.Handle(path+"/", e)
+	}
+	lookup := func(f func(*exchange) error) *endpoint {
+		e := newEndpoint("v2_brand", secretKey, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f})
+		e.credits, e.crawls = true, true
+		return e
+	}
+	search := newEndpoint("v2_search", anyKey, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveSearchByName})
+	search.keyInC = true
+
+	serve("/v2/brands/id/{identifier}", lookup((*exchange).serveBrandByID))
+	serve("/v2/brands/domain/{identifier}", lookup((*exchange).serveBrandByDomain))
+	// Without what should follow they are no identifiers either: no domain has one label.
+	for _, path := range []string{"/v2/brands/id", "/v2/brands/domain"} {
+		r.HandleFunc(path, a.serveUnknown)
+		r.HandleFunc(path+"/", a.serveUnknown)
+	}
+	serve("/v2/brands/{identifier}", lookup((*exchange).serveBrand))
+	serve("/v2/search/{name}", search)
+}
+
+// serveBrandByID answers GET and HEAD /v2/brands/id/{id}.
+func (x *exchange) serveBrandByID() error { return x.serveBrandBy(parseUUID) }
+
+// serveBrandByDomain answers GET and HEAD /v2/brands/domain/{domain}.
+func (x *exchange) serveBrandByDomain() error { return x.serveBrandBy(parseDomain) }
+
+// parseUUID reads a brand's id and nothing else, no urn either. Errors: a Problem.
+func parseUUID(text string) (brand.Identifier, error) {
+	const canonical = 36 // the parser reads other lengths too, which no other path takes for an id
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != canonical {
+		return brand.Identifier{}, invalidRequest("The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
+	}
+	return brand.Identifier{Kind: brand.BrandID, BrandID: id}, nil
+}
+
+// parseDomain reads a domain and nothing else. Errors: brand.ErrInvalidDomain.
+func parseDomain(text string) (brand.Identifier, error) {
+	text = strings.Trim(text, " ")
+	domain, err := brand.RegistrableDomain(text)
+	if err == nil {
+		return brand.Identifier{Kind: brand.Domain, Domain: domain}, nil
+	}
+	if _, other := brand.ParseIdentifier(text); other == nil {
+		err = &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
+	}
+	return brand.Identifier{}, err
+}
+
+// serveSearchByName answers GET /v2/search/{name}: what /v1/search finds, as a bare array.
+func (x *exchange) serveSearchByName() error {
+	name, err := url.PathUnescape(mux.Vars(x.request)["name"])
+	if err != nil {
+		return invalidRequest("The name is not percent-encoded correctly.")
+	}
+	if problem := checkSearchText("The name", name); problem != nil {
+		return problem
+	}
+	limit, problem := parseLimit(x.request.URL.RawQuery)
+	if problem != nil {
+		return problem
+	}
+	results, err := x.searchBrands(name, limit)
+	if err != nil {
+		return err
+	}
+	x.Header()["Cache-Control"] = cachePrivate
+	return x.sendJSON(results)
+}

@@ -27,15 +27,25 @@ const (
 	// MaxRecentCharges bounds the charges that are remembered for HoldMemory, some 200 bytes each: 15 minutes
 	// at four a second, or a few seconds of the busiest account. The oldest is forgotten first.
 	MaxRecentCharges = 4096
+	// MaxKeyItems bounds the charges that stand under one idempotency key: a batch asks for 100 domains, and
+	// one decision that keeps all of them must fit one append.
+	MaxKeyItems = 128
+	// MaxKeptCharges bounds the charges that are known to be kept, some 120 bytes each. Past it no charge that
+	// is as old as the first one forgotten is handed back, for it may be kept.
+	MaxKeptCharges = 4096
 	// MaxTextBytes bounds ids and reasons.
 	MaxTextBytes = 512
 
 	// HoldMemory is how long a hold is known after it ended, and a charge after it was made. A capture or a
 	// repeat comes within the request, which is over in seconds.
 	HoldMemory = 15 * time.Minute
+	// HandBackWindow is how long a charge can be handed back because its client has gone, which comes within
+	// seconds or, after an outage of the log, some ten minutes. It is less than HoldMemory, in which a repeat
+	// keeps the charge: by a minute, because clocks of nodes differ.
+	HandBackWindow = HoldMemory - time.Minute
 	// IdempotencyWindow is how long a charged answer is given again for its key.
 	IdempotencyWindow = 24 * time.Hour
-	// ReversalWindow is how long a charge can be handed back.
+	// ReversalWindow is how long an operator can hand a charge back.
 	ReversalWindow = 24 * time.Hour
 )
 
@@ -61,14 +71,16 @@ type Account struct {
 	stream string
 	core   core
 
-	open       map[string]hold    // holds that have not ended, by hold id
-	ended      map[string]ending  // holds that ended less than HoldMemory ago
-	payments   map[string]payment // by payment id, for ever
-	grants     map[string]int64   // credits of grants without a payment, by grant id, for ever
-	refunds    map[string]refund  // by refund id, for ever
-	keys       map[string]key     // by key id, for ever
-	charged    map[string]keyed   // charges with an idempotency key, by key hash
-	chargeKey  map[string]string  // key hash by charge id, for what stands in charged
+	open       map[string]hold     // holds that have not ended, by hold id
+	ended      map[string]ending   // holds that ended less than HoldMemory ago
+	payments   map[string]payment  // by payment id, for ever
+	grants     map[string]int64    // credits of grants without a payment, by grant id, for ever
+	refunds    map[string]refund   // by refund id, for ever
+	keys       map[string]key      // by key id, for ever
+	charged    map[string]keyed    // charges with an idempotency key that stand, by key hash
+	chargeKey  map[string]string   // key hash by charge id, for what stands in charged
+	families   map[string][]string // the key hashes in charged of one idempotency key, in the order of the stream
+	kept       map[string]struct{} // charges that are not handed back because a client has gone, by charge id
 	reversed   map[string]struct{}
 	recent     []recentCharge    // the latest charges, one after the other; the first recentGone are forgotten
 	recentAt   map[string]uint64 // number of the latest charge by charge id, for what stands in recent
@@ -77,6 +89,7 @@ type Account struct {
 	// What is forgotten with time, oldest first. An entry that no longer matches its map is skipped.
 	endedOrder    []remembered
 	chargedOrder  []remembered
+	keptOrder     []remembered
 	reversedOrder []remembered
 
 	tentative bool
@@ -97,6 +110,7 @@ type core struct {
 	revisions uint64 // events folded
 	lastAt    time.Time
 	head      eventschemas.Hash
+	keptPast  time.Time // charges up to then may be kept though kept has forgotten them; zero for none
 	earliest  time.Time // no open hold has a deadline before it; zero when none is open
 }
 
@@ -121,6 +135,7 @@ type capture struct {
 	chargeID string
 	credits  int64
 	revision uint64
+	at       time.Time
 }
 
 type payment struct {
@@ -149,7 +164,6 @@ type keyed struct {
 	recordRevision uint64
 	revision       uint64
 	at             time.Time
-	reversed       bool
 }
 
 // recentCharge is a charge of less than HoldMemory ago, among the latest MaxRecentCharges.
@@ -185,6 +199,8 @@ func New(id string) *Account {
 		keys:      map[string]key{},
 		charged:   map[string]keyed{},
 		chargeKey: map[string]string{},
+		families:  map[string][]string{},
+		kept:      map[string]struct{}{},
 		reversed:  map[string]struct{}{},
 		recentAt:  map[string]uint64{},
 	}
@@ -240,7 +256,7 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 // Remembered is how many entries the state holds, a measure of what a snapshot costs.
 func (a *Account) Remembered() int {
 	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.keys) +
-		len(a.charged) + len(a.reversed) + len(a.recent) - a.recentGone
+		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 
 // Spendable is what can be spent while reserved credits are set aside in memory: never below zero, but the

@@ -2,6 +2,7 @@ package account
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,20 @@ func (s *scene) isRepeated() *scene {
 	return s
 }
 
+// keeps: a repeat from these charges, of which nobody was answered again before.
+func (s *scene) keeps(request string, charges ...eventschemas.CreditsCharged) *scene {
+	s.t.Helper()
+	if s.err != nil || !s.out.Repeated || len(s.out.Events) != len(charges) {
+		s.t.Fatalf("want a repeat that keeps %d charges, got %+v, %v", len(charges), s.out, s.err)
+	}
+	for i, c := range charges {
+		if want := (eventschemas.ChargeKept{ChargeID: c.ChargeID, RequestID: request}); s.out.Events[i] != want {
+			s.t.Fatalf("event %d = %+v, want %+v", i, s.out.Events[i], want)
+		}
+	}
+	return s.and(s.out.Events...)
+}
+
 func (s *scene) balance(balance, held int64) *scene {
 	s.t.Helper()
 	if s.account.Balance() != balance || s.account.Held() != held {
@@ -154,6 +169,9 @@ var (
 	requestB = strings.Repeat("2", 64)
 )
 
+// itemOf is the hash of another item of a key.
+func itemOf(keyHash string, n int) string { return fmt.Sprintf("%s%032x", keyHash[:familyDigits], n) }
+
 // Commands.
 
 func charge(request string) command { return capturing(request, "", "") }
@@ -191,12 +209,30 @@ func release(id string) command {
 
 func releaseOverdue(s *scene) { s.out, s.err = s.account.ReleaseOverdue(s.now), nil }
 
+// reverse is an operator's reversal, clientGone that for a client who has gone.
 func reverse(request string, chargedAt time.Time) command {
+	return reversing(charged(request, "", ""), chargedAt, ReasonOperator)
+}
+
+func clientGone(request string, chargedAt time.Time) command {
+	return reversing(charged(request, "", ""), chargedAt, ReasonClientGone)
+}
+
+func reversing(c eventschemas.CreditsCharged, chargedAt time.Time, reason string) command {
 	return func(s *scene) {
-		c := charged(request, "", "")
 		s.out, s.err = s.account.Reverse(Reverse{
-			ChargeID: c.ChargeID, Credits: 1, ChargedAt: chargedAt, RequestID: request, Reason: ReasonClientGone,
+			ChargeID: c.ChargeID, Credits: c.Credits, ChargedAt: chargedAt, RequestID: c.RequestID, Reason: reason,
 		}, s.now)
+	}
+}
+
+func reversed(c eventschemas.CreditsCharged, reason string) eventschemas.Event {
+	return eventschemas.ChargeReversed{ChargeID: c.ChargeID, Credits: c.Credits, RequestID: c.RequestID, Reason: reason}
+}
+
+func recall(request, keyHash, requestHash string, facts *[]ChargeFact) command {
+	return func(s *scene) {
+		s.out, *facts, s.err = s.account.Recall(Recall{RequestID: request, IdempotencyKeyHash: keyHash, RequestHash: requestHash}, s.now)
 	}
 }
 

@@ -22,7 +22,9 @@ type Charge struct {
 	HoldID         string // captures what is left of this hold first
 	Item           string // tells several charges of one request, or captures of one hold, apart; the domain when empty
 
-	IdempotencyKeyHash string // hex SHA-256; with RequestHash or not at all
+	// IdempotencyKeyHash is 64 hex digits, with RequestHash or not at all. The first half is the family: all
+	// items of one key have it in common.
+	IdempotencyKeyHash string
 	RequestHash        string // hex SHA-256
 }
 
@@ -34,6 +36,7 @@ type ChargeFact struct {
 	Domain         string
 	RecordRevision uint64
 	Revision       uint64 // of the CreditsCharged event
+	At             time.Time
 }
 
 // ChargeID is the id of the charge for an item of a request. The same request does not charge twice for it
@@ -51,27 +54,30 @@ func (a *Account) ChargeID(in Charge) string {
 // With a hold it captures what is left of it first; what the hold does not cover is an ordinary charge, so
 // capturing a hold that has ended is one. A capture of an open hold is accepted while the account is
 // suspended. A repeat returns the fact that stands: the same charge (request and item) while it is
-// remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same idempotency key with the same
-// request hash within 24 h. A key whose charge was reversed charges again.
+// remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same idempotency key and item with
+// the same request hash within 24 h. It keeps a charge of less than HoldMemory ago, by an event, so that
+// nobody hands back what was answered again. A key whose charge was reversed charges again, for any request
+// once none of its charges stands.
 //
-// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
+// Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
 // ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
 func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, ChargeFact, error) {
 	now = a.later(now)
 	if err := firstError(in.validate(), a.notClosed()); err != nil {
 		return Outcome{}, ChargeFact{}, err
 	}
-	if first, ok := a.charged[in.IdempotencyKeyHash]; ok && now.Sub(first.at) < IdempotencyWindow {
-		if first.requestHash != in.RequestHash {
-			return Outcome{}, ChargeFact{}, ErrIdempotencyMismatch
+	if in.IdempotencyKeyHash != "" {
+		first, found, err := a.chargedFor(in, now)
+		if err != nil {
+			return Outcome{}, ChargeFact{}, err
 		}
-		if !first.reversed {
-			return repeated(), first.fact(), nil
+		if found {
+			return a.answerAgain(in.RequestID, now, first), first, nil
 		}
 	}
 	chargeID := a.ChargeID(in)
 	if first, ok := a.recentCharge(chargeID, now); ok {
-		return a.repeatCharge(first.fact())
+		return a.repeatCharge(in.RequestID, now, first.fact())
 	}
 	covered := int64(0)
 	if in.HoldID != "" {
@@ -80,9 +86,9 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 			return Outcome{}, ChargeFact{}, ErrUnknownHold
 		}
 		if first, ok := h.captured(chargeID); ok {
-			return a.repeatCharge(ChargeFact{
+			return a.repeatCharge(in.RequestID, now, ChargeFact{
 				ChargeID: first.chargeID, Credits: first.credits, BrandID: in.BrandID, Domain: in.Domain,
-				RecordRevision: in.RecordRevision, Revision: first.revision,
+				RecordRevision: in.RecordRevision, Revision: first.revision, At: first.at,
 			})
 		}
 		covered = min(in.Credits, h.left)
@@ -93,7 +99,7 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 	ev := in.event(chargeID)
 	return decided(ev), ChargeFact{
 		ChargeID: chargeID, Credits: in.Credits, BrandID: in.BrandID, Domain: in.Domain,
-		RecordRevision: in.RecordRevision, Revision: a.core.revisions,
+		RecordRevision: in.RecordRevision, Revision: a.core.revisions, At: now,
 	}, nil
 }
 
@@ -114,11 +120,11 @@ func (a *Account) affordsCharge(credits, covered, reserved int64) error {
 	return nil
 }
 
-func (a *Account) repeatCharge(first ChargeFact) (Outcome, ChargeFact, error) {
+func (a *Account) repeatCharge(requestID string, now time.Time, first ChargeFact) (Outcome, ChargeFact, error) {
 	if _, ok := a.reversed[first.ChargeID]; ok {
 		return Outcome{}, ChargeFact{}, ErrChargeReversed
 	}
-	return repeated(), first, nil
+	return a.answerAgain(requestID, now, first), first, nil
 }
 
 func (h hold) captured(chargeID string) (capture, bool) {
@@ -128,13 +134,6 @@ func (h hold) captured(chargeID string) (capture, bool) {
 		}
 	}
 	return capture{}, false
-}
-
-func (k keyed) fact() ChargeFact {
-	return ChargeFact{
-		ChargeID: k.chargeID, Credits: k.credits, BrandID: k.brandID, Domain: k.domain,
-		RecordRevision: k.recordRevision, Revision: k.revision,
-	}
 }
 
 func (in Charge) validate() error {
@@ -175,23 +174,33 @@ type Reverse struct {
 	Reason    string // client_gone, operator
 }
 
-// Reverse hands a charge back, whole and once, within ReversalWindow; also on an account that is suspended
-// or closed. Reversing it again is a repeat.
-// Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrCreditLimit.
+// Reverse hands a charge back, whole and once; also on an account that is suspended or closed. Reversing it
+// again is a repeat. An operator may within ReversalWindow. That its client has gone is a reason within
+// HandBackWindow, while nobody else was answered from the charge.
+// Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrChargeKept, ErrCreditLimit.
 func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true), amount(in.Credits), a.exists())
 	if err != nil {
 		return Outcome{}, err
 	}
-	if in.Reason != ReasonClientGone && in.Reason != ReasonOperator {
+	var window time.Duration
+	switch in.Reason {
+	case ReasonClientGone:
+		window = HandBackWindow
+	case ReasonOperator:
+		window = ReversalWindow
+	default:
 		return Outcome{}, &InvalidError{Field: "reason", Reason: "must be client_gone or operator"}
 	}
-	// Before the look at what was reversed: from here on that may be forgotten.
-	if a.later(now).Sub(in.ChargedAt) >= ReversalWindow {
+	// Before the look at what was reversed or kept: from here on that may be forgotten.
+	if a.later(now).Sub(in.ChargedAt) >= window {
 		return Outcome{}, ErrTooLate
 	}
 	if _, ok := a.reversed[in.ChargeID]; ok {
 		return repeated(), nil
+	}
+	if in.Reason == ReasonClientGone && a.isKept(in.ChargeID, in.ChargedAt) {
+		return Outcome{}, ErrChargeKept
 	}
 	if in.Credits > MaxCredits-a.core.balance {
 		return Outcome{}, ErrCreditLimit

@@ -38,7 +38,10 @@ var (
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
 	// ErrChargeReversed: the charge that is repeated was handed back.
 	ErrChargeReversed = errors.New("charge was reversed")
-	// ErrTooLate: the charge is older than ReversalWindow.
+	// ErrChargeKept: somebody else was answered from the charge, so it is not handed back because its first
+	// client has gone.
+	ErrChargeKept = errors.New("charge is kept: another answer was given from it")
+	// ErrTooLate: the charge is older than ReversalWindow, or than HandBackWindow when its client has gone.
 	ErrTooLate = errors.New("charge is too old to be reversed")
 	// ErrUnknownKey: no key with this id was ever issued.
 	ErrUnknownKey = errors.New("no such key")

@@ -24,6 +24,8 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 		a.applyReleased(ev, revision, at)
 	case eventschemas.ChargeReversed:
 		a.applyReversed(ev, revision, at)
+	case eventschemas.ChargeKept:
+		a.applyKept(ev, revision, at)
 	case eventschemas.CreditsGranted:
 		a.applyGranted(ev)
 	case eventschemas.PaymentRefunded:
@@ -74,7 +76,7 @@ func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, 
 }
 
 func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
-	mark := capture{chargeID: ev.ChargeID, credits: ev.Credits, revision: revision}
+	mark := capture{chargeID: ev.ChargeID, credits: ev.Credits, revision: revision, at: at}
 	if h, ok := a.open[ev.HoldID]; ok {
 		covered := min(ev.Credits, h.left)
 		h.left -= covered
@@ -108,6 +110,7 @@ func (a *Account) applyKeyed(ev eventschemas.CreditsCharged, revision uint64, at
 		at:             at,
 	})
 	put(a, a.chargeKey, ev.ChargeID, ev.IdempotencyKeyHash)
+	a.joinFamily(ev.IdempotencyKeyHash)
 	a.chargedOrder = append(a.chargedOrder, remembered{id: ev.IdempotencyKeyHash, revision: revision, at: at})
 }
 
@@ -153,10 +156,8 @@ func (a *Account) applyReversed(ev eventschemas.ChargeReversed, revision uint64,
 	}
 	put(a, a.reversed, ev.ChargeID, struct{}{})
 	a.reversedOrder = append(a.reversedOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
-	if hash, ok := a.chargeKey[ev.ChargeID]; ok {
-		k := a.charged[hash]
-		k.reversed = true
-		put(a, a.charged, hash, k)
+	if keyHash, ok := a.chargeKey[ev.ChargeID]; ok {
+		a.dropKey(keyHash)
 	}
 }
 
@@ -215,6 +216,10 @@ func (a *Account) forget() {
 	a.reversedOrder = forgetOldest(a.reversedOrder, now.Add(-ReversalWindow), func(r remembered) {
 		delete(a.reversed, r.id)
 	})
+	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), func(r remembered) {
+		delete(a.kept, r.id)
+	})
+	a.forgetKeptPast(MaxKeptCharges)
 	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), a.forgetKey)
 	a.forgetKeysPast(MaxIdempotencyKeys)
 }
@@ -228,8 +233,7 @@ func (a *Account) forgetKeysPast(most int) {
 
 func (a *Account) forgetKey(r remembered) {
 	if k, ok := a.charged[r.id]; ok && k.revision == r.revision {
-		delete(a.charged, r.id)
-		delete(a.chargeKey, k.chargeID)
+		a.dropKey(r.id)
 	}
 }
 

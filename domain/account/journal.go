@@ -3,10 +3,10 @@ package account
 // journal is what Rollback needs: the scalars as they were, and one step back for every map entry that was
 // written. Nothing is forgotten while a group is tentative, so the orders only grew and are cut back.
 type journal struct {
-	core                     core
-	steps                    []func()
-	ended, charged, reversed int // lengths of the orders
-	recent                   int // length of the recent charges
+	core                           core
+	steps                          []func()
+	ended, charged, kept, reversed int // lengths of the orders
+	recent                         int // length of the recent charges
 }
 
 // Begin starts a tentative group: what Apply folds from here on can be undone. Groups do not nest.
@@ -16,6 +16,7 @@ func (a *Account) Begin() {
 	a.journal.steps = a.journal.steps[:0]
 	a.journal.ended = len(a.endedOrder)
 	a.journal.charged = len(a.chargedOrder)
+	a.journal.kept = len(a.keptOrder)
 	a.journal.reversed = len(a.reversedOrder)
 	a.journal.recent = len(a.recent)
 }
@@ -38,6 +39,7 @@ func (a *Account) Rollback() {
 	a.core = a.journal.core
 	a.endedOrder = a.endedOrder[:a.journal.ended]
 	a.chargedOrder = a.chargedOrder[:a.journal.charged]
+	a.keptOrder = a.keptOrder[:a.journal.kept]
 	a.reversedOrder = a.reversedOrder[:a.journal.reversed]
 	a.endGroup()
 }

@@ -19,15 +19,54 @@ type book struct {
 	open                                map[string]int64 // what is left of each open hold
 	endedBy                             map[string]int   // events that ended each hold
 	payments                            map[string]int64 // granted less refunded
+	keyed                               []keyedLine      // charges with an idempotency key
+	kept, handedBack                    map[string]bool  // by charge id
 }
 
-func (b *book) add(t *rapid.T, ev eventschemas.Event) {
+type keyedLine struct {
+	charge eventschemas.CreditsCharged
+	at     time.Time
+}
+
+func newBook() book {
+	return book{
+		open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{},
+		kept: map[string]bool{}, handedBack: map[string]bool{},
+	}
+}
+
+// under are the charges under an idempotency key, of whatever item, that stand at a moment.
+func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.CreditsCharged) {
+	for _, l := range b.keyed {
+		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.handedBack[l.charge.ChargeID] {
+			standing = append(standing, l.charge)
+		}
+	}
+	return standing
+}
+
+func (b *book) addKeyed(t *rapid.T, ev eventschemas.CreditsCharged, at time.Time) {
+	for _, c := range b.under(ev.IdempotencyKeyHash, at) {
+		if c.RequestHash != ev.RequestHash {
+			t.Fatalf("charged %+v while %+v stands under its key", ev, c)
+		}
+		if c.IdempotencyKeyHash == ev.IdempotencyKeyHash {
+			t.Fatalf("charged twice: %+v and %+v", c, ev)
+		}
+	}
+	b.keyed = append(b.keyed, keyedLine{charge: ev, at: at})
+}
+
+func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 	switch ev := ev.(type) {
 	case eventschemas.CreditsGranted:
 		b.grants += ev.Credits
 		b.payments[ev.PaymentID] += ev.Credits
 	case eventschemas.CreditsCharged:
 		b.charges += ev.Credits
+		if ev.IdempotencyKeyHash != "" {
+			b.addKeyed(t, ev, at)
+		}
 		if left, ok := b.open[ev.HoldID]; ok {
 			if left -= min(left, ev.Credits); left == 0 {
 				delete(b.open, ev.HoldID)
@@ -38,6 +77,15 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event) {
 		}
 	case eventschemas.ChargeReversed:
 		b.reversals += ev.Credits
+		if b.handedBack[ev.ChargeID] || ev.Reason == ReasonClientGone && b.kept[ev.ChargeID] {
+			t.Fatalf("%+v of a charge that was kept (%t) or handed back", ev, b.kept[ev.ChargeID])
+		}
+		b.handedBack[ev.ChargeID] = true
+	case eventschemas.ChargeKept:
+		if b.handedBack[ev.ChargeID] || b.kept[ev.ChargeID] {
+			t.Fatalf("kept %s, which was handed back (%t) or is kept", ev.ChargeID, b.handedBack[ev.ChargeID])
+		}
+		b.kept[ev.ChargeID] = true
 	case eventschemas.PaymentRefunded:
 		b.refunds += ev.Credits
 		if b.payments[ev.PaymentID] -= ev.Credits; b.payments[ev.PaymentID] < 0 {
@@ -86,11 +134,7 @@ type madeCharge struct {
 }
 
 func newWalk() *walk {
-	w := &walk{
-		account: New(testID), now: start,
-		book: book{open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{}},
-	}
-	return w
+	return &walk{account: New(testID), now: start, book: newBook()}
 }
 
 // run decides once, checks that the repeat is a no-op or refused, and applies.
@@ -115,7 +159,7 @@ func (w *walk) apply(t *rapid.T, events []eventschemas.Event) {
 	for _, ev := range events {
 		w.account.Apply(ev, w.now)
 		w.account.Link(eventschemas.Hash{byte(len(w.events)), 1})
-		w.book.add(t, ev)
+		w.book.add(t, ev, w.now)
 		w.events = append(w.events, ev)
 		w.times = append(w.times, w.now)
 	}
@@ -162,8 +206,7 @@ func (w *walk) charge(t *rapid.T) {
 		}
 	}
 	if rapid.Bool().Draw(t, "with a key") {
-		in.IdempotencyKeyHash = rapid.SampledFrom([]string{keyA, keyB}).Draw(t, "key")
-		in.RequestHash = rapid.SampledFrom([]string{requestA, requestB}).Draw(t, "request hash")
+		in.IdempotencyKeyHash, in.RequestHash = drawKey(t)
 	}
 	reserved := rapid.Int64Range(0, 2).Draw(t, "reserved")
 	var fact ChargeFact
@@ -182,7 +225,58 @@ func (w *walk) charge(t *rapid.T) {
 	w.repeatCharge(t, in)
 }
 
-// repeatCharge: the same charge again is a no-op while its hold or its key is known.
+func drawKey(t *rapid.T) (keyHash, requestHash string) {
+	keyHash = rapid.SampledFrom([]string{keyA, keyB, itemOf(keyA, 1), itemOf(keyA, 2), itemOf(keyB, 1)}).Draw(t, "key")
+	return keyHash, rapid.SampledFrom([]string{requestA, requestA, requestB}).Draw(t, "request hash")
+}
+
+// recall: what the events say stands under the key, kept.
+func (w *walk) recall(t *rapid.T) {
+	w.n++
+	in := Recall{RequestID: fmt.Sprint("r", w.n)}
+	in.IdempotencyKeyHash, in.RequestHash = drawKey(t)
+	out, facts, err := w.account.Recall(in, w.now)
+	want := w.book.under(in.IdempotencyKeyHash, w.now)
+	switch {
+	case w.account.Status() == Closed:
+		if !errors.Is(err, ErrClosed) {
+			t.Fatalf("recalled from a closed account: %v", err)
+		}
+		return
+	case len(want) > 0 && want[0].RequestHash != in.RequestHash:
+		if !errors.Is(err, ErrIdempotencyMismatch) || len(facts) != 0 {
+			t.Fatalf("recalled another request's: %+v, %v", facts, err)
+		}
+		return
+	case err != nil || len(facts) != len(want) || out.Repeated != (len(want) > 0):
+		t.Fatalf("recalled %+v (%v), want %+v", facts, err, want)
+	}
+	w.apply(t, out.Events)
+	w.check(t, "recall", w.account.Balance(), out.Events)
+	for i, c := range want {
+		if facts[i].ChargeID != c.ChargeID || facts[i].Credits != c.Credits || facts[i].Domain != c.Domain {
+			t.Fatalf("fact %d = %+v, want %+v", i, facts[i], c)
+		}
+		if !w.book.kept[c.ChargeID] && w.now.Sub(facts[i].At) < HoldMemory {
+			t.Fatalf("recalled %s without keeping it", c.ChargeID)
+		}
+	}
+}
+
+// handBack reverses a charge that was made, whatever became of it.
+func (w *walk) handBack(t *rapid.T, reason string) {
+	if len(w.charges) == 0 {
+		return
+	}
+	c := w.charges[len(w.charges)-1]
+	if !rapid.Bool().Draw(t, "the last") {
+		c = rapid.SampledFrom(w.charges).Draw(t, "charge")
+	}
+	in := Reverse{ChargeID: c.fact.ChargeID, Credits: c.fact.Credits, ChargedAt: c.at, RequestID: c.in.RequestID, Reason: reason}
+	w.run(t, "reverse", func() (Outcome, error) { return w.account.Reverse(in, w.now) })
+}
+
+// repeatCharge: the same charge again is the first one, which it keeps, while its hold or its key is known.
 func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 	if len(w.charges) == 0 {
 		return
@@ -194,6 +288,13 @@ func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 	out, fact, err := w.account.Charge(in, 0, w.now)
 	if err != nil || !out.Repeated || fact.ChargeID != last.fact.ChargeID || fact.Revision != last.fact.Revision {
 		t.Fatalf("charge again: %+v %+v %v", out, fact, err)
+	}
+	if !rapid.Bool().Draw(t, "repeated") {
+		return // or every charge would be kept
+	}
+	w.apply(t, out.Events)
+	if !w.book.kept[fact.ChargeID] {
+		t.Fatalf("a repeat did not keep %+v", fact)
 	}
 }
 
@@ -240,14 +341,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			in := Grant{Kind: KindTopup, Credits: rapid.Int64Range(1, 3).Draw(t, "credits"), PaymentID: w.id(t, "p", 3)}
 			w.run(t, "grant", func() (Outcome, error) { return w.account.Grant(in) })
 		},
-		"reverse": func(t *rapid.T) {
-			if len(w.charges) == 0 {
-				return
-			}
-			c := rapid.SampledFrom(w.charges).Draw(t, "charge")
-			in := Reverse{ChargeID: c.fact.ChargeID, Credits: c.fact.Credits, ChargedAt: c.at, RequestID: c.in.RequestID, Reason: ReasonOperator}
-			w.run(t, "reverse", func() (Outcome, error) { return w.account.Reverse(in, w.now) })
-		},
+		"reverse":   func(t *rapid.T) { w.handBack(t, ReasonOperator) },
+		"hand back": func(t *rapid.T) { w.handBack(t, ReasonClientGone) },
+		"recall":    w.recall,
 		"suspend":   func(t *rapid.T) { w.run(t, "suspend", func() (Outcome, error) { return w.account.Suspend("x") }) },
 		"reinstate": func(t *rapid.T) { w.run(t, "reinstate", w.account.Reinstate) },
 		"change plan": func(t *rapid.T) {
@@ -275,7 +371,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 
 // undone applies a random group of events tentatively and rolls it back: nothing may be left of it.
 func (w *walk) undone(t *rapid.T) {
-	before := marshal(t, w.account)
+	before, families := marshal(t, w.account), familiesOf(w.account)
 	keep, book := *w, w.book
 	w.book = newWalk().book
 	w.account.Begin()
@@ -295,8 +391,14 @@ func (w *walk) undone(t *rapid.T) {
 	if after := marshal(t, w.account); !bytes.Equal(before, after) {
 		t.Fatalf("rollback left\n%s\nof\n%s", after, before)
 	}
+	if after := familiesOf(w.account); after != families {
+		t.Fatalf("rollback left the families %s of %s", after, families)
+	}
 	w.check(t, "rollback", w.account.Balance(), nil)
 }
+
+// familiesOf shows what a snapshot derives.
+func familiesOf(a *Account) string { return fmt.Sprint(a.families) }
 
 // randomEvent is any account event, also one that no decision would lead to.
 func randomEvent(t *rapid.T) eventschemas.Event {
@@ -309,7 +411,9 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 		granted(n), paid(fmt.Sprint("p", n), n), held(hold, n), released(hold, n, causeExpired),
 		eventschemas.CreditsCharged{ChargeID: chargeID, Credits: n, RequestID: request, HoldID: hold},
 		eventschemas.CreditsCharged{ChargeID: chargeID, Credits: n, RequestID: request, IdempotencyKeyHash: keyA, RequestHash: requestA},
+		eventschemas.CreditsCharged{ChargeID: chargeID, Credits: n, RequestID: request, IdempotencyKeyHash: itemOf(keyA, int(n)), RequestHash: requestA},
 		eventschemas.ChargeReversed{ChargeID: chargeID, Credits: n, RequestID: request},
+		eventschemas.ChargeKept{ChargeID: chargeID, RequestID: request},
 		eventschemas.PaymentRefunded{RefundID: fmt.Sprint("f", n), PaymentID: fmt.Sprint("p", n), Credits: n},
 		eventschemas.KeyIssued{KeyID: fmt.Sprint("k", n), Hash: keyB, Last4: "wxyz", Kind: "secret"},
 		eventschemas.KeyRevoked{KeyID: fmt.Sprint("k", n)},
@@ -353,6 +457,26 @@ func TestSpendingUnderRefunds(t *testing.T) {
 		}
 		t.Repeat(some)
 		w.endHolds(t)
+		w.foldAgain(t)
+	})
+}
+
+// Keys, repeats, items, hand-backs and keeps in any order: the book says at every event that nobody is charged
+// twice for a key and item within 24 h, that no key serves two requests, and that nothing kept is handed back.
+func TestNobodyIsChargedTwiceForAKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWalk()
+		w.run(t, "open", func() (Outcome, error) {
+			return w.account.Open(Open{Holder: "holder-1", Plan: plan.Free, Free: 100})
+		})
+		all := w.actions()
+		some := map[string]func(*rapid.T){"pass a little time": func(t *rapid.T) {
+			w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "minutes")) * time.Minute)
+		}}
+		for _, name := range []string{"charge", "charge, as often again", "recall", "hand back", "reverse", "pass time", "a group that is undone"} {
+			some[name] = all[name]
+		}
+		t.Repeat(some)
 		w.foldAgain(t)
 	})
 }

@@ -71,6 +71,6 @@ func (a *Account) chargedThisMonth(chargeID string, now time.Time) bool {
 func (c recentCharge) fact() ChargeFact {
 	return ChargeFact{
 		ChargeID: c.chargeID, Credits: c.credits, BrandID: c.brandID, Domain: c.domain,
-		RecordRevision: c.recordRevision, Revision: c.revision,
+		RecordRevision: c.recordRevision, Revision: c.revision, At: c.at,
 	}
 }

@@ -34,7 +34,7 @@ func TestNothingWorksOnAnAccountThatWasNeverOpened(t *testing.T) {
 func TestAChargeSpendsOneCredit(t *testing.T) {
 	s := given(t, opened, granted(2)).
 		when(charge("r1")).then(charged("r1", "", "")).balance(1, 0)
-	want := ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2}
+	want := ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2, At: start.Add(2 * time.Second)}
 	if s.fact != want {
 		t.Fatalf("fact = %+v, want %+v", s.fact, want)
 	}
@@ -100,13 +100,13 @@ func TestPartialCaptures(t *testing.T) {
 	given(t, opened, granted(3), held("h1", 3)).
 		when(capturing("r1", "h1", "a")).then(charged("r1", "h1", "a")).balance(2, 2).
 		when(capturing("r1", "h1", "b")).then(charged("r1", "h1", "b")).balance(1, 1).
-		when(capturing("r1", "h1", "a")).isRepeated().
+		when(capturing("r1", "h1", "a")).keeps("r1", charged("r1", "h1", "a")).
 		when(release("h1")).then(released("h1", 1, "handed_back")).balance(1, 0)
 }
 
 func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
 	s := given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", "")).
-		when(capturing("r1", "h1", "")).isRepeated()
+		when(capturing("r1", "h1", "")).keeps("r1", charged("r1", "h1", ""))
 	if s.fact.Revision != 3 || s.fact.Credits != 1 || s.fact.ChargeID != charged("r1", "h1", "").ChargeID {
 		t.Fatalf("fact = %+v", s.fact)
 	}
@@ -116,7 +116,7 @@ func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
 
 func TestARepeatOfAReversedCaptureIsRefused(t *testing.T) {
 	given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", ""),
-		eventschemas.ChargeReversed{ChargeID: charged("r1", "h1", "").ChargeID, Credits: 1, RequestID: "r1", Reason: ReasonClientGone}).
+		reversed(charged("r1", "h1", ""), ReasonClientGone)).
 		when(capturing("r1", "h1", "")).refused(ErrChargeReversed)
 }
 
@@ -213,7 +213,7 @@ func TestAReversalHandsTheChargeBackOnce(t *testing.T) {
 	s := given(t, opened, granted(1), charged("r1", "", ""))
 	at := s.now
 	s.when(reverse("r1", at)).
-		then(eventschemas.ChargeReversed{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, RequestID: "r1", Reason: ReasonClientGone}).
+		then(reversed(charged("r1", "", ""), ReasonOperator)).
 		balance(1, 0).
 		when(reverse("r1", at)).isRepeated()
 	s.now = at.Add(ReversalWindow - time.Microsecond)
@@ -225,22 +225,29 @@ func TestAReversalHandsTheChargeBackOnce(t *testing.T) {
 func TestAChargeCanBeReversedWithinTheWindowOnly(t *testing.T) {
 	s := given(t, opened, granted(1), charged("r1", "", ""))
 	at := s.now
-	s.after(ReversalWindow - time.Microsecond).when(reverse("r1", at))
-	if s.err != nil {
+	s.now = at.Add(HandBackWindow - time.Microsecond)
+	if s.when(clientGone("r1", at)); s.err != nil {
 		t.Fatal(s.err)
 	}
-	s.after(time.Microsecond).when(reverse("r1", at)).refused(ErrTooLate)
+	s.now = at.Add(HandBackWindow)
+	s.when(clientGone("r1", at)).refused(ErrTooLate)
+	s.now = at.Add(ReversalWindow - time.Microsecond)
+	if s.when(reverse("r1", at)); s.err != nil {
+		t.Fatal(s.err)
+	}
+	s.now = at.Add(ReversalWindow)
+	s.when(reverse("r1", at)).refused(ErrTooLate)
 }
 
 func TestIdempotencyKey(t *testing.T) {
 	first := keyedCharge("r1", keyA, requestA)
 	s := given(t, opened, granted(5)).
 		when(withKey("r1", keyA, requestA)).then(first).
-		when(withKey("r2", keyA, requestA)).isRepeated()
-	if s.fact.ChargeID != first.ChargeID || s.fact.RecordRevision != 7 || s.fact.Revision != 2 {
+		when(withKey("r2", keyA, requestA)).keeps("r2", first)
+	if s.fact.ChargeID != first.ChargeID || s.fact.RecordRevision != 7 || s.fact.Revision != 2 || !s.fact.At.Equal(start.Add(3*time.Second)) {
 		t.Fatalf("fact = %+v", s.fact)
 	}
-	at := s.now
+	at := s.fact.At
 	s.when(withKey("r2", keyA, requestB)).refused(ErrIdempotencyMismatch).
 		when(withKey("r2", keyB, requestB)).then(keyedCharge("r2", keyB, requestB))
 	s.now = at.Add(IdempotencyWindow - time.Microsecond)
@@ -253,14 +260,14 @@ func TestAKeyWhoseChargeWasReversedChargesAgain(t *testing.T) {
 	s := given(t, opened, granted(5), keyedCharge("r1", keyA, requestA))
 	s.when(reverse("r1", s.now))
 	s.and(s.out.Events...).
-		when(withKey("r2", keyA, requestB)).refused(ErrIdempotencyMismatch).
 		when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0).
-		when(withKey("r3", keyA, requestA)).isRepeated()
+		when(withKey("r3", keyA, requestA)).keeps("r3", keyedCharge("r2", keyA, requestA))
 	if want := keyedCharge("r2", keyA, requestA).ChargeID; s.fact.ChargeID != want {
 		t.Fatalf("repeat of %s, want the second charge %s", s.fact.ChargeID, want)
 	}
 	// Reversing the first charge again must not touch the second one's key.
-	s.when(reverse("r1", s.now)).isRepeated()
+	s.when(reverse("r1", s.now)).isRepeated().
+		when(withKey("r4", keyA, requestB)).refused(ErrIdempotencyMismatch)
 }
 
 func TestAPaymentGrantsOnce(t *testing.T) {
@@ -475,7 +482,7 @@ func TestADecisionNeverGoesBackInTime(t *testing.T) {
 	// The decision's clock is an hour behind the stream: the key is still young by the stream's time.
 	s := given(t, opened, granted(5)).after(IdempotencyWindow).and(keyedCharge("r1", keyA, requestA))
 	s.now = s.now.Add(-2 * IdempotencyWindow)
-	s.when(withKey("r2", keyA, requestA)).isRepeated()
+	s.when(withKey("r2", keyA, requestA)).keeps("r2", keyedCharge("r1", keyA, requestA))
 }
 
 func TestForgettingChangesNoDecision(t *testing.T) {

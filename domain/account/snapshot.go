@@ -15,7 +15,7 @@ import (
 
 // FoldVersion names what the fold keeps and how. A snapshot of another version is not read: raise it with
 // every change of Apply or of the snapshot's shape.
-const FoldVersion = 1
+const FoldVersion = 2
 
 // ErrSnapshot means that the bytes are not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
@@ -41,7 +41,9 @@ type snapshot struct {
 	Refunds     []snapshotRefund  `json:"refunds"`
 	Keys        []snapshotKey     `json:"keys"`
 	Charged     []snapshotCharge  `json:"charged"`
-	Reversed    []snapshotReverse `json:"reversed"`
+	Kept        []snapshotMark    `json:"kept"`
+	KeptPast    time.Time         `json:"kept_past,omitzero"`
+	Reversed    []snapshotMark    `json:"reversed"`
 	Recent      []snapshotRecent  `json:"recent"`
 }
 
@@ -58,9 +60,10 @@ type snapshotHold struct {
 }
 
 type snapshotCapture struct {
-	Charge   string `json:"charge"`
-	Credits  int64  `json:"credits"`
-	Revision uint64 `json:"revision"`
+	Charge   string    `json:"charge"`
+	Credits  int64     `json:"credits"`
+	Revision uint64    `json:"revision"`
+	At       time.Time `json:"at"`
 }
 
 type snapshotPayment struct {
@@ -98,7 +101,6 @@ type snapshotCharge struct {
 	RecordRevision uint64    `json:"record_revision"`
 	Revision       uint64    `json:"revision"`
 	At             time.Time `json:"at"`
-	Reversed       bool      `json:"reversed"`
 }
 
 type snapshotRecent struct {
@@ -111,7 +113,8 @@ type snapshotRecent struct {
 	At             time.Time `json:"at"`
 }
 
-type snapshotReverse struct {
+// snapshotMark is what an event said about a charge.
+type snapshotMark struct {
 	Charge   string    `json:"charge"`
 	Revision uint64    `json:"revision"`
 	At       time.Time `json:"at"`
@@ -158,9 +161,8 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked})
 	}
 	s.Charged = a.snapshotCharges()
-	for _, r := range a.reversedOrder {
-		s.Reversed = append(s.Reversed, snapshotReverse{Charge: r.id, Revision: r.revision, At: r.at})
-	}
+	s.Kept, s.KeptPast = snapshotMarks(a.keptOrder), a.core.keptPast
+	s.Reversed = snapshotMarks(a.reversedOrder)
 	for _, c := range a.recent[a.recentGone:] {
 		s.Recent = append(s.Recent, snapshotRecent{
 			Charge: c.chargeID, Credits: c.credits, Brand: c.brandID, Domain: c.domain,
@@ -176,7 +178,15 @@ func toSnapshotHold(id string, e ending) snapshotHold {
 		EndedAt: e.at, Revision: e.revision,
 	}
 	for _, c := range e.captures {
-		out.Captures = append(out.Captures, snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision})
+		out.Captures = append(out.Captures, snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision, At: c.at})
+	}
+	return out
+}
+
+func snapshotMarks(order []remembered) []snapshotMark {
+	var out []snapshotMark
+	for _, r := range order {
+		out = append(out, snapshotMark{Charge: r.id, Revision: r.revision, At: r.at})
 	}
 	return out
 }
@@ -190,7 +200,7 @@ func (a *Account) snapshotCharges() []snapshotCharge {
 		}
 		out = append(out, snapshotCharge{
 			Key: r.id, RequestHash: k.requestHash, Charge: k.chargeID, Credits: k.credits, Brand: k.brandID,
-			Domain: k.domain, RecordRevision: k.recordRevision, Revision: k.revision, At: k.at, Reversed: k.reversed,
+			Domain: k.domain, RecordRevision: k.recordRevision, Revision: k.revision, At: k.at,
 		})
 	}
 	return out
@@ -239,6 +249,9 @@ func (a *Account) restore(s snapshot) error {
 	copy(a.core.head[:], head)
 	if err := a.restoreHolds(s); err != nil {
 		return err
+	}
+	if len(s.Kept) > MaxKeptCharges {
+		return errors.New("more kept charges than are remembered")
 	}
 	a.restoreMoney(s)
 	a.restoreCharges(s)
@@ -291,7 +304,7 @@ func (a *Account) restoreHolds(s snapshot) error {
 func (h snapshotHold) hold() hold {
 	out := hold{credits: h.Credits, left: h.Left, deadline: h.Deadline.UTC(), requestID: h.Request, domain: h.Domain}
 	for _, c := range h.Captures {
-		out.captures = append(out.captures, capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision})
+		out.captures = append(out.captures, capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision, at: c.At.UTC()})
 	}
 	return out
 }
@@ -320,11 +333,17 @@ func (a *Account) restoreCharges(s snapshot) {
 	for _, c := range s.Charged {
 		a.charged[c.Key] = keyed{
 			requestHash: c.RequestHash, chargeID: c.Charge, credits: c.Credits, brandID: c.Brand, domain: c.Domain,
-			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(), reversed: c.Reversed,
+			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(),
 		}
 		a.chargeKey[c.Charge] = c.Key
+		a.joinFamily(c.Key)
 		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At.UTC()})
 	}
+	for _, r := range s.Kept {
+		a.kept[r.Charge] = struct{}{}
+		a.keptOrder = append(a.keptOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})
+	}
+	a.core.keptPast = s.KeptPast.UTC()
 	for _, r := range s.Reversed {
 		a.reversed[r.Charge] = struct{}{}
 		a.reversedOrder = append(a.reversedOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})

@@ -15,6 +15,7 @@ func full(t testing.TB) *Account {
 	s := given(t, opened, paid("p1", 50), granted(5), held("h1", 3), charged("r1", "h1", "a"), held("h2", 1), held("h3", 1),
 		released("h3", 1, causeExpired), keyedCharge("r2", keyA, requestA), charged("r3", "", ""),
 		eventschemas.ChargeReversed{ChargeID: charged("r3", "", "").ChargeID, Credits: 1, RequestID: "r3", Reason: ReasonOperator},
+		eventschemas.ChargeKept{ChargeID: charged("r2", "", "").ChargeID, RequestID: "r4"},
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2},
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
 		eventschemas.KeyIssued{KeyID: "k2", Hash: keyB, Last4: "efgh", Kind: "publishable"},
@@ -38,9 +39,12 @@ func TestASnapshotComesBackWhole(t *testing.T) {
 		t.Fatalf("came back as %+v", b.core)
 	}
 	// What is derived must be there too: overdue holds, the charge behind a key, the count of valid keys.
-	s := &scene{t: t, account: b, now: start.Add(time.Hour)}
+	s := &scene{t: t, account: b, now: start.Add(time.Minute)}
+	s.when(clientGone("r2", start.Add(9*time.Second))).refused(ErrChargeKept)
+	s.now = start.Add(time.Hour)
 	s.when(releaseOverdue).then(released("h1", 2, causeExpired), released("h2", 1, causeExpired)).
 		when(withKey("r9", keyA, requestA)).isRepeated().
+		when(withKey("r9", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
 		when(capturing("r1", "h1", "a")).isRepeated()
 	if b.core.validKeys != 1 {
 		t.Fatalf("%d valid keys", b.core.validKeys)
@@ -58,8 +62,8 @@ func TestUnusableSnapshots(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty":             "",
 		"null":              "null",
-		"other version":     change(`"fold_version":1`, `"fold_version":2`),
-		"no version":        change(`"fold_version":1,`, ``),
+		"other version":     change(`"fold_version":2`, `"fold_version":1`),
+		"no version":        change(`"fold_version":2,`, ``),
 		"unknown field":     change(`{"fold_version"`, `{"extra":1,"fold_version"`),
 		"unknown status":    change(`"status":"active"`, `"status":"asleep"`),
 		"short head":        change(`"head":"01`, `"head":"`),
@@ -92,7 +96,7 @@ func TestUnusableSnapshots(t *testing.T) {
 func FuzzUnmarshalSnapshot(f *testing.F) {
 	f.Add(marshal(f, full(f)))
 	f.Add(marshal(f, New(testID)))
-	f.Add([]byte(`{"fold_version":1,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
+	f.Add([]byte(`{"fold_version":2,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := New(testID)

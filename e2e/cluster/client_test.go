@@ -3,10 +3,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,12 +56,18 @@ func (a answer) String() string {
 
 // get asks a node. An error means that no whole answer came: the node died, or was late.
 func (n *node) get(path, key string) (answer, error) {
+	return n.send(http.MethodGet, path, key, nil, nil)
+}
+
+// send is get with a method, a body and further headers.
+func (n *node) send(method, path, key string, content []byte, header http.Header) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, n.url+path, bytes.NewReader(content))
 	if err != nil {
 		return answer{}, err
 	}
+	maps.Copy(req.Header, header)
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}

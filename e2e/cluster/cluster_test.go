@@ -45,6 +45,7 @@ type cluster struct {
 	apis, crawlers, projectors, relays []*node
 	sweeper                            *node
 	more                               []*node // that single tests add
+	lost                               error   // why the cluster serves no test any more
 }
 
 var (
@@ -68,6 +69,9 @@ func whole(t testing.TB) *cluster {
 		c.show(t)
 		c.begin(t)
 		return c
+	}
+	if shared.lost != nil {
+		t.Fatalf("an earlier test has broken what all share: %v", shared.lost)
 	}
 	shared.show(t)
 	shared.mend(t)

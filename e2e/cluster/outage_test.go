@@ -177,6 +177,11 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 	if err := end(); err != nil {
 		t.Error(err)
 	}
+	if c.lost != nil {
+		stop()
+		running.Wait()
+		t.FailNow()
+	}
 	recovered := c.recover(t, over, who, paid)
 	t.Logf("every node served again %s after the fault's end", recovered.Round(10*time.Millisecond))
 	faulty.Store(false)

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,10 +65,22 @@ func stopped(t testing.TB, service string) fault {
 	case controlled():
 		return fault{service + " stopped",
 			func(*cluster) error { return control("svc", "kill", service) },
-			func(*cluster) error { return control("up", service) }}
+			func(c *cluster) error { return errors.Join(control("up", service), c.keptItsData(service)) }}
 	default:
 		return between(t, service, "stopped", linkCut)
 	}
+}
+
+// keptItsData tells a service that was begun anew from one that came back: the program that starts PostgreSQL
+// for root makes an empty database when the user postgres cannot reach its folder.
+func (c *cluster) keptItsData(service string) error {
+	if service != postgres {
+		return nil
+	}
+	if err := c.sql("SELECT count(*) FROM projections_registry"); err != nil {
+		c.lost = fmt.Errorf("PostgreSQL came back without its data; is LETTERHEAD_SERVICES_DIR a folder that the user postgres reaches? %w", err)
+	}
+	return c.lost
 }
 
 // hung is a service that is frozen: its port accepts, nothing answers.

@@ -134,7 +134,7 @@ func creditsOf(eventType string, data []byte) (int64, error) {
 	case "CreditsCharged", "PaymentRefunded":
 		sign = -1
 	default:
-		return 0, nil // CreditsHeld and HoldReleased set credits aside and give them back: no change
+		return 0, nil // CreditsHeld and HoldReleased set credits aside and give them back, ChargeKept moves none
 	}
 	var e struct {
 		Credits *int64 `json:"credits"`

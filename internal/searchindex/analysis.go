@@ -1,8 +1,6 @@
 package searchindex
 
 import (
-	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -14,63 +12,109 @@ import (
 // maxWords bounds the words that are looked at of a name or query.
 const maxWords = 12
 
-// letters that canonical decomposition does not take apart.
+// letters that canonical decomposition does not take apart, and pairs that one writer and another use for the
+// same letter: final sigma, Arabic and Persian forms of yeh and kaf, teh marbuta.
 var transliterated = strings.NewReplacer(
-	"ß", "ss", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "ı", "i", "æ", "ae", "œ", "oe", "þ", "th", "ħ", "h",
+	"ß", "ss", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "ı", "i", "æ", "ae", "œ", "oe", "þ", "th", "ħ", "h", "ə", "e",
+	"ς", "σ", "ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه",
 )
 
-// Fold brings a name into the form in which names are compared: lower case, without accents on Latin, Greek
-// and Cyrillic letters, without marks inside words ("Booking.com" is bookingcom, "Macy's" is macys), and
-// with single spaces for all that stands between words.
+// unaccented are the scripts whose marks are left out: accents, and the vowels that Arabic and Hebrew seldom
+// write. In other scripts a mark is part of the letter.
+var unaccented = []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Arabic, unicode.Hebrew}
+
+// Fold brings a name into the form in which names are compared: lower case, digits as 0 to 9, without marks on
+// letters of the unaccented scripts, without marks inside words ("Booking.com" is bookingcom, "Macy's" is
+// macys), and with single spaces for all that stands between words. Of symbols and emoji nothing is left.
 func Fold(s string) string {
 	var b strings.Builder
-	plain := false // the letter before is of a script whose accents are dropped
+	marks := false // a mark that comes now belongs to the letter before
 	for _, r := range norm.NFKD.String(strings.ToLower(s)) {
 		switch {
+		case strings.ContainsRune(inWords, r), unicode.Is(unicode.Cf, r):
 		case unicode.Is(unicode.Mn, r):
-			if !plain {
+			if marks {
 				b.WriteRune(r)
 			}
-		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.Is(unicode.Mc, r):
+		case unicode.IsDigit(r):
+			b.WriteRune(digit(r))
+			marks = false
+		case unicode.IsLetter(r), unicode.Is(unicode.Mc, r):
 			b.WriteRune(r)
-			plain = unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic)
-		case r == '\'', r == '’', r == '.':
+			marks = !unicode.In(r, unaccented...)
 		default:
 			b.WriteByte(' ')
-			plain = false
+			marks = false
 		}
 	}
 	folded := transliterated.Replace(norm.NFKC.String(strings.ToLower(b.String())))
 	return strings.Join(strings.Fields(folded), " ")
 }
 
-// legalForms are words at the end of a company's name that people leave out. Dots are gone by then.
-var legalForms = wordSet(`
-	ab ag aktiengesellschaft aps as asa bv co company corp corporation doo gmbh holding holdings inc incorporated kft
-	kg kgaa kk limited llc llp lp ltd ltda mbh nv oy oyj plc pte pty pvt sa sab sarl sas se sl spa sro srl zrt
-`)
+// inWords are left out without parting a word: apostrophes and dots, the marks of Hebrew abbreviations, and the
+// line that makes an Arabic word longer.
+const inWords = "'’.׳״ـ"
 
-func wordSet(s string) map[string]bool {
-	set := make(map[string]bool)
-	for _, w := range strings.Fields(s) {
-		set[w] = true
+// digit returns the ASCII digit of a decimal digit of any script. They lie in tens, from nought to nine.
+func digit(r rune) rune {
+	if r < unicode.MaxASCII {
+		return r
 	}
-	return set
+	for _, t := range unicode.Nd.R16 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	return r
 }
 
-// core takes legal forms off the end of a name and "and" out of its middle, but never all of it.
-func core(words []string) []string {
-	out := slices.Clone(words)
-	for len(out) > 1 && (legalForms[out[len(out)-1]] || out[len(out)-1] == "and") {
-		out = out[:len(out)-1]
+// unspaced are scripts that are written without spaces or, as Korean names are, joined with words of another
+// script. A word ends where one of them begins or ends: 東京ガス is 東京 and ガス.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// parts cuts words where the script changes.
+func parts(words []string) []string {
+	var out []string
+	for _, w := range words {
+		begin, before := 0, noScript
+		for i, r := range w {
+			script := scriptOf(r)
+			if script == noScript {
+				continue // marks, and the sign that makes a kana long, belong to what stands before
+			}
+			if before != noScript && script != before {
+				out = append(out, w[begin:i])
+				begin = i
+			}
+			before = script
+		}
+		out = append(out, w[begin:])
 	}
-	if n := len(out); n > 3 && out[n-3] == "sp" && out[n-2] == "z" && out[n-1] == "oo" { // sp. z o.o.
-		out = out[:n-3]
+	return out[:min(len(out), maxWords)]
+}
+
+// noScript is that of runes which take part in all scripts.
+const noScript = -1
+
+// scriptOf returns the place of a rune's script in unspaced, or one that all others share.
+func scriptOf(r rune) int {
+	if r < unicode.MaxASCII {
+		return len(unspaced) // folded text has only letters and digits there
 	}
-	if len(out) > 1 {
-		out = slices.DeleteFunc(out, func(w string) bool { return w == "and" })
+	for i, t := range unspaced {
+		if unicode.Is(t, r) {
+			return i
+		}
 	}
-	return out
+	if unicode.IsDigit(r) || unicode.IsLetter(r) && !unicode.Is(unicode.Common, r) {
+		return len(unspaced)
+	}
+	return noScript
 }
 
 // Keys are the words under which a document or a query stands. A query has those of a document that would
@@ -88,33 +132,60 @@ type Keys struct {
 func (k Keys) Empty() bool { return k.Full == "" && k.Domain == "" && k.Typed == "" }
 
 func nameKeys(text string) Keys {
-	words := strings.Fields(Fold(cut(text)))
+	words := strings.Fields(Fold(text))
 	words = words[:min(len(words), maxWords)]
 	inner := core(words)
-	return Keys{Full: strings.Join(words, ""), Core: strings.Join(inner, ""), Words: inner}
+	return Keys{Full: strings.Join(words, ""), Core: strings.Join(inner, ""), Words: parts(inner)}
 }
 
-// KeysOf returns the keys of a document.
+// KeysOf returns the keys of a document. A name that is the domain, with its dots ("Chess.com"), has the label as
+// its core: the suffix decides as little as a legal form.
 func KeysOf(d Document) Keys {
-	k := nameKeys(d.Name)
+	k := nameKeys(cut(d.Name))
 	k.Domain = d.Domain
 	k.Label = labelOf(d.Domain)
+	if own := ownScript(d.Domain); strings.Contains(strings.ToLower(d.Name), own) && k.Core == fold(own) && k.Label != "" {
+		k.Core, k.Words = k.Label, parts([]string{k.Label})
+	}
 	return k
 }
 
-// ReadQuery returns the keys of a query.
+// ReadQuery returns the keys of a query. Of the address of a page or a person only the domain counts.
 func ReadQuery(text string) Keys {
-	k := nameKeys(text)
-	typed := strings.ToLower(strings.TrimSpace(cut(text)))
-	if strings.ContainsFunc(typed, unicode.IsSpace) {
+	text = cut(text)
+	a := addressOf(text)
+	domain, ok := domainOf(a.host)
+	switch {
+	case ok && a.more:
+		return Keys{Domain: domain, Label: labelOf(domain), Typed: domain}
+	case ok:
+		k := nameKeys(a.host)
+		k.Domain, k.Label, k.Typed = domain, labelOf(domain), a.host
 		return k
+	case a.scheme: // typed as far as to somewhere in the host
+		text = a.host
 	}
-	if domain, ok := domainOf(typed); ok {
+	k := nameKeys(text)
+	if typed := strings.ToLower(strings.TrimSpace(text)); k.Full != "" && !strings.ContainsFunc(typed, unicode.IsSpace) {
+		k.Typed = strings.TrimPrefix(typed, "www.")
+	} else if domain, ok := namedDomain(text, k); ok {
 		k.Domain, k.Label = domain, labelOf(domain)
 	}
-	k.Typed = strings.TrimPrefix(typed, "www.")
 	return k
 }
+
+// namedDomain reads the domain in "Amazon.com, Inc.": it is all of a name but the legal form.
+func namedDomain(text string, k Keys) (string, bool) {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	first = strings.TrimRight(first, ",")
+	if !strings.Contains(first, ".") || k.Core != fold(first) {
+		return "", false
+	}
+	return domainOf(strings.ToLower(first))
+}
+
+// fold is Fold into one word.
+func fold(s string) string { return strings.ReplaceAll(Fold(s), " ", "") }
 
 func cut(s string) string {
 	s = strings.ToValidUTF8(s, " ")
@@ -128,17 +199,50 @@ func cut(s string) string {
 	return s
 }
 
-// domainOf reads a text as a domain or an address of a page on it. The suffix must be one that exists:
-// "next.js" is a name and not a domain.
-func domainOf(typed string) (string, bool) {
-	if !strings.Contains(typed, "://") {
-		typed = "//" + typed
+// address is a text read as that of a site, a page or a person.
+type address struct {
+	host   string // in lower case, without www; it may be none
+	scheme bool   // "https://", "http://" or "//" stands before it
+	more   bool   // so does this or other things, or something stands behind it
+}
+
+// addressOf takes a host out of a text: a domain, a URL, or an e-mail address, alone, behind mailto: or in
+// angle brackets behind a name.
+func addressOf(text string) (a address) {
+	s := strings.TrimSpace(strings.ToLower(norm.NFKC.String(text))) // letters and dots of full width
+	if _, inner, ok := strings.Cut(s, "<"); ok && strings.HasSuffix(inner, ">") {
+		s, a.more = strings.TrimSuffix(inner, ">"), true
 	}
-	u, err := url.Parse(typed)
-	if err != nil || u.Host == "" {
+	if rest, ok := strings.CutPrefix(s, "mailto:"); ok {
+		s, a.more = rest, true
+	}
+	for _, scheme := range []string{"https://", "http://", "//"} {
+		if rest, ok := strings.CutPrefix(s, scheme); ok {
+			s, a.scheme, a.more = rest, true, true
+			break
+		}
+	}
+	if i := strings.IndexAny(s, `/?#\`); i >= 0 {
+		s, a.more = strings.TrimSpace(s[:i]), true
+	}
+	if i := strings.LastIndexByte(s, '@'); i > 0 {
+		s, a.more = s[i+1:], true
+	}
+	if host, port, ok := strings.Cut(s, ":"); ok && strings.Trim(port, "0123456789") == "" {
+		s, a.more = host, true
+	}
+	s = strings.TrimSuffix(strings.ReplaceAll(s, "。", "."), ".")
+	a.host = strings.TrimPrefix(s, "www.")
+	return a
+}
+
+// domainOf returns the registrable domain of a host. Its suffix must be one that exists: "next.js" is a name
+// and not a domain.
+func domainOf(host string) (string, bool) {
+	if host == "" || strings.ContainsFunc(host, unicode.IsSpace) {
 		return "", false
 	}
-	host, err := idna.Lookup.ToASCII(strings.TrimSuffix(u.Hostname(), "."))
+	host, err := idna.Lookup.ToASCII(host)
 	if err != nil {
 		return "", false
 	}
@@ -153,9 +257,13 @@ func domainOf(typed string) (string, bool) {
 // labelOf returns a domain without its public suffix as one folded word, in its own script.
 func labelOf(domain string) string {
 	suffix, _ := publicsuffix.PublicSuffix(domain)
-	label := strings.TrimSuffix(domain, "."+suffix)
-	if own, err := idna.ToUnicode(label); err == nil {
-		label = own
+	return fold(ownScript(strings.TrimSuffix(domain, "."+suffix)))
+}
+
+// ownScript writes a domain in its own script.
+func ownScript(domain string) string {
+	if own, err := idna.ToUnicode(domain); err == nil {
+		return own
 	}
-	return strings.ReplaceAll(Fold(strings.ReplaceAll(label, "-", " ")), " ", "")
+	return domain
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"letterhead/internal/searchindex"
 )
 
@@ -32,6 +34,21 @@ func TestFold(t *testing.T) {
 		"ｇｉｔ":                 "git",
 		"tado°":               "tado",
 		"E∞":                  "e",
+		"ΌΜΙΛΟΣ":              "ομιλοσ",
+		"όμιλος":              "ομιλοσ", // final sigma
+		"الشَّركة":            "الشركه", // vowels, and teh marbuta as many type it
+		"أرامكـو":             "ارامكو", // the letter that is only a line
+		"کافی":                "كافي",   // Persian letters
+		"הָאָרֶץ":             "הארץ",
+		"בע״מ":                "בעמ",
+		"٣M ۴ ३":              "3m 4 3",
+		"Azərbaycan":          "azerbaycan",
+		"str\u00adipe\u200f":  "stripe", // what cannot be seen
+		"नमस्\u200dते":        "नमस्ते",
+		"ไทย น้ำ":             "ไทย น้ํา", // both ways to write a vowel are one
+		"❤\ufe0f":             "",
+		"3\ufe0f\u20e3":       "3",
+		"👩\u200d👧":            "",
 		"!!!":                 "",
 		"":                    "",
 	} {
@@ -43,17 +60,26 @@ func TestFold(t *testing.T) {
 
 func TestReadQuery(t *testing.T) {
 	for in, want := range map[string]searchindex.Keys{
-		"Siemens AG":             {Full: "siemensag", Core: "siemens", Words: []string{"siemens"}},
-		"Allegro sp. z o.o.":     {Full: "allegrospzoo", Core: "allegro", Words: []string{"allegro"}},
-		"Marks and Spencer Ltd.": {Full: "marksandspencerltd", Core: "marksspencer", Words: []string{"marks", "spencer"}},
-		"SE":                     {Full: "se", Core: "se", Words: []string{"se"}, Typed: "se"},
-		"Holdings Inc":           {Full: "holdingsinc", Core: "holdings", Words: []string{"holdings"}},
-		"www.Stripe.com":         {Domain: "stripe.com", Label: "stripe", Full: "wwwstripecom", Core: "wwwstripecom", Words: []string{"wwwstripecom"}, Typed: "stripe.com"},
-		"next.js":                {Full: "nextjs", Core: "nextjs", Words: []string{"nextjs"}, Typed: "next.js"},
-		"https://a.bücher.de:8080/x": {
-			Domain: "xn--bcher-kva.de", Label: "bucher", Full: "httpsabucherde8080x", Core: "httpsabucherde8080x",
-			Words: []string{"https", "abucherde", "8080", "x"}, Typed: "https://a.bücher.de:8080/x",
-		},
+		"Siemens AG":                 {Full: "siemensag", Core: "siemens", Words: []string{"siemens"}},
+		"Allegro sp. z o.o.":         {Full: "allegrospzoo", Core: "allegro", Words: []string{"allegro"}},
+		"Marks and Spencer Ltd.":     {Full: "marksandspencerltd", Core: "marksspencer", Words: []string{"marks", "spencer"}},
+		"SE":                         {Full: "se", Core: "se", Words: []string{"se"}, Typed: "se"},
+		"Holdings Inc":               {Full: "holdingsinc", Core: "holdings", Words: []string{"holdings"}},
+		"www.Stripe.com":             {Domain: "stripe.com", Label: "stripe", Full: "stripecom", Core: "stripecom", Words: []string{"stripecom"}, Typed: "stripe.com"},
+		"next.js":                    {Full: "nextjs", Core: "nextjs", Words: []string{"nextjs"}, Typed: "next.js"},
+		"https://a.bücher.de:8080/x": {Domain: "xn--bcher-kva.de", Label: "bucher", Typed: "xn--bcher-kva.de"},
+		"jane@stripe.com":            {Domain: "stripe.com", Label: "stripe", Typed: "stripe.com"},
+		"Jane <jane@stripe.com>":     {Domain: "stripe.com", Label: "stripe", Typed: "stripe.com"},
+		"MAILTO:jane@Stripe.com":     {Domain: "stripe.com", Label: "stripe", Typed: "stripe.com"},
+		"//stripe.com":               {Domain: "stripe.com", Label: "stripe", Typed: "stripe.com"},
+		"https://git":                {Full: "git", Core: "git", Words: []string{"git"}, Typed: "git"},
+		"Amazon.com, Inc.":           {Domain: "amazon.com", Label: "amazon", Full: "amazoncominc", Core: "amazoncom", Words: []string{"amazoncom"}},
+		"AC/DC":                      {Full: "acdc", Core: "acdc", Words: []string{"ac", "dc"}, Typed: "ac/dc"},
+		"excite@home":                {Full: "excitehome", Core: "excitehome", Words: []string{"excite", "home"}, Typed: "excite@home"},
+		"東京ガスNTT":                    {Full: "東京ガスntt", Core: "東京ガスntt", Words: []string{"東京", "ガス", "ntt"}, Typed: "東京ガスntt"},
+		"サーバー":                       {Full: "サーバー", Core: "サーバー", Words: []string{"サーバー"}, Typed: "サーバー"},
+		"🙂":                          {},
+		"-":                          {},
 	} {
 		got := searchindex.ReadQuery(in)
 		if got.Domain != want.Domain || got.Label != want.Label || got.Full != want.Full || got.Core != want.Core ||
@@ -63,13 +89,57 @@ func TestReadQuery(t *testing.T) {
 	}
 }
 
+func TestLegalFormsDecideNothing(t *testing.T) {
+	for name, want := range map[string]string{
+		"Acme, Inc.":                   "acme",
+		"Acme Holdings Pty. Ltd.":      "acme",
+		"Acme GmbH & Co. KG":           "acme",
+		"Acme & Cie.":                  "acme",
+		"Acme und Co":                  "acme",
+		"Acme S.p.A.":                  "acme",
+		"Acme S. p. A.":                "acme",
+		"ACME A/S":                     "acme",
+		"Acme S.à r.l.":                "acme",
+		"Acme S. de R.L. de C.V.":      "acme",
+		"Acme spol. s r.o.":            "acme",
+		"Acme UG (haftungsbeschränkt)": "acme",
+		"Acme Sdn Bhd":                 "acme",
+		"Acme K.K.":                    "acme",
+		"PT Acme Tbk":                  "acme",
+		"ООО «Акме»":                   "акме",
+		"株式会社アクメ":                      "アクメ",
+		"アクメ 株式会社":                     "アクメ",
+		"㈱アクメ":                         "アクメ",
+		"有限会社":                         "有限会社",
+		"有限公司":                         "有限公司",
+		"주식회사 아크메":                     "아크메",
+		"บริษัท แอคมี จำกัด (มหาชน)": "แอคมี",
+		"شركة أكمي ذ.م.م":       "اكمي",
+		"אקמי בע\"מ":            "אקמי",
+		"Marks and Spencer plc": "marksspencer",
+		"And":                   "and",
+		"And and":               "and",
+		"Co":                    "co",
+		"Inc. Ltd.":             "inc",
+		"PT":                    "pt",
+		"SAP SE":                "sap",
+		"Deutsche Bank":         "deutschebank",
+		"Inc Magazine":          "incmagazine",
+	} {
+		if got := searchindex.ReadQuery(name).Core; got != searchindex.Fold(want) {
+			t.Errorf("what counts of %q is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestRankOrder(t *testing.T) {
 	// The best first; each differs from the one before in one thing that decides.
 	docs := []searchindex.Document{
-		{Domain: "acme.com", Name: "Acme", Quality: 0.1},           // name and label
+		{Domain: "acme.net", Name: "Acme", Popular: true},          // name and label, popular
+		{Domain: "acme.com", Name: "Acme", Quality: 0.1},           // a better record
 		{Domain: "real-acme.org", Name: "Acme Inc.", Quality: 0.9}, // name
 		{Domain: "acme.dev", Name: "Anvils", Quality: 0.9},         // label
-		{Domain: "a.com", Name: "Acmeville", Quality: 0.5},         // name begins
+		{Domain: "a.com", Name: "Acmeville AG", Quality: 0.5},      // name begins
 		{Domain: "b.com", Name: "Acmevillette", Quality: 0.5},      // longer
 		{Domain: "c.com", Name: "Acmevillette", Quality: 0.5},      // later domain
 		{Domain: "d.com", Name: "Acmevillette", Quality: 0.4},      // poorer record
@@ -79,8 +149,8 @@ func TestRankOrder(t *testing.T) {
 		{Domain: "unlike.com", Name: "Something", Quality: 1},      // no match
 		{Domain: "tomb.com", Name: "Acme", Quality: 1, Gone: true}, // no match
 	}
-	want := []string{"acme.com", "real-acme.org", "acme.dev", "a.com", "b.com", "c.com", "d.com", "acmebooks.com", "e.com", "acne.com"}
-	shuffled := append(slices.Clone(docs), docs[3], docs[0]) // adapters may bring one twice
+	want := []string{"acme.net", "acme.com", "real-acme.org", "acme.dev", "a.com", "b.com", "c.com", "d.com", "acmebooks.com", "e.com", "acne.com"}
+	shuffled := append(slices.Clone(docs), docs[4], docs[0]) // adapters may bring one twice
 	slices.Reverse(shuffled)
 	var got []string
 	for _, h := range searchindex.Rank(searchindex.ReadQuery("acme"), shuffled, 20) {
@@ -125,7 +195,7 @@ func TestTypingErrors(t *testing.T) {
 }
 
 func FuzzReadQuery(f *testing.F) {
-	for _, s := range []string{"Acme Inc.", "https://a.b.co.uk/x?y", "a&b+c", "\x00\xff", strings.Repeat("é ", 200), "İ", "ß.de", "xn--a.com", "//", "a:b:c", "ｶﾞ", "\u0301", "sp z oo"} {
+	for _, s := range []string{"Acme Inc.", "https://a.b.co.uk/x?y", "a&b+c", "\x00\xff", strings.Repeat("é ", 200), "İ", "ß.de", "xn--a.com", "//", "a:b:c", "Jane <jane@a.com>", "a.com, Inc.", "株式会社", "٣", "ｶﾞ", "\u0301", "sp z oo"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -142,8 +212,15 @@ func FuzzReadQuery(f *testing.F) {
 		}
 		d := searchindex.Document{Domain: "acme.com", Name: s}
 		hits := searchindex.Rank(k, []searchindex.Document{d}, 1)
-		if k.Full != "" && (len(hits) != 1 || hits[0].Match != searchindex.Exact) {
+		address := strings.Contains(norm.NFKC.String(s), "//") // of which only the host counts
+		if k.Full != "" && !address && (len(hits) != 1 || hits[0].Match != searchindex.Exact) {
 			t.Errorf("a brand named %q is not found under its name: %+v", s, hits)
+		}
+		const whole = 12 // runes, so that neither is cut: one may fold to a phrase of several words
+		if d.Name += " GmbH"; k.Full != "" && !address && utf8.RuneCountInString(s) <= whole && len(strings.Fields(folded)) < 8 {
+			if hits := searchindex.Rank(k, []searchindex.Document{d}, 1); len(hits) != 1 || hits[0].Match != searchindex.Exact {
+				t.Errorf("a brand named %q is not found as %q: %+v", d.Name, s, hits)
+			}
 		}
 	})
 }

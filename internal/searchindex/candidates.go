@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 )
 
 // Limits of what is indexed and asked.
@@ -18,6 +19,11 @@ const (
 	// maxTypoText is the longest text, in runes, that is compared with typing errors; automata grow with it.
 	maxTypoText = 40
 )
+
+// Analysis is the version of what documents are indexed under: Fold, the legal forms, TermsOf. It grows with
+// every change of these; adapters name their indices after it, and an index of another version is built anew
+// from the log.
+const Analysis = 2
 
 // Field names one of the lists of terms under which a document is indexed.
 type Field int
@@ -34,7 +40,8 @@ const (
 // MaxBeginning runes.
 type Terms struct {
 	Exact, Begins, Words, Typos []string
-	// Order sorts candidates, ascending: the better record first, then the shorter name, as Rank does.
+	// Order sorts candidates, ascending, as Rank does: the popular first, then the better record, then the
+	// shorter name.
 	Order int64
 }
 
@@ -46,10 +53,10 @@ func TermsOf(d Document) Terms {
 	k := KeysOf(d)
 	return Terms{
 		Exact:  set(mark('d', k.Domain), mark('n', k.Full), mark('n', k.Core), mark('l', k.Label)),
-		Begins: set(k.Full, k.Label, k.Domain),
+		Begins: set(k.Full, k.Core, k.Label, k.Domain),
 		Words:  set(k.Words...),
 		Typos:  set(k.Full, k.Core, k.Label),
-		Order:  order(d.Quality, len(k.Full)),
+		Order:  order(d, utf8.RuneCountInString(k.Core)),
 	}
 }
 
@@ -98,7 +105,9 @@ func Find(ctx context.Context, text string, limit int, ask func(context.Context,
 }
 
 func (k Keys) plainAsks() []Ask {
-	exact := terms(ExactField, mark('d', k.Domain), mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
+	// The domain by itself: however many bear it as a name, the brand that is there must not be lost among them.
+	domain := terms(ExactField, mark('d', k.Domain))
+	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
 	begins := terms(BeginsField, beginning(k.Full), beginning(k.Core), beginning(k.Typed))
 	// The same label under another suffix counts as a beginning.
 	begins = append(begins, terms(ExactField, mark('l', k.Label), mark('n', k.Label))...)
@@ -106,7 +115,7 @@ func (k Keys) plainAsks() []Ask {
 	for _, w := range k.Words {
 		words = append(words, beginning(w))
 	}
-	return asking(Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: terms(WordsField, words...), All: true})
+	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: terms(WordsField, words...), All: true})
 }
 
 // typoAsks looks for whole names with typing errors, then for their beginnings, then for names that the
@@ -185,12 +194,17 @@ func beginning(s string) string {
 	return s
 }
 
-func order(quality float64, length int) int64 {
+func order(d Document, length int) int64 {
 	const steps, longest = 10_000, 999
+	quality := d.Quality
 	if !(quality >= 0 && quality <= 1) { // also what is not a number
 		quality = 0
 	}
-	return (steps-int64(math.Round(quality*steps)))*(longest+1) + int64(min(length, longest))
+	place := steps - int64(math.Round(quality*steps))
+	if !d.Popular {
+		place += steps + 1
+	}
+	return place*(longest+1) + int64(min(length, longest))
 }
 
 // Newest checks a batch and returns the newest document of each domain, in the order of the batch. Errors:

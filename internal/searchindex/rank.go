@@ -37,13 +37,15 @@ func MaxTypos(n int) int {
 }
 
 // Rank orders candidates for a query, drops those that do not answer it, and returns at most limit of them.
-// Within one kind of match the fewer typing errors come first, then the better record, then the shorter
-// name, then the domain. Adapters bring more candidates than asked for and leave the order to it.
+// Within one kind of match the fewer typing errors come first, then the popular, then, when the query has a
+// legal form, the name with the same one, then the better record, then the shorter name, then the domain, which
+// no two share. Adapters bring more candidates than asked for and leave the order to it.
 func Rank(query Keys, candidates []Document, limit int) []Hit {
 	type ranked struct {
 		hit   Hit
 		level level
 		typos int
+		form  bool // the query's legal form is that of the name
 		size  int
 	}
 	var found []ranked
@@ -56,12 +58,15 @@ func Rank(query Keys, candidates []Document, limit int) []Hit {
 		if l == noMatch {
 			continue
 		}
-		found = append(found, ranked{Hit{d, matchOf(l)}, l, typos, utf8.RuneCountInString(keys.Full)})
+		form := query.Full != query.Core && query.Full == keys.Full
+		found = append(found, ranked{Hit{d, matchOf(l)}, l, typos, form, utf8.RuneCountInString(keys.Core)})
 	}
 	slices.SortFunc(found, func(a, b ranked) int {
 		return cmp.Or(
 			cmp.Compare(a.level, b.level),
 			cmp.Compare(a.typos, b.typos),
+			first(a.hit.Popular, b.hit.Popular),
+			first(a.form, b.form),
 			cmp.Compare(b.hit.Quality, a.hit.Quality),
 			cmp.Compare(a.size, b.size),
 			strings.Compare(a.hit.Domain, b.hit.Domain),
@@ -73,6 +78,18 @@ func Rank(query Keys, candidates []Document, limit int) []Hit {
 		hits = append(hits, f.hit)
 	}
 	return hits
+}
+
+// first compares so that what is true comes first.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }
 
 func matchOf(l level) Match {
@@ -98,7 +115,7 @@ func compare(q, d Keys) (level, int) {
 		return sameName, 0
 	case same(q.Full, d.Label), same(q.Core, d.Label):
 		return sameLabel, 0
-	case begins(d.Full, q.Full), begins(d.Full, q.Core):
+	case begins(d.Full, q.Full), begins(d.Full, q.Core), begins(d.Core, q.Full), begins(d.Core, q.Core):
 		return nameBegins, 0
 	case begins(d.Label, q.Full), begins(d.Label, q.Core), begins(d.Domain, q.Typed):
 		return hostBegins, 0

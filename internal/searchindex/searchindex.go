@@ -54,6 +54,8 @@ type Document struct {
 	Name    string  `json:"name"` // "" for a brand without one, which is then found by its domain
 	Quality float64 `json:"quality"`
 	Claimed bool    `json:"claimed"`
+	// Popular decides among hits that match equally well.
+	Popular bool `json:"popular,omitempty"`
 	// Version is the log position of the brand's last change.
 	Version uint64 `json:"version"`
 	// Gone makes a tombstone: the brand is not found, and an older document does not bring it back.

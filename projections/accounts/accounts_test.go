@@ -33,6 +33,7 @@ func testAccountFollowsItsStream(t *testing.T, e *projectionstest.Env) {
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 1, Deadline: at, RequestID: "r"}, func() {}},
 		{eventschemas.CreditsCharged{ChargeID: "c", Credits: 2, RequestID: "r", HoldID: "h1"}, func() { want.Balance = 48 }},
 		{eventschemas.HoldReleased{HoldID: "h2", Credits: 1, Cause: "expired"}, func() {}},
+		{eventschemas.ChargeKept{ChargeID: "c", RequestID: "r2"}, func() {}},
 		{eventschemas.ChargeReversed{ChargeID: "c", Credits: 2, RequestID: "r", Reason: "operator"}, func() { want.Balance = 50 }},
 		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60}, func() { want.Balance = -10 }},
 		{eventschemas.PlanChanged{From: "free", To: "growth"}, func() { want.Plan = "growth" }},

@@ -21,7 +21,7 @@ const (
 	// Name of the read model.
 	Name = "brands"
 	// tablesVersion is raised when the tables or the bodies change; see version.
-	tablesVersion = 2
+	tablesVersion = 3
 	// version also grows with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
 
@@ -53,6 +53,7 @@ CREATE TABLE {brands} (
 	name      TEXT,
 	claimed   BIGINT NOT NULL,
 	quality   DOUBLE PRECISION NOT NULL,
+	imported  BIGINT NOT NULL,
 	has_logo  BIGINT NOT NULL,
 	revision  BIGINT NOT NULL,
 	position  BIGINT NOT NULL,
@@ -103,6 +104,8 @@ type Doc struct {
 	Name         string // empty when it is not known
 	Claimed      bool
 	QualityScore float64
+	// Imported means that the brand came with a data set, whatever crawls have found since.
+	Imported bool
 	// Gone means that there is nothing to answer (any more): the domain is to be taken out.
 	Gone bool
 	// Position is that of the last event that changed any of this.
@@ -373,7 +376,7 @@ func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int)
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		upTo = max(at, after)
 		rows, err := q.QueryContext(ctx, t.SQL(`
-SELECT domain, id, coalesce(name, ''), claimed, quality, readable, position FROM {brands}
+SELECT domain, id, coalesce(name, ''), claimed, quality, imported, readable, position FROM {brands}
 WHERE position > $1 ORDER BY position LIMIT $2`), int64(after), limit)
 		if err != nil {
 			return err
@@ -383,7 +386,7 @@ WHERE position > $1 ORDER BY position LIMIT $2`), int64(after), limit)
 		for rows.Next() {
 			var d Doc
 			var readable bool
-			if err := rows.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &readable, &d.Position); err != nil {
+			if err := rows.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &d.Imported, &readable, &d.Position); err != nil {
 				return err
 			}
 			d.Gone = !readable

@@ -107,6 +107,21 @@ func testLifeOfABrand(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
+func TestADataSetsBrandsAreToldFromOthers(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		e.Events("brand-acme.com", at, imported("acme.com", "Acme"), requested("1", "acme.com"),
+			eventschemas.CrawlSucceeded{CrawlID: "1", Record: record("Acme"), FinalURL: "https://acme.com/"})
+		e.Events("brand-other.com", at, eventschemas.BrandDiscovered{BrandID: brand.ID("other.com").String(), Domain: "other.com"},
+			requested("2", "other.com"), eventschemas.CrawlSucceeded{CrawlID: "2", Record: record("Other"), FinalURL: "https://other.com/"})
+		e.CatchUp(r)
+		docs, _, err := m.Changed(t.Context(), 0, 10)
+		if err != nil || len(docs) != 2 || !docs[0].Imported || docs[1].Imported {
+			t.Errorf("%+v, %v, want the first imported and the second not", docs, err)
+		}
+	})
+}
+
 func TestRevisionLeadsBackToTheAnswer(t *testing.T) {
 	projectionstest.Each(t, testRevisionLeadsBackToTheAnswer)
 }

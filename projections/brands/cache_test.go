@@ -82,7 +82,7 @@ func testOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T, e *projectionstest.E
 	if e.Shared() {
 		tampered = `convert_to('{"tampered":true}', 'UTF8')`
 	}
-	e.Exec(`UPDATE brands_v2002_g1_brands SET body = ` + tampered)
+	e.Exec(fmt.Sprintf("UPDATE brands_v%d_g1_brands SET body = %s", version, tampered))
 	m.loaded = func() {
 		m.loaded = nil
 		if err := r.Rebuild(e.Context(), nil, nil); err != nil {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	into    = `{brands} (domain, id, readable, status, name, claimed, quality, has_logo, revision, position, due, body, state)`
-	columns = 13
+	into    = `{brands} (domain, id, readable, status, name, claimed, quality, imported, has_logo, revision, position, due, body, state)`
+	columns = 14
 	upsert  = `ON CONFLICT (domain) DO UPDATE SET
 	id = excluded.id, readable = excluded.readable, status = excluded.status, name = excluded.name,
-	claimed = excluded.claimed, quality = excluded.quality, has_logo = excluded.has_logo,
+	claimed = excluded.claimed, quality = excluded.quality, imported = excluded.imported, has_logo = excluded.has_logo,
 	revision = excluded.revision, position = excluded.position, due = excluded.due, body = excluded.body, state = excluded.state`
 
 	// keptReplaying and keptLive bound the states, of some 6 KiB, that the fold keeps between batches. A
@@ -130,7 +130,7 @@ func appendRow(values []any, domain string, row *folded) ([]any, error) {
 	}
 	v := row.brand.View()
 	if !row.brand.Known() || row.brand.Withdrawn() {
-		return append(values, domain, v.ID, int64(0), v.Status, nil, int64(0), 0.0, int64(0),
+		return append(values, domain, v.ID, int64(0), v.Status, nil, int64(0), 0.0, int64(0), int64(0),
 			int64(v.Revision), row.position, int64(0), []byte{}, state), nil
 	}
 	var name any
@@ -138,7 +138,7 @@ func appendRow(values []any, domain string, row *folded) ([]any, error) {
 		name = *v.Record.Name
 	}
 	return append(values, domain, v.ID, int64(1), v.Status, name, number(v.Claimed), v.Record.QualityScore,
-		number(v.Record.HasLogo()), int64(v.Revision), row.position, due(row.brand), Render(v).marked, state), nil
+		number(row.brand.Imported() != nil), number(v.Record.HasLogo()), int64(v.Revision), row.position, due(row.brand), Render(v).marked, state), nil
 }
 
 // due is the column of the next scheduled crawl.

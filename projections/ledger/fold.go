@@ -130,6 +130,9 @@ func describe(e *projections.Event) details {
 	case eventschemas.ChargeReversed:
 		d.amount, d.chargeID = ev.Credits, ev.ChargeID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
+	case eventschemas.ChargeKept:
+		d.chargeID = ev.ChargeID
+		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.PaymentRefunded:
 		d.amount, d.paymentID = -ev.Credits, ev.PaymentID
 	}

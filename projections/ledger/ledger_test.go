@@ -53,6 +53,7 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com"},
 			ledger.Entry{Amount: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
+		{eventschemas.ChargeKept{ChargeID: "c1", RequestID: "r2"}, ledger.Entry{Balance: 48, ChargeID: "c1", RequestID: "r2"}},
 		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
 			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1"}},
 		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60}, ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p"}},
@@ -78,8 +79,8 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 9 {
-		t.Errorf("%d entries of nine events", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 10 {
+		t.Errorf("%d entries of ten events", len(all))
 	}
 }
 

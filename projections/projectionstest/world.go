@@ -138,6 +138,8 @@ func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas
 		c := a.charges[0]
 		a.charges, a.at = a.charges[1:], a.at[1:]
 		return eventschemas.ChargeReversed{ChargeID: c.ChargeID, Credits: c.Credits, RequestID: c.RequestID, Reason: account.ReasonClientGone}
+	case p < 5 && len(a.charges) > 0:
+		return eventschemas.ChargeKept{ChargeID: a.charges[0].ChargeID, RequestID: request}
 	case p < 12:
 		h := eventschemas.CreditsHeld{HoldID: w.uuid(), Credits: 1, Deadline: at.Add(time.Minute), RequestID: request, Domain: w.domain()}
 		a.holds = append(a.holds, h)

@@ -372,12 +372,16 @@ func documents(docs []brands.Doc) []searchindex.Document {
 	return out
 }
 
+// document is what the index holds of a brand. Popular are those that came with a data set: the collections that
+// the starter index is made of take popular brands in and no others, and a crawl of an unknown domain, which
+// anybody can cause, says nothing of the kind. It follows from the brand's own stream and is the same after
+// every replay.
 func document(d brands.Doc) searchindex.Document {
 	if d.Gone {
 		return searchindex.Document{Domain: d.Domain, Version: uint64(d.Position), Gone: true}
 	}
 	return searchindex.Document{
-		Domain: d.Domain, BrandID: d.BrandID, Name: d.Name, Quality: d.QualityScore, Claimed: d.Claimed,
+		Domain: d.Domain, BrandID: d.BrandID, Name: d.Name, Quality: d.QualityScore, Claimed: d.Claimed, Popular: d.Imported,
 		Version: uint64(d.Position),
 	}
 }

@@ -169,6 +169,40 @@ func TestABrandWhoseFirstCrawlRunsHasNoID(t *testing.T) {
 	w.finds(at, "acme")
 }
 
+func TestABrandWhoseFirstCrawlFailedHasNoID(t *testing.T) {
+	w := newWorld(t)
+	id := uuid.NewString()
+	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
+		eventschemas.CrawlRequested{CrawlID: id, Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500},
+		eventschemas.CrawlFailed{CrawlID: id, Outcome: "timeout", RememberSeconds: 300, Detail: "d"})
+	w.finds(at, "acme.com", "acme.com=acme unknown")
+	w.finds(at, "acme")
+}
+
+// Whoever names a page like a known brand does not stand before it, however good the page.
+func TestABrandOfADataSetComesFirstAmongEquals(t *testing.T) {
+	w := newWorld(t)
+	crawled := func(domain, name string, quality float64) []eventschemas.Event {
+		id := uuid.NewString()
+		record := imported(domain, name, quality).(eventschemas.BrandImported).Record
+		return []eventschemas.Event{
+			eventschemas.CrawlRequested{CrawlID: id, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500},
+			eventschemas.CrawlSucceeded{CrawlID: id, Record: record, FinalURL: "https://" + domain + "/"},
+		}
+	}
+	w.say("acme.com", imported("acme.com", "Acme", 0.4))
+	w.say("acme.net", append([]eventschemas.Event{eventschemas.BrandDiscovered{BrandID: brand.ID("acme.net").String(), Domain: "acme.net"}},
+		crawled("acme.net", "Acme", 0.9)...)...)
+	want := []string{"acme.com=Acme", "acme.net=Acme"}
+	w.finds(w.say("acme.com", crawled("acme.com", "Acme", 0.3)...), "acme", want...) // a crawl takes nothing from it
+	if err := w.search.Rebuild(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.finds(0, "acme", want...)
+	w.finds(0, "acme.net", "acme.net=Acme", "acme.com=Acme")
+	w.verifies("")
+}
+
 func TestABrandWithoutANameIsFoundByItsDomain(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "", 0.2))
@@ -189,6 +223,22 @@ func TestADomainThatIsNotHeldStandsBehindExactAndBeforeFuzzyHits(t *testing.T) {
 		"bücher.de":                 {"xn--bcher-kva.de=bücher unknown"},
 		"shop.myshopify.com":        {"shop.myshopify.com=shop unknown"},
 		"docs.stripe.com":           {"stripe.com=Stripe"},
+		"jane@stripe.com":           {"stripe.com=Stripe"},
+		"jane@stripe.co":            {"stripe.co=stripe unknown", "stripe.com=Stripe"},
+		"Jane <jane@Nowhere.com>":   {"nowhere.com=nowhere unknown"},
+		"mailto:jane@nowhere.com":   {"nowhere.com=nowhere unknown"},
+		"STRIPE。CO":                 {"stripe.co=stripe unknown", "stripe.com=Stripe"},
+		"ｓｔｒｉｐｅ．ｃｏ":                 {"stripe.co=stripe unknown", "stripe.com=Stripe"},
+		"xn--bcher-kva.de":          {"xn--bcher-kva.de=bücher unknown"},
+		"Nowhere.com, Inc.":         {"nowhere.com=nowhere unknown"},
+		"//nowhere.com:8080/?q=a b": {"nowhere.com=nowhere unknown"},
+		"https://stripe":            {"stripe.com=Stripe"},
+		"stripe inc. nowhere.com":   {"stripe.com=Stripe"},
+		"jane@nowhere":              {},
+		"jane@":                     {},
+		"@.com":                     {},
+		"🙂.":                        {},
+		"...":                       {},
 		"co.uk":                     {},
 		"com":                       {},
 		"127.0.0.1":                 {},
@@ -320,6 +370,7 @@ func TestVerifySeesBothDirectionsAndEveryField(t *testing.T) {
 	for _, d := range []searchindex.Document{
 		{Domain: "acme.com", BrandID: brand.ID("acme.com").String(), Name: "Other", Quality: 0.5, Version: uint64(at) + 1},
 		{Domain: "acme.com", BrandID: brand.ID("acme.com").String(), Name: "Acme", Quality: 0.6, Version: uint64(at) + 1},
+		{Domain: "acme.com", BrandID: brand.ID("acme.com").String(), Name: "Acme", Quality: 0.5, Version: uint64(at) + 1},
 		{Domain: "acme.com", Version: uint64(at) + 1, Gone: true},
 		{Domain: "gone.com", Name: "Gone", Version: uint64(at) + 1},
 	} {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/net/publicsuffix"
 
 	"letterhead/domain/brand"
 	"letterhead/internal/searchindex"
@@ -55,18 +54,10 @@ func indexed(d searchindex.Document) Hit {
 	return h
 }
 
-// typedDomain reads a query as a domain. Its suffix must be one of the public list: "next.js" is a name.
+// typedDomain reads a query as a domain, as the index does, that a look-up would take.
 func typedDomain(q string) (string, bool) {
-	q = strings.TrimSpace(q)
-	if !strings.ContainsRune(q, '.') {
-		return "", false
-	}
-	id, err := brand.ParseIdentifier(q)
-	if err != nil || id.Kind != brand.Domain {
-		return "", false
-	}
-	suffix, icann := publicsuffix.PublicSuffix(id.Domain)
-	return id.Domain, icann || strings.ContainsRune(suffix, '.')
+	id, err := brand.ParseIdentifier(searchindex.ReadQuery(q).Domain)
+	return id.Domain, err == nil && id.Kind == brand.Domain
 }
 
 // label is a registrable domain's own part, in its own script.

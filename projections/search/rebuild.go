@@ -200,5 +200,5 @@ func show(d searchindex.Document) string {
 	if d.Gone {
 		return fmt.Sprintf("gone at %d", d.Version)
 	}
-	return fmt.Sprintf("%q, id %s, quality %v, claimed %v at %d", d.Name, d.BrandID, d.Quality, d.Claimed, d.Version)
+	return fmt.Sprintf("%q, id %s, quality %v, claimed %v, popular %v at %d", d.Name, d.BrandID, d.Quality, d.Claimed, d.Popular, d.Version)
 }

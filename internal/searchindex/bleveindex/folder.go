@@ -16,11 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"letterhead/internal/searchindex"
 )
 
-// layout changes whenever documents are indexed in another way; a generation of another layout is dropped
-// and fed again.
-const layout = "v1"
+// layout names how documents are indexed; a generation of another layout is dropped and fed again.
+var layout = fmt.Sprintf("v%d", searchindex.Analysis)
 
 // Names in the folder.
 const (

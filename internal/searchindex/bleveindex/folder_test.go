@@ -205,8 +205,9 @@ func TestAHalfWrittenSegmentOfACrashIsNoDamage(t *testing.T) {
 }
 
 func TestLeftoversAreRemovedAndOthersFilesAreNot(t *testing.T) {
+	interrupted := fmt.Sprintf("v%d-000099", searchindex.Analysis)
 	dir := filled(t)
-	for _, name := range []string{"v1-000099", "v0-000001"} { // an interrupted rebuild, an older layout
+	for _, name := range []string{interrupted, "v0-000001"} { // an interrupted rebuild, an older layout
 		if err := os.MkdirAll(filepath.Join(dir, name, "store"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +220,7 @@ func TestLeftoversAreRemovedAndOthersFilesAreNot(t *testing.T) {
 	if at := works(t, dir); at != 150 {
 		t.Errorf("it goes on at %d, want 150", at)
 	}
-	for name, want := range map[string]bool{"v1-000099": false, "v0-000001": false, "v0-000001.sums": false, "notes.txt": true, "v-x": true} {
+	for name, want := range map[string]bool{interrupted: false, "v0-000001": false, "v0-000001.sums": false, "notes.txt": true, "v-x": true} {
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
 			t.Errorf("%s: %v, want there: %v", name, err, want)
 		}

@@ -94,9 +94,9 @@ func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.S
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprint(w, `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}],
-			"acknowledged":true,"indices":[{"name":"brands_v1_g000001","aliases":["brands_v1","brands_v1_g000001_w_1"]}],
-			"brands_v1_g000001":{"mappings":{"_meta":{"letterhead_mapping":1}}}}`)
+		fmt.Fprintf(w, `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}],
+			"acknowledged":true,"indices":[{"name":"brands%[1]s_g000001","aliases":["brands%[1]s","brands%[1]s_g000001_w_1"]}],
+			"brands%[1]s_g000001":{"mappings":{"_meta":{"letterhead_mapping":%[2]d}}}}`, version, searchindex.Analysis)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a client that does not trust it is one of the tests
 	server.StartTLS()

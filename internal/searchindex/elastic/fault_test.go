@@ -315,9 +315,9 @@ func TestANodeStartsWhileTheClusterIsAway(t *testing.T) {
 func TestAnAliasThatIsAnIndexIsNamed(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
-	must(t, "PUT", real+"/"+alias+"_v1", "")
+	must(t, "PUT", real+"/"+alias+version, "")
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
-	if err == nil || !strings.Contains(err.Error(), "DELETE /"+alias+"_v1") {
+	if err == nil || !strings.Contains(err.Error(), "DELETE /"+alias+version) {
 		t.Errorf("%v", err)
 	}
 }
@@ -336,7 +336,7 @@ func TestNoWriteEverMakesAnIndex(t *testing.T) {
 	}
 	f.holds(3, 3)
 	all := indices(t, f.real, f.alias)
-	if len(all) != 1 || all[0].Name != f.alias+"_v1_g000001" || len(all[0].Aliases) != 2 {
+	if len(all) != 1 || all[0].Name != f.alias+version+"_g000001" || len(all[0].Aliases) != 2 {
 		t.Errorf("the cluster has %v", all)
 	}
 }
@@ -344,8 +344,8 @@ func TestNoWriteEverMakesAnIndex(t *testing.T) {
 func TestAMappingThatIsNotOursIsNamed(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
-	name := alias + "_v1_g000001"
-	must(t, "PUT", real+"/"+name, fmt.Sprintf(`{"aliases":{"%s_v1":{},"%s_w_1":{}},"mappings":{"dynamic":"strict","properties":{"domain":{"type":"keyword"}}}}`, alias, name))
+	name := alias + version + "_g000001"
+	must(t, "PUT", real+"/"+name, fmt.Sprintf(`{"aliases":{"%s":{},"%s_w_1":{}},"mappings":{"dynamic":"strict","properties":{"domain":{"type":"keyword"}}}}`, alias+version, name))
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "mapping") {
 		t.Errorf("%v", err)
@@ -380,8 +380,8 @@ func TestAPartOfAnIndexIsNoAnswer(t *testing.T) {
 
 func TestWhatDeadRebuildsLeaveIsDropped(t *testing.T) {
 	f := newFaulty(t)
-	must(t, "PUT", f.real+"/"+f.alias+"_v1_g000005", "")
-	must(t, "PUT", f.real+"/"+f.alias+"_v1_g000007", "")
+	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
+	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
 	g, err := f.Rebuild(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -389,19 +389,19 @@ func TestWhatDeadRebuildsLeaveIsDropped(t *testing.T) {
 	if err := g.Publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	must(t, "PUT", f.real+"/"+f.alias+"_v1_g000003", "") // as a delete that failed leaves it
+	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as a delete that failed leaves it
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.Index = open(t, f.real, f.alias)
-	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+"_v1_g000008_") {
+	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+version+"_g000008_") {
 		t.Errorf("the cluster has %v, want generation 8 alone", all)
 	}
 }
 
 func TestABlockThatARebuildLeftBehindIsTaken(t *testing.T) {
 	f := newFaulty(t)
-	must(t, "PUT", f.real+"/"+f.alias+"_v1_g000001/_block/write", "")
+	must(t, "PUT", f.real+"/"+f.alias+version+"_g000001/_block/write", "")
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
 		t.Fatal(err)
 	}

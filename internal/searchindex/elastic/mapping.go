@@ -72,6 +72,7 @@ func (x *Index) template() object {
 					"name":          stored("keyword"),
 					"quality":       stored("double"),
 					"claimed":       stored("boolean"),
+					"popular":       stored("boolean"),
 					"version":       stored("long"),
 					"gone":          stored("boolean"),
 					"exact":         keyword,

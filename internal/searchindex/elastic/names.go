@@ -15,8 +15,8 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// mappingVersion changes whenever documents are indexed in another way.
-const mappingVersion = 1
+// mappingVersion names how documents are indexed.
+const mappingVersion = searchindex.Analysis
 
 // names are those of one installation and mapping version.
 type names struct{ alias string }

@@ -180,7 +180,7 @@ func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
 	}{
 		"before it is taken": {func(_ *faulty, r *http.Request) bool { return r.URL.Path == "/_aliases" }, true},
 		"before it is dropped": {func(f *faulty, r *http.Request) bool {
-			return r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/"+f.alias+"_v1_g000002")
+			return r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/"+f.alias+version+"_g000002")
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
 	var between searchindex.Generation
 	var once sync.Once
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/"+f.alias+"_v1_g000002") {
+		if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/"+f.alias+version+"_g000002") {
 			once.Do(func() {
 				var err error
 				if between, err = other.Rebuild(t.Context()); err != nil {

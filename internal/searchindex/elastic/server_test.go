@@ -2,11 +2,17 @@ package elastic_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"letterhead/internal/searchindex"
 )
+
+// version follows an alias in the names that the cluster knows.
+var version = fmt.Sprintf("_v%d", searchindex.Analysis)
 
 // call talks to the cluster past the index: what an operator would do by hand.
 func call(t testing.TB, method, url, body string) (int, []byte) {
@@ -57,5 +63,5 @@ func wipe(t testing.TB, server, alias string) {
 	for _, i := range indices(t, server, alias) {
 		must(t, "DELETE", server+"/"+i.Name, "")
 	}
-	call(t, "DELETE", server+"/_index_template/"+alias+"_v1", "")
+	call(t, "DELETE", server+"/_index_template/"+alias+version, "")
 }

@@ -1,0 +1,87 @@
+package commands
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
+)
+
+// Once is an idempotency key and the request that came with it.
+type Once struct {
+	Key     [sha256.Size]byte // SHA-256 of what the caller sent as Idempotency-Key
+	Request [sha256.Size]byte // SHA-256 of what was asked
+	Item    string            // empty for a request that asks one thing; the domain, of an item of a batch
+}
+
+// hashes are what a charge stores. Half of the first is the key's alone, so that the items of one key are
+// found together and the key is recognised whatever is asked under it; 128 bits of each are enough, for only
+// the account itself could gain from a collision, by an answer of its own.
+func (o *Once) hashes() (key, request string) {
+	if o == nil {
+		return "", ""
+	}
+	item := sha256.Sum256([]byte(o.Item))
+	return hex.EncodeToString(o.Key[:sha256.Size/2]) + hex.EncodeToString(item[:sha256.Size/2]), hex.EncodeToString(o.Request[:])
+}
+
+// Recall asks for what was charged under an idempotency key.
+type Recall struct {
+	Request   Request
+	AccountID string
+	Once      Once // of any item
+}
+
+// Recall returns the charges that stand under an idempotency key, of whatever item, in the order in which they
+// were made: those of the last 24 h that were not handed back, none for a key that may still be used. It has
+// seen every charge that any node made before the call. What it returns is kept: no node hands it back any
+// more because its first client has gone.
+//
+// Errors: account.ErrIdempotencyMismatch (the key came with another request), account.ErrClosed,
+// ErrInvalidRequest, and those of Desk.
+func (d *Desk) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
+	if err := in.Request.Validate(); err != nil {
+		return nil, err
+	}
+	j := &recallJob{in: account.Recall{RequestID: in.Request.ID}}
+	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
+	if err := d.accounts.do(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j, loose: !d.shared}); err != nil {
+		return nil, err
+	}
+	return j.receipts, nil
+}
+
+type recallJob struct {
+	in       account.Recall
+	facts    []account.ChargeFact
+	receipts []Receipt
+}
+
+func (j *recallJob) decide(l *ledger, now time.Time) (verdict, error) {
+	out, facts, err := l.Recall(j.in, now)
+	if err != nil {
+		return verdict{}, err
+	}
+	j.facts = facts
+	return verdict{events: out.Events}, nil
+}
+
+func (j *recallJob) applied(l *ledger) {
+	j.receipts = nil
+	for _, f := range j.facts {
+		j.receipts = append(j.receipts, receiptOf(l, f, true))
+	}
+}
+
+func (j *recallJob) undone(*ledger) {}
+
+func (j *recallJob) finished(_ *actor[*ledger], _ error, position eventlog.Position) {
+	for i := range j.receipts {
+		j.receipts[i].Position = position
+	}
+}
+
+func (j *recallJob) orphaned() *task[*ledger] { return nil }

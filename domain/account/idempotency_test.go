@@ -1,0 +1,206 @@
+package account
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+func TestAKeyIsOneRequestWhateverItsItems(t *testing.T) {
+	s := given(t, opened, granted(5)).
+		when(withKey("r1", itemOf(keyA, 1), requestA)).then(keyedCharge("r1", itemOf(keyA, 1), requestA)).
+		when(withKey("r2", itemOf(keyA, 2), requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r3", itemOf(keyA, 2), requestA)).then(keyedCharge("r3", itemOf(keyA, 2), requestA)).
+		when(withKey("r4", itemOf(keyA, 1), requestA)).keeps("r4", keyedCharge("r1", itemOf(keyA, 1), requestA)).
+		when(withKey("r5", itemOf(keyB, 1), requestB)).then(keyedCharge("r5", itemOf(keyB, 1), requestB)).balance(2, 0)
+	// The key's first charge is a day old: its second still says what the key is for.
+	s.now = start.Add(3*time.Second + IdempotencyWindow)
+	s.when(withKey("r6", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r6", itemOf(keyA, 1), requestA)).then(keyedCharge("r6", itemOf(keyA, 1), requestA))
+	s.after(IdempotencyWindow).when(withKey("r7", itemOf(keyA, 2), requestB)).then(keyedCharge("r7", itemOf(keyA, 2), requestB))
+}
+
+func TestAKeyIsFreeOnceAllItsChargesWereHandedBack(t *testing.T) {
+	first, second := keyedCharge("r1", itemOf(keyA, 1), requestA), keyedCharge("r2", itemOf(keyA, 2), requestA)
+	given(t, opened, granted(5), first, second, reversed(first, ReasonClientGone)).
+		when(withKey("r3", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
+		and(reversed(second, ReasonOperator)).
+		when(withKey("r3", itemOf(keyA, 1), requestB)).then(keyedCharge("r3", itemOf(keyA, 1), requestB)).
+		when(withKey("r4", itemOf(keyA, 2), requestA)).refused(ErrIdempotencyMismatch)
+}
+
+func TestChargesOfAKeyAreBounded(t *testing.T) {
+	s := given(t, opened, granted(2*MaxKeyItems))
+	for i := range MaxKeyItems {
+		s.and(keyedCharge(fmt.Sprint("r", i), itemOf(keyA, i), requestA))
+	}
+	s.when(withKey("one more", itemOf(keyA, MaxKeyItems), requestA)).refused(ErrInvalid).
+		when(withKey("again", itemOf(keyA, 7), requestA)).keeps("again", keyedCharge("r7", itemOf(keyA, 7), requestA))
+}
+
+func TestRecall(t *testing.T) {
+	first, second, third := keyedCharge("r1", itemOf(keyA, 1), requestA), keyedCharge("r2", itemOf(keyA, 2), requestA), keyedCharge("r3", itemOf(keyA, 3), requestA)
+	var got []ChargeFact
+	s := given(t, opened, granted(9)).
+		when(recall("q0", keyA, requestA, &got)).then()
+	if len(got) != 0 {
+		t.Fatalf("recalled %+v of a key that nobody used", got)
+	}
+	s.and(first, keyedCharge("other", keyB, requestB), second, third, reversed(second, ReasonClientGone), suspended).
+		when(recall("q1", keyA, requestB, &got)).refused(ErrIdempotencyMismatch).
+		when(recall("q1", keyA, requestA, &got)).keeps("q1", first, third)
+	if len(got) != 2 || got[0].ChargeID != first.ChargeID || got[0].Revision != 2 || got[1].ChargeID != third.ChargeID || got[1].Revision != 5 ||
+		!got[0].At.Equal(start.Add(3*time.Second)) || got[0].BrandID != "b" || got[0].Domain != "acme.com" || got[0].RecordRevision != 7 || got[0].Credits != 1 {
+		t.Fatalf("recalled %+v", got)
+	}
+	s.when(recall("q2", itemOf(keyA, 9), requestA, &got)).isRepeated() // any item names the key; kept once is enough
+	if len(got) != 2 {
+		t.Fatalf("recalled again %+v", got)
+	}
+	s.now = start.Add(5*time.Second + IdempotencyWindow) // the third charge is a second younger than that
+	if s.when(recall("q3", keyA, requestA, &got)); len(got) != 1 || got[0].ChargeID != third.ChargeID {
+		t.Fatalf("after a day %+v", got)
+	}
+	s.after(time.Minute).when(recall("q4", keyA, requestB, &got)).then()
+	s.and(closed).when(recall("q5", keyB, requestB, &got)).refused(ErrClosed)
+	given(t).when(recall("q6", keyA, requestA, &got)).refused(ErrNotFound)
+	for _, c := range []command{recall("", keyA, requestA, &got), recall("q", "a", requestA, &got), recall("q", keyA, "", &got)} {
+		given(t, opened).when(c).refused(ErrInvalid)
+	}
+}
+
+// Whichever is first wins: a repeat keeps the charge, or the charge is handed back and the key charges again.
+func TestAKeptChargeIsNotHandedBack(t *testing.T) {
+	for name, again := range map[string]command{
+		"same request": charge("r1"), "key": withKey("r2", keyA, requestA), "capture": capturing("r1", "h1", "i"),
+		"recall": recall("r2", keyA, requestA, new([]ChargeFact)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := map[string]eventschemas.CreditsCharged{
+				"same request": charged("r1", "", ""), "capture": charged("r1", "h1", "i"),
+			}[name]
+			if c.ChargeID == "" {
+				c = keyedCharge("r1", keyA, requestA)
+			}
+			s := given(t, opened, granted(5), held("h1", 2), c)
+			at := s.now
+			s.when(again)
+			s.keeps(s.out.Events[0].(eventschemas.ChargeKept).RequestID, c).
+				when(reversing(c, at, ReasonClientGone)).refused(ErrChargeKept).
+				when(again).isRepeated().
+				when(reversing(c, at, ReasonOperator)).then(reversed(c, ReasonOperator)).
+				when(reversing(c, at, ReasonClientGone)).isRepeated()
+		})
+	}
+	c := keyedCharge("r1", keyA, requestA)
+	s := given(t, opened, granted(5), c)
+	s.when(reversing(c, s.now, ReasonClientGone)).then(reversed(c, ReasonClientGone)).balance(5, 0)
+	s.when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0)
+}
+
+// A charge too old to be handed back needs no keeping. The bounds overlap, for clocks that differ.
+func TestAnOldChargeStandsWithoutBeingKept(t *testing.T) {
+	c := keyedCharge("r1", keyA, requestA)
+	s := given(t, opened, granted(5), c)
+	at := s.now
+	s.now = at.Add(HoldMemory)
+	s.when(withKey("r2", keyA, requestA)).isRepeated()
+	s.now = at.Add(HandBackWindow)
+	s.when(reversing(c, at, ReasonClientGone)).refused(ErrTooLate).
+		when(withKey("r2", keyA, requestA)).keeps("r2", c)
+	if HandBackWindow+time.Minute > HoldMemory {
+		t.Fatal("a repeat would answer from a charge without keeping it while another node may hand it back")
+	}
+}
+
+// The marks are bounded. A charge that may be one of those forgotten is not handed back, and after a
+// snapshot it is the same.
+func TestKeptChargesAreBounded(t *testing.T) {
+	a := New(testID)
+	a.Apply(opened, start)
+	a.Apply(granted(2*MaxKeptCharges), start)
+	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Millisecond) }
+	id := func(i int) string { return fmt.Sprint("c", i) }
+	for i := range MaxKeptCharges + 10 {
+		a.Apply(eventschemas.CreditsCharged{ChargeID: id(i), Credits: 1, Domain: "acme.com"}, at(i))
+		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i))
+		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i)) // no decision leads to it
+	}
+	if len(a.kept) != MaxKeptCharges || len(a.keptOrder) != MaxKeptCharges {
+		t.Fatalf("%d marks, %d in order", len(a.kept), len(a.keptOrder))
+	}
+	after := New(testID)
+	if err := after.UnmarshalBinary(marshal(t, a)); err != nil {
+		t.Fatal(err)
+	}
+	now := at(MaxKeptCharges + 20)
+	for _, a := range []*Account{a, after} {
+		for i, want := range map[int]error{0: ErrChargeKept, 9: ErrChargeKept, 10: ErrChargeKept, MaxKeptCharges: ErrChargeKept, MaxKeptCharges + 11: nil} {
+			out, err := a.Reverse(Reverse{ChargeID: id(i), Credits: 1, ChargedAt: at(i), RequestID: "r", Reason: ReasonClientGone}, now)
+			if !errors.Is(err, want) || (want != nil) != (len(out.Events) == 0) {
+				t.Errorf("charge %d: %+v, %v", i, out, err)
+			}
+		}
+		a.Apply(suspended, now.Add(HoldMemory))
+		if len(a.kept) != 0 || len(a.keptOrder) != 0 {
+			t.Errorf("%d marks past their time", len(a.kept))
+		}
+	}
+}
+
+// What is found by its key is what is remembered: after reversals, a rollback, a snapshot, forgetting.
+func TestFamiliesAreWhatIsRemembered(t *testing.T) {
+	s := given(t, opened, granted(50))
+	check := func(what string, a *Account) {
+		t.Helper()
+		n := 0
+		for name, hashes := range a.families {
+			n += len(hashes)
+			for i, h := range hashes {
+				k, ok := a.charged[h]
+				if !ok || family(h) != name || a.chargeKey[k.chargeID] != h || i > 0 && a.charged[hashes[i-1]].revision >= k.revision {
+					t.Fatalf("%s: %s of %s is %+v", what, h, name, k)
+				}
+			}
+			if len(hashes) == 0 {
+				t.Fatalf("%s: %s has no charges", what, name)
+			}
+		}
+		if n != len(a.charged) || n != len(a.chargeKey) {
+			t.Fatalf("%s: %d in families, %d charges by key, %d keys by charge", what, n, len(a.charged), len(a.chargeKey))
+		}
+	}
+	for i := range 6 {
+		s.and(keyedCharge(fmt.Sprint("r", i), itemOf(keyA, i%4), requestA))
+	}
+	s.and(keyedCharge("s", keyB, requestB), reversed(keyedCharge("r2", itemOf(keyA, 2), requestA), ReasonClientGone))
+	check("folded", s.account)
+	before := marshal(t, s.account)
+	s.account.Begin()
+	s.and(keyedCharge("v", itemOf(keyA, 8), requestA), reversed(keyedCharge("r4", itemOf(keyA, 0), requestA), ReasonOperator), keyedCharge("t", itemOf(keyA, 0), requestA),
+		keyedCharge("u", itemOf(keyA, 9), requestA), reversed(keyedCharge("s", keyB, requestB), ReasonOperator))
+	check("tentative", s.account)
+	s.account.Rollback()
+	check("undone", s.account)
+	if !bytes.Equal(before, marshal(t, s.account)) {
+		t.Fatal("the group left something behind")
+	}
+	restored := New(testID)
+	if err := restored.UnmarshalBinary(before); err != nil {
+		t.Fatal(err)
+	}
+	check("restored", restored)
+	restored.forgetKeysPast(2)
+	check("forgotten past the bound", restored)
+	if len(restored.charged) != 2 {
+		t.Fatalf("%d keys", len(restored.charged))
+	}
+	s.after(IdempotencyWindow).and(suspended)
+	if check("forgotten after a day", s.account); len(s.account.charged) != 0 {
+		t.Fatalf("%d keys", len(s.account.charged))
+	}
+}

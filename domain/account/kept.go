@@ -1,0 +1,43 @@
+package account
+
+import (
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// answerAgain is the outcome of a repeat. Whoever made these charges may have found that the client is gone
+// and be about to hand them back, here or on another node: the events are what says that they stand. Once is
+// enough, and past HoldMemory nobody hands back any more.
+func (a *Account) answerAgain(requestID string, now time.Time, charges ...ChargeFact) Outcome {
+	out := repeated()
+	for _, c := range charges {
+		if now.Sub(c.At) < HoldMemory && !a.isKept(c.ChargeID, c.At) {
+			out.Events = append(out.Events, eventschemas.ChargeKept{ChargeID: c.ChargeID, RequestID: requestID})
+		}
+	}
+	return out
+}
+
+func (a *Account) isKept(chargeID string, chargedAt time.Time) bool {
+	_, ok := a.kept[chargeID]
+	return ok || !chargedAt.After(a.core.keptPast)
+}
+
+func (a *Account) applyKept(ev eventschemas.ChargeKept, revision uint64, at time.Time) {
+	if _, again := a.kept[ev.ChargeID]; again {
+		return
+	}
+	put(a, a.kept, ev.ChargeID, struct{}{})
+	a.keptOrder = append(a.keptOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
+}
+
+// forgetKeptPast forgets the oldest. What was charged before they were kept may be one of them.
+func (a *Account) forgetKeptPast(most int) {
+	for len(a.keptOrder) > most {
+		delete(a.kept, a.keptOrder[0].id)
+		a.core.keptPast = a.keptOrder[0].at
+		a.keptOrder[0] = remembered{}
+		a.keptOrder = a.keptOrder[1:]
+	}
+}

@@ -1,0 +1,160 @@
+//go:build services
+
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// batchOf asks for the starter brands by name, each known by more than one spelling.
+var batchOf = []string{"github.com", "stripe.com", "https://figma.com/", "spotify.com", "gitlab.com", "info@github.com", "docker.com", "notion.so"}
+
+// distinct is how many domains batchOf names.
+const distinct = 7
+
+// Batches and single look-ups of one account over three nodes spend what is there, and no more.
+func TestBatchesOverThreeNodesSpendExactlyWhatIsThere(t *testing.T) {
+	const credits = 200
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", credits)
+	body, err := json.Marshal(map[string]any{"identifiers": batchOf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := newTally()
+	paid := make([]int, 24)
+	atOnce(len(paid), func(client int) {
+		for i := client; ; i++ {
+			if client%4 == 3 { // beside the batches
+				a, err := c.apis[i%apiNodes].get(lookup(hit), who.secret)
+				seen.count(a, err)
+				switch {
+				case err == nil && a.status == http.StatusOK:
+					paid[client]++
+				case err == nil && a.status == http.StatusServiceUnavailable:
+				default:
+					return
+				}
+				continue
+			}
+			a, err := c.apis[i%apiNodes].send(http.MethodPost, "/v1/brands/batch", who.secret, body, nil)
+			seen.count(a, err)
+			if err == nil && a.status == http.StatusServiceUnavailable {
+				continue
+			}
+			if err != nil || a.status != http.StatusOK {
+				return
+			}
+			found, refused, err := foundIn(a.body)
+			if err != nil {
+				seen.mistake("%v", err)
+				return
+			}
+			paid[client] += found
+			if refused == 0 && found != distinct {
+				seen.mistake("a batch without a refusal found %d of %d domains: %s", found, distinct, a.body)
+			}
+		}
+	})
+	seen.check(t, 0)
+	total := 0
+	for _, n := range paid {
+		total += n
+	}
+	for { // a 402 counts what was set aside for others
+		a, err := c.apis[0].get(lookup(hit), who.secret)
+		if err != nil || a.status != http.StatusOK {
+			break
+		}
+		total++
+	}
+	if total != credits {
+		t.Errorf("%d brands were answered for %d credits", total, credits)
+	}
+	for _, n := range c.apis {
+		if s := n.standing(t, who); s != (standing{}) {
+			t.Errorf("on %s the account stands at %+v, not at nothing", n.name, s)
+		}
+		n.must(t, "ledger", "verify", "--account", who.id)
+	}
+}
+
+// foundIn counts the distinct domains that a batch answered with a brand, and the items that it refused.
+func foundIn(body []byte) (found, refused int, err error) {
+	var v struct {
+		Results []struct {
+			Domain string
+			Status int
+			Brand  *struct{ Domain string }
+		}
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return 0, 0, err
+	}
+	if len(v.Results) != len(batchOf) {
+		return 0, 0, fmt.Errorf("%d results for %d identifiers: %s", len(v.Results), len(batchOf), body)
+	}
+	domains := map[string]bool{}
+	for _, r := range v.Results {
+		switch {
+		case r.Status == http.StatusOK && r.Brand != nil && r.Brand.Domain == r.Domain:
+			domains[r.Domain] = true
+		case r.Brand == nil:
+			refused++
+		default:
+			return 0, 0, fmt.Errorf("an item is %+v", r)
+		}
+	}
+	return len(domains), refused, nil
+}
+
+// What one node answered under an idempotency key every node answers again, also when the first is killed,
+// and it is paid for once.
+func TestAnIdempotencyKeyHoldsOnEveryNodeAndAfterAKill(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	doomed := c.extra(t, "doomed-"+random(), "api")
+	const rounds = 6
+	for round := range rounds {
+		key := http.Header{"Idempotency-Key": {fmt.Sprintf("round-%d", round)}}
+		var first answer
+		bodies := make([]answer, 12)
+		atOnce(len(bodies), func(i int) {
+			n := append([]*node{doomed}, c.apis...)[i%(apiNodes+1)]
+			bodies[i], _ = n.send(http.MethodGet, lookup(hit), who.secret, nil, key)
+		})
+		if round == rounds-1 {
+			doomed.kill()
+			c.forget(doomed)
+		}
+		for i := range apiNodes {
+			a, err := c.apis[i].send(http.MethodGet, lookup(hit), who.secret, nil, key)
+			if err != nil || a.status != http.StatusOK {
+				t.Fatalf("round %d on %s: %v, %s: %s", round, c.apis[i].name, err, a, a.body)
+			}
+			if first.body == nil {
+				first = a
+			}
+			if !bytes.Equal(a.body, first.body) {
+				t.Errorf("round %d: %s answers another record under the same key", round, c.apis[i].name)
+			}
+		}
+		for _, a := range bodies {
+			if a.status == http.StatusOK && !bytes.Equal(a.body, first.body) {
+				t.Errorf("round %d: %s answered another record under the same key", round, a.node)
+			}
+		}
+		other, err := c.apis[round%apiNodes].send(http.MethodGet, lookup("stripe.com"), who.secret, nil, key)
+		if err != nil || other.status != http.StatusBadRequest {
+			t.Errorf("round %d: another request under the same key: %v, %s", round, err, other)
+		}
+		if s := c.apis[(round+1)%apiNodes].standing(t, who); s.Balance != 50-(round+1) {
+			t.Errorf("after %d keys the account stands at %+v", round+1, s)
+		}
+	}
+	c.apis[0].must(t, "ledger", "verify", "--account", who.id)
+}

@@ -1,0 +1,125 @@
+package searchindex
+
+import (
+	"slices"
+	"strings"
+)
+
+// Legal forms, as people write them beside a company's name; they are compared folded, so that Inc., INC and
+// inc are one. A form is one word or several, divided by commas here. What is also a common word of names
+// (group, bank, systems) is none. This is the only list: both sides of a comparison, and so both engines, go
+// through core. A change of it is a change of Analysis.
+const (
+	// trailingForms end a name.
+	trailingForms = `
+		inc, incorporated, corp, corporation, co, company, llc, l l c, llp, lllp, lp, pllc, pbc, ltd, limited, plc, cic,
+		private limited, pvt, pte, pty, proprietary limited, sdn bhd, bhd, tbk, holding, holdings, teoranta, clg,
+		and co, and company, and cie, and cia, und co, et co, et cie, cie, och co, og co, y cia, e cia, cia,
+		gmbh, ggmbh, mbh, ag, aktiengesellschaft, kg, kgaa, ohg, gbr, ug, haftungsbeschränkt, e.v., e.k., se,
+		sa, s a, s.a. de c.v., s. de r.l. de c.v., sas, sasu, sarl, s.à r.l., eurl, snc, sca, sci, sagl, spa, s p a, srl, s r l, srls, sapa,
+		sl, s l, slu, sau, sll, sab, sapi, spr, lda, ltda, limitada, eireli, eirl, sgps, unipessoal,
+		bv, b v, nv, n v, bvba, cvba, vof, asbl, vzw,
+		ab, a b, publ, hb, as, a/s, asa, aps, k/s, i/s, ivs, amba, oy, oyj, abp, ehf, hf, ohf, oü, uab, sia,
+		sp. z o.o., sp. z o. o., sp. k., sp. j., spółka akcyjna, s.r.o., spol. s r.o., a.s., v.o.s., k.s., kft, zrt, nyrt,
+		d.o.o., d. o. o., j.d.o.o., d.d., ad, ead, eood, ood, a.ş., ltd. şti., şti, anonim şirketi, limited şirketi,
+		kk, k k, gk, kabushiki kaisha, kabushiki gaisha, wll, pjsc, pjs, fze, fzco, fz llc, dmcc, saog, saoc, qpsc,
+		ооо, оао, зао, пао, ао, тоо, тов, пат, прат, ат, оод, еоод, ад, еад, доо,
+		α.ε., ε.π.ε., ι.κ.ε., ο.ε., ανώνυμη εταιρεία,
+		בע״מ, בע"מ, ש.م.م, ش.م.م, ذ.م.م, ش.ذ.م.م, ش.م.ع, ش.م.ك, المحدودة,
+		प्राइवेट लिमिटेड, लिमिटेड, มหาชน,
+		株, 有, 주, 유`
+	// leadingForms begin a name. Latin ones are only those that no name is known to begin with.
+	leadingForms = `
+		ооо, оао, зао, пао, ао, ип, тоо, тов, пат, прат, ooo, oao, zao, pao, uab, pt,
+		công ty tnhh, công ty cổ phần, ctcp, شركة, 株, 有, 주, 유`
+	// joinedForms stand before or behind a name without a space.
+	joinedForms = `
+		株式会社, 株式會社, 有限会社, 合同会社, 合資会社, 合名会社, 股份有限公司, 有限责任公司, 有限責任公司, 有限公司, 公司,
+		주식회사, 유한회사, 유한책임회사, บริษัท, จำกัด`
+)
+
+// maxFormWords is the length of the longest form: s de rl de cv.
+const maxFormWords = 5
+
+var (
+	joined   = foldedForms(joinedForms)
+	trailing = formSet(trailingForms, joinedForms)
+	leading  = formSet(leadingForms, joinedForms)
+)
+
+func foldedForms(list string) []string {
+	var forms []string
+	for form := range strings.SplitSeq(list, ",") {
+		forms = append(forms, Fold(form))
+	}
+	return forms
+}
+
+func formSet(lists ...string) map[string]bool {
+	set := make(map[string]bool)
+	for _, list := range lists {
+		for _, form := range foldedForms(list) {
+			set[form] = true
+		}
+	}
+	return set
+}
+
+// core takes legal forms off a name, and "and" out of it, but never all of it: who is called by nothing but
+// such words is found by them.
+func core(words []string) []string {
+	out := slices.Clone(words)
+	for before := -1; before != size(out); {
+		before = size(out)
+		out = withoutJoined(out)
+		if n := formAt(trailing, out, func(n int) []string { return out[len(out)-n:] }); n > 0 {
+			out = out[:len(out)-n]
+		}
+		if len(out) > 1 && out[len(out)-1] == "and" {
+			out = out[:len(out)-1]
+		}
+	}
+	if n := formAt(leading, out, func(n int) []string { return out[:n] }); n > 0 {
+		out = out[n:]
+	}
+	if rest := slices.DeleteFunc(slices.Clone(out), func(w string) bool { return w == "and" }); len(rest) > 0 {
+		out = rest
+	}
+	return out
+}
+
+// size is what core makes smaller.
+func size(words []string) (bytes int) {
+	for _, w := range words {
+		bytes += len(w) + 1
+	}
+	return bytes
+}
+
+// formAt returns how many words the longest legal form has at one end of a name, 0 for none. At least one
+// word is left.
+func formAt(forms map[string]bool, words []string, end func(int) []string) int {
+	for n := min(maxFormWords, len(words)-1); n > 0; n-- {
+		if forms[strings.Join(end(n), " ")] {
+			return n
+		}
+	}
+	return 0
+}
+
+// withoutJoined takes legal forms off that are written together with the name.
+func withoutJoined(words []string) []string {
+	if len(words) == 0 {
+		return words
+	}
+	first, last := 0, len(words)-1
+	for _, form := range joined {
+		if rest, ok := strings.CutPrefix(words[first], form); ok && rest != "" && !trailing[words[first]] {
+			words[first] = rest
+		}
+		if rest, ok := strings.CutSuffix(words[last], form); ok && rest != "" && !trailing[words[last]] {
+			words[last] = rest
+		}
+	}
+	return words
+}

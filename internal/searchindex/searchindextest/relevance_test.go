@@ -1,0 +1,44 @@
+package searchindextest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"letterhead/internal/searchindex"
+)
+
+// An index brings a bounded part of what it holds to the ranking. Of no query in the list a better brand is left
+// out by that.
+func TestNothingBetterIsLeftOut(t *testing.T) {
+	docs := append(Brands(), documents(extraFile)...)
+	table := newReference(docs)
+	for _, row := range rows(relevanceFile) {
+		t.Run(row[0], func(t *testing.T) {
+			t.Parallel()
+			got, err := table.plain(t.Context(), row[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := plain(searchindex.Rank(searchindex.ReadQuery(row[0]), docs, shown)); got != want {
+				t.Errorf("found %s, and these are the best of all: %s", got, want)
+			}
+		})
+	}
+}
+
+// An index that is there is kept as long as Analysis is the same.
+func TestAnotherAnalysisHasAnotherNumber(t *testing.T) {
+	sum := sha256.New()
+	for _, d := range documents(extraFile) {
+		if err := json.NewEncoder(sum).Encode(searchindex.TermsOf(d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const analysis, want = 2, "a3c0ed24eb7d7f37"
+	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != want || searchindex.Analysis != analysis {
+		t.Errorf("the brands of extra.tsv stand under terms of sum %s (analysis %d), before under %s (%d): if TermsOf gives others, raise searchindex.Analysis; then note both here",
+			got, searchindex.Analysis, want, analysis)
+	}
+}

@@ -1,0 +1,465 @@
+package readapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"letterhead/commands"
+	"letterhead/domain/plan"
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+	"letterhead/internal/apikey"
+	"letterhead/internal/eventlog"
+)
+
+// ticked adds up what the log says of the customer's searches in a month. It waits for nothing: what was
+// answered is on the log.
+func (c *customer) ticked(month usage.Month) int64 {
+	c.s.t.Helper()
+	var sum int64
+	for from := uint64(0); ; {
+		events, err := c.s.log.ReadStream(context.Background(), usage.Stream(c.id, month), from, eventlog.Forward, 1000)
+		c.s.must(err)
+		for _, recorded := range events {
+			ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
+			c.s.must(err)
+			for _, entry := range ev.(eventschemas.UsageTicked).Entries {
+				sum += entry.Searches
+			}
+			from = recorded.Revision + 1
+		}
+		if len(events) < 1000 {
+			return sum
+		}
+	}
+}
+
+func (c *customer) me() specAccount {
+	c.s.t.Helper()
+	a := c.get("/v1/me")
+	a.ok(c.s.t)
+	return decodeAccount(c.s.t, a.body)
+}
+
+// TestAMonthOfAnAccount lives through the first month of a leap year and into the next two: what is used in a
+// month counts to its last nanosecond, and at midnight UTC of the 1st searches and look-ups start over while
+// credits stay.
+func TestAMonthOfAnAccount(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		s.known("acme.com", record("acme"))
+		c := s.account(plan.Starter, 500)
+		day := 24 * time.Hour
+		for n := int64(1); n <= 31; n++ {
+			s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)}).ok(s.t)
+			c.get("/v1/search?q=acme").ok(s.t)
+			c.get("/v1/search?q=").refused(s.t, http.StatusBadRequest, "invalid_request")
+			c.get("/v1/brands/acme.com").ok(s.t)
+			if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 2*n || me.Usage.Lookups != n || me.Credits.Balance != 500-n {
+				s.t.Fatalf("on day %d: %+v", n, me)
+			}
+			if n < 31 {
+				s.clock.add(day)
+			}
+		}
+		january := usage.MonthOf(s.clock.now())
+		s.clock.add(day - 1) // the last nanosecond
+		c.get("/v1/search?q=acme").ok(s.t)
+		if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 63 || me.Usage.Lookups != 31 {
+			s.t.Errorf("in the last nanosecond of January: %+v", me)
+		}
+		s.clock.add(1)
+		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 469 {
+			s.t.Errorf("at midnight: %+v", me)
+		}
+		c.get("/v1/search?q=acme").ok(s.t)
+		c.get("/v1/brands/acme.com").ok(s.t)
+		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 || me.Usage.Lookups != 1 || me.Credits.Balance != 468 {
+			s.t.Errorf("after midnight: %+v", me)
+		}
+		s.clock.add(29*day - 1)
+		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 {
+			s.t.Errorf("on 29 February: %+v", me)
+		}
+		s.clock.add(1)
+		if me := c.me(); me.Period != "2000-03" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 468 {
+			s.t.Errorf("on 1 March: %+v", me)
+		}
+		if got := c.ticked(january); got != 63 {
+			s.t.Errorf("the log says %d searches in January", got)
+		}
+	})
+}
+
+// quota checks a refusal for the month whole, and returns its wait.
+func (a answer) quota(s *service, limit int64) time.Duration {
+	t := s.t
+	t.Helper()
+	p := a.refused(t, http.StatusTooManyRequests, "quota_exceeded")
+	wait, d := seconds(t, a.header.Get("Retry-After")), p.Error.Details
+	if d == nil || d.Limit == nil || *d.Limit != limit || d.RetryAfter == nil || time.Duration(*d.RetryAfter)*time.Second != wait || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.Balance != nil {
+		t.Errorf("Retry-After %s with details in %s, want limit %d", wait, a.body, limit)
+	}
+	return wait
+}
+
+// TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther, from the first second of a month to its last nanosecond.
+func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 50)
+		for _, left := range []time.Duration{31 * 24 * time.Hour, 25*time.Hour + 1, time.Second + 1, 1} {
+			end := usage.MonthOf(s.clock.now()).End()
+			s.clock.add(end.Sub(s.clock.now()) - min(left, end.Sub(s.clock.now())))
+			left = end.Sub(s.clock.now())
+			c.searched(249_999)
+			c.get("/v1/search?q=acme").ok(s.t)
+			wait := c.get("/v1/search?q=acme").quota(s, 250_000)
+			if wait < left || wait >= left+time.Second {
+				s.t.Errorf("%s before the month's end: Retry-After %s", left, wait)
+			}
+			if wait > time.Second {
+				s.clock.add(wait - time.Second)
+				c.get("/v1/search?q=acme").quota(s, 250_000)
+				wait = time.Second
+			}
+			s.clock.add(wait)
+			other := c.s.account(plan.Free, 50) // c's new month has no search yet, and keeps none
+			other.get("/v1/search?q=acme").ok(s.t)
+			if me := c.me(); me.Usage.Searches != 0 || me.Period != usage.MonthOf(end).String() {
+				s.t.Errorf("after the wait: %+v", me)
+			}
+		}
+		c.get("/v1/search?q=acme").ok(s.t)
+	})
+}
+
+// TestThePlanInForceBoundsSearches: an upgrade raises allowance and minute together, on the next request; a
+// downgrade below what is used refuses until the month turns; nothing that is counted is lost on the way.
+func TestThePlanInForceBoundsSearches(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 50)
+		search := func() answer {
+			return s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
+		}
+		limits := func(id plan.ID, perMinute int, perMonth string, used int64) {
+			s.t.Helper()
+			me := c.me()
+			if me.Plan != string(id) || me.Limits.PerMinute != perMinute || allowance(me.Limits.SearchesPerMonth) != perMonth || me.Usage.Searches != used {
+				s.t.Errorf("%+v, want %s with %d a minute, %s a month, %d used", me, id, perMinute, perMonth, used)
+			}
+		}
+		c.searched(249_998)
+		limits(plan.Free, 60, "250000", 249_998)
+		search().ok(s.t)
+		search().ok(s.t)
+		search().quota(s, 250_000)
+		limits(plan.Free, 60, "250000", 250_000)
+		c.to(plan.Starter)
+		if h := search().ok(s.t); h.Get("X-RateLimit-Limit") != "300" {
+			s.t.Errorf("headers %v", h)
+		}
+		limits(plan.Starter, 300, "1000000", 250_001)
+		c.to(plan.Free)
+		if h := search(); h.quota(s, 250_000) <= 30*24*time.Hour || h.header.Get("X-RateLimit-Limit") != "60" {
+			s.t.Errorf("headers %v", h.header)
+		}
+		limits(plan.Free, 60, "250000", 250_001)
+		c.to(plan.Growth)
+		for range 3 {
+			search().ok(s.t)
+		}
+		limits(plan.Growth, 600, "<nil>", 250_004)
+		c.to(plan.Starter)
+		c.suspend()
+		search().refused(s.t, http.StatusForbidden, "forbidden")
+		c.reinstate()
+		search().ok(s.t)
+		limits(plan.Starter, 300, "1000000", 250_005)
+		c.to(plan.Free)
+		s.clock.add(search().quota(s, 250_000))
+		search().ok(s.t)
+		limits(plan.Free, 60, "250000", 1)
+	})
+}
+
+// TestASearchIsAnsweredOnceItsCountIsDurable: while the append that counts it is under way nothing leaves.
+func TestASearchIsAnsweredOnceItsCountIsDurable(t *testing.T) {
+	t.Parallel()
+	log := &countingLog{}
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 50)
+		reached, open := make(chan struct{}), make(chan struct{})
+		log.before = func() { close(reached); <-open }
+		log.account.Store(&c.id)
+		answered := make(chan answer, 1)
+		go func() { answered <- c.get("/v1/search?q=acme") }()
+		<-reached
+		synctest.Wait()
+		select {
+		case a := <-answered:
+			s.t.Errorf("answered %d before it was counted", a.status)
+		default:
+		}
+		close(open)
+		a := <-answered
+		a.ok(s.t)
+		if got := c.ticked(usage.MonthOf(s.clock.now())); got != 1 {
+			s.t.Errorf("the log says %d searches", got)
+		}
+	}, func(set *setup) {
+		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
+	})
+}
+
+// outcomes are how many of some searches ended how.
+type outcomes struct{ answered, limited, quota, forbidden atomic.Int64 }
+
+// searchTogether sends searches at once, with each key in turn.
+func (c *customer) searchTogether(n int, keys ...string) *outcomes {
+	o := &outcomes{}
+	together(n, func(i int) {
+		a, err := c.s.do(c.s.t.Context(), request{path: "/v1/search?q=acme", header: bearer(keys[i%len(keys)])})
+		switch {
+		case err != nil:
+			c.s.t.Errorf("search: %v", err)
+		case a.status == http.StatusOK:
+			o.answered.Add(1)
+		case a.status == http.StatusForbidden:
+			o.forbidden.Add(1)
+		case a.status == http.StatusTooManyRequests && strings.Contains(string(a.body), `"rate_limited"`):
+			o.limited.Add(1)
+		case a.status == http.StatusTooManyRequests && strings.Contains(string(a.body), `"quota_exceeded"`):
+			o.quota.Add(1)
+		default:
+			c.s.t.Errorf("search: %d %s", a.status, a.body)
+		}
+	})
+	return o
+}
+
+func TestConcurrentSearchesUseUpExactlyWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.account(plan.Starter, 50)
+	c.searched(999_950)
+	o := c.searchTogether(200, c.secret, c.publishable)
+	if o.answered.Load() != 50 || o.quota.Load() != 150 {
+		t.Errorf("%d answered and %d refused, want 50 and 150", o.answered.Load(), o.quota.Load())
+	}
+	if used, told := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || told != used {
+		t.Errorf("%d are counted and %d told", used, told)
+	}
+}
+
+// life is a customer as the specification has it, counted without the code under test.
+type life struct {
+	plan      plan.Plan
+	suspended bool
+	month     usage.Month
+	used      int64 // searches of the month
+	minute    time.Time
+	taken     int // units of the minute
+}
+
+// at moves to a moment.
+func (l *life) at(now time.Time) {
+	if m := usage.MonthOf(now); m != l.month {
+		l.month, l.used = m, 0
+	}
+	if m := now.Truncate(time.Minute); !m.Equal(l.minute) {
+		l.minute, l.taken = m, 0
+	}
+}
+
+// takes n units of the minute, or those that are left.
+func (l *life) takes(n int) int {
+	n = min(n, max(0, l.plan.PerMinute-l.taken))
+	l.taken += n
+	return n
+}
+
+// searches returns what becomes of n searches at once.
+func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
+	admitted := l.takes(n)
+	if l.suspended {
+		return 0, 0, 0, n
+	}
+	answered = admitted
+	if allowed := l.plan.SearchesPerMonth; allowed != plan.Unlimited {
+		answered = int(min(int64(admitted), max(0, allowed-l.used)))
+	}
+	l.used += int64(answered)
+	return answered, n - admitted, admitted - answered, 0
+}
+
+// TestNoInterleavingBreaksALimit: whatever the order of searches from several keys, refused requests, plan
+// changes, suspensions and steps of the clock, what is answered is what the plan in force allows, what is
+// counted is what was answered, and /v1/me tells it.
+func TestNoInterleavingBreaksALimit(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	table := plan.Default()
+	plans := []plan.ID{plan.Free, plan.Starter, plan.Growth}
+	rapid.Check(t, func(r *rapid.T) {
+		s.clock.add(usage.MonthOf(s.clock.now()).End().Sub(s.clock.now())) // the same moment every time
+		c := s.account(plan.Free, 50)
+		second, _ := c.issue(apikey.Publishable)
+		keys := []string{c.secret, c.publishable, second}
+		var l life
+		row, err := table.Get(plan.Free)
+		s.must(err)
+		l.plan = row
+		begin := func() {
+			l.at(s.clock.now())
+			if used := rapid.SampledFrom([]int64{0, 249_990, 999_990}).Draw(r, "used before"); used > 0 {
+				used += rapid.Int64Range(0, 9).Draw(r, "and")
+				c.searched(used)
+				l.used = used
+			}
+		}
+		begin()
+		var story []string
+		for range rapid.IntRange(1, 7).Draw(r, "steps") {
+			step := rapid.SampledFrom([]string{"search", "search", "search", "refused", "plan", "suspend", "wait", "month"}).Draw(r, "step")
+			story = append(story, step)
+			switch step {
+			case "search":
+				n := rapid.IntRange(1, 45).Draw(r, "searches")
+				o := c.searchTogether(n, keys[:rapid.IntRange(1, 3).Draw(r, "keys")]...)
+				answered, limited, quota, forbidden := l.searches(n)
+				got := fmt.Sprint(o.answered.Load(), o.limited.Load(), o.quota.Load(), o.forbidden.Load())
+				if want := fmt.Sprint(answered, limited, quota, forbidden); got != want {
+					r.Fatalf("%v: of %d searches (answered, limited, quota, forbidden) were %s, want %s", story, n, got, want)
+				}
+			case "refused":
+				for i, header := range []http.Header{bearer(mistyped(c.secret)), bearer(c.publishable), bearer(c.secret)} {
+					path := []string{"/v1/search?q=acme", "/v1/me", "/v1/search?q="}[i]
+					if a := s.send(request{path: path, header: header}); a.status == http.StatusOK {
+						r.Fatalf("%v: %s is answered", story, path)
+					}
+				}
+				l.takes(1)
+				l.takes(1)
+			case "plan":
+				id := rapid.SampledFrom(plans).Draw(r, "plan")
+				if id != l.plan.ID {
+					c.to(id)
+				}
+				l.plan, err = table.Get(id)
+				s.must(err)
+			case "suspend":
+				if l.suspended {
+					c.reinstate()
+				} else {
+					c.suspend()
+				}
+				l.suspended = !l.suspended
+			case "wait":
+				s.clock.add(time.Duration(rapid.Int64Range(1, int64(90*time.Second)).Draw(r, "wait")))
+				if usage.MonthOf(s.clock.now()) != l.month {
+					begin()
+				}
+				l.at(s.clock.now())
+			case "month":
+				end := l.month.End()
+				if before := time.Duration(rapid.Int64Range(1, 3).Draw(r, "before")); s.clock.now().Before(end.Add(-before)) {
+					s.clock.add(end.Add(-before).Sub(s.clock.now()))
+					l.at(s.clock.now())
+				} else {
+					s.clock.add(end.Sub(s.clock.now()))
+					begin()
+				}
+			}
+			if counted := c.ticked(l.month); counted != l.used {
+				r.Fatalf("%v: %d searches are counted, %d were answered", story, counted, l.used)
+			}
+			a := c.get("/v1/me")
+			admitted := l.takes(1)
+			switch {
+			case l.suspended:
+				if a.status != http.StatusForbidden {
+					r.Fatalf("%v: /v1/me of a suspended account is %d", story, a.status)
+				}
+			case admitted == 0:
+				if a.status != http.StatusTooManyRequests {
+					r.Fatalf("%v: /v1/me past the minute is %d", story, a.status)
+				}
+			default:
+				me := decodeAccount(t, a.body)
+				if me.Usage.Searches != l.used || me.Period != l.month.String() || me.Plan != string(l.plan.ID) || me.Limits.PerMinute != l.plan.PerMinute {
+					r.Fatalf("%v: %s, want %+v", story, a.body, l)
+				}
+			}
+			if got, want := a.header.Get("X-RateLimit-Remaining"), fmt.Sprint(max(0, l.plan.PerMinute-l.taken)); got != want {
+				r.Fatalf("%v: %s units are left, want %s", story, got, want)
+			}
+		}
+	})
+}
+
+// searchedNow counts searches of this month by the machine's own clock, as nodes of a site do.
+func (c *customer) searchedNow(n int64) {
+	c.s.t.Helper()
+	c.s.clock = &clock{bubble: true}
+	c.searched(n)
+}
+
+func TestThreeNodesAnswerExactlyTheSearchesThatAreLeft(t *testing.T) {
+	s := startSite(t, 3)
+	c := s.nodes[0].account(plan.Starter, 50)
+	c.searchedNow(999_950)
+	month := usage.MonthOf(time.Now())
+	var answered, refused atomic.Int64
+	together(200, func(i int) {
+		key := c.secret
+		if i%2 == 0 {
+			key = c.publishable
+		}
+		for range 50 { // 503 says to try again
+			a, err := s.nodes[i%3].do(t.Context(), request{path: "/v1/search?q=acme", header: bearer(key)})
+			switch {
+			case err != nil:
+				t.Errorf("search: %v", err)
+				return
+			case a.status == http.StatusOK:
+				answered.Add(1)
+				return
+			case strings.Contains(string(a.body), `"quota_exceeded"`):
+				refused.Add(1)
+				return
+			case a.status != http.StatusServiceUnavailable:
+				t.Errorf("search: %d %s", a.status, a.body)
+				return
+			}
+		}
+		t.Error("a search is unavailable 50 times")
+	})
+	if answered.Load() != 50 || refused.Load() != 150 {
+		t.Errorf("%d answered and %d refused, want 50 and 150", answered.Load(), refused.Load())
+	}
+	if got := c.ticked(month); got != 1_000_000 {
+		t.Errorf("%d are counted", got)
+	}
+	for _, n := range s.nodes {
+		if told := c.at(n).me().Usage.Searches; told != 1_000_000 {
+			t.Errorf("a node tells %d", told)
+		}
+	}
+	// An upgrade by one node is in force at the next, and what is left is one allowance for all.
+	done, err := s.nodes[1].desk.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Growth})
+	s.must(err)
+	s.nodes[1].inForce(done)
+	for _, n := range s.nodes {
+		c.at(n).get("/v1/search?q=acme").ok(t)
+	}
+}

@@ -1,0 +1,286 @@
+package readapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/internal/apikey"
+	"letterhead/readapi"
+)
+
+// mistakes are the keys that slips of a finger make of one: each character replaced by each other and by some
+// that no key has, left out, or followed by another; and each two characters in each other's place.
+func mistakes(key string) []string {
+	const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	var wrong []string
+	add := func(changed string) {
+		if changed != key {
+			wrong = append(wrong, changed)
+		}
+	}
+	for at := range len(key) {
+		for _, c := range base62 + "-_+/. ,;\"" {
+			if c == ' ' && (at == 0 || at == len(key)-1) {
+				continue // leaves the key shorter, which is below
+			}
+			add(key[:at] + string(c) + key[at+1:])
+		}
+		add(key[:at] + key[at+1:])
+		for _, c := range []string{"0", "z", key[at : at+1], "é"} {
+			add(key[:at+1] + c + key[at+1:])
+		}
+		for other := at + 1; other < len(key); other++ {
+			swapped := []byte(key)
+			swapped[at], swapped[other] = swapped[other], swapped[at]
+			add(string(swapped))
+		}
+	}
+	return wrong
+}
+
+// TestEveryMistypedKeyIs401, sent one behind the other on one connection. None of them takes a unit of the
+// account's minute.
+func TestEveryMistypedKeyIs401(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	for path, key := range map[string]string{"/v1/me": c.secret, "/v1/search?q=acme": c.publishable} {
+		wrong := mistakes(key)
+		conn := s.dial("")
+		defer conn.Close()
+		go func() {
+			w := bufio.NewWriter(conn)
+			for _, k := range wrong {
+				fmt.Fprintf(w, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", path, k)
+			}
+			w.Flush()
+		}()
+		r := bufio.NewReader(conn)
+		for _, k := range wrong {
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatalf("%q: %v", k, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			s.must(err)
+			if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Bearer" || !strings.Contains(string(body), `"unauthorized"`) {
+				t.Errorf("%q instead of %q: %d %s", k, key, resp.StatusCode, body)
+			}
+		}
+		t.Logf("%d mistyped keys on %s", len(wrong), path)
+	}
+	if left := c.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
+		t.Errorf("%s units are left", left)
+	}
+}
+
+// TestAKeyInTheURLIsNeitherUsedNorLogged, on whatever path and beside whatever header.
+func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	victim, other := s.account(plan.Free, 50), s.account(plan.Custom, 50)
+	keys := []string{victim.secret, victim.publishable}
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
+		for _, name := range []string{"key", "c", "api_key", "access_token"} {
+			for _, key := range keys {
+				with := path + "?" + name + "=" + key
+				if strings.Contains(path, "?") {
+					with = path + "&" + name + "=" + key
+				}
+				a := s.send(request{path: with})
+				a.refused(t, http.StatusUnauthorized, "unauthorized")
+				if a.header.Get("X-RateLimit-Limit") != "" {
+					t.Errorf("%s: the key was looked at: %v", path, a.header)
+				}
+				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
+					t.Errorf("%s: the key in the URL decided: %v", path, h)
+				}
+				s.send(request{path: with, header: bearer(mistyped(other.secret))}).refused(t, http.StatusUnauthorized, "unauthorized")
+			}
+		}
+	}
+	// Nor where it is a path or a part of it, is redirected, or stands beside a method that is not answered.
+	for _, r := range []request{
+		{path: "/" + victim.secret}, {path: "/v1/brands/" + victim.secret}, {path: "/v1//me?key=" + victim.secret},
+		{path: "/v1/brands/" + victim.secret, header: bearer(other.secret)}, {path: "/cdn/" + victim.secret + ".png?key=" + victim.secret},
+		{path: "/v1/me?key=" + victim.secret, method: "BREW"}, {path: "/docs/errors?key=" + victim.secret},
+		{path: "/v1/me", header: http.Header{"X-Request-Id": {victim.secret}, "User-Agent": {victim.secret}, "Referer": {"https://x/?key=" + victim.secret}}},
+	} {
+		if a := s.send(r); a.status == http.StatusOK && r.path != "/docs/errors?key="+victim.secret {
+			t.Errorf("%s is answered", strings.ReplaceAll(r.path, victim.secret, "<key>"))
+		}
+	}
+	seen := s.logs.all() + s.scrape()
+	for _, key := range append(keys, other.secret) {
+		if strings.Contains(seen, key) || strings.Contains(seen, key[6:38]) {
+			t.Error("the log or the metrics hold a key")
+		}
+	}
+	if b := victim.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+	if left := victim.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
+		t.Errorf("%s units are left", left)
+	}
+}
+
+// TestOneKeyOneHeader sends headers as bytes, because clients tidy them.
+func TestOneKeyOneHeader(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c, other := s.account(plan.Custom, 50), s.account(plan.Custom, 50)
+		mine, theirs := c.secret, other.secret
+		for _, c := range []struct{ name, headers, want string }{
+			{"names have no case", "aUTHORIZATION: Bearer " + mine, "200"},
+			{"nor has the scheme", "Authorization: bEARER " + mine, "200"},
+			{"spaces around", "Authorization:  Bearer   " + mine + " \t ", "200"},
+			{"X-Api-Key", "x-api-key:\t" + mine, "200"},
+			{"both the same", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mine, "200"},
+			{"both, different", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + theirs, "401"},
+			{"a good one beside a bad one", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mistyped(mine), "401"},
+			{"a bad one beside a good one", "X-Api-Key: " + mistyped(mine) + "\r\nAuthorization: Bearer " + mine, "401"},
+			{"twice", "Authorization: Bearer " + mine + "\r\nAuthorization: Bearer " + mine, "401"},
+			{"twice in two spellings", "authorization: Bearer " + mine + "\r\nAUTHORIZATION: Bearer " + theirs, "401"},
+			{"twice, once empty", "X-Api-Key: " + mine + "\r\nX-Api-Key:", "401"},
+			{"two in one header", "Authorization: Bearer " + mine + ", Bearer " + theirs, "401"},
+			{"two in one X-Api-Key", "X-Api-Key: " + mine + "," + mine, "401"},
+			{"something behind it", "Authorization: Bearer " + mine + " x", "401"},
+			{"a tab before it", "Authorization: Bearer\t" + mine, "401"},
+			{"no scheme", "Authorization: " + mine, "401"},
+			{"scheme twice", "Authorization: Bearer Bearer " + mine, "401"},
+			{"in quotes", `Authorization: Bearer "` + mine + `"`, "401"},
+			{"folded", "Authorization: Bearer " + mine[:20] + "\r\n " + mine[20:], "401"},
+			{"percent-encoded", "Authorization: Bearer " + strings.Replace(mine, "_", "%5F", 1), "401"},
+			{"in full width", "Authorization: Bearer " + strings.Replace(mine, "lh", "ｌｈ", 1), "401"},
+			{"as a user's name", "Authorization: Basic " + mine, "401"},
+			{"as a cookie", "Cookie: key=" + mine + "; Authorization=Bearer " + mine, "401"},
+			{"for the proxy", "Proxy-Authorization: Bearer " + mine, "401"},
+			{"an underscore", "X_Api_Key: " + mine, "401"},
+			{"ten thousand characters", "Authorization: Bearer " + mine + strings.Repeat("0", 10_000), "401"},
+			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "refused 400"},
+			{"a space before the colon", "X-Api-Key : " + mine, "refused 400"},
+		} {
+			if got := s.bytes("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + c.headers + "\r\n\r\n"); got != c.want {
+				s.t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+		}
+	})
+}
+
+// everyMethod is what clients may send.
+var everyMethod = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"}
+
+var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
+
+// paths are the API's own, with something for each parameter.
+func (s *service) paths() map[string]readapi.Route {
+	s.t.Helper()
+	routes, err := s.api.Routes()
+	s.must(err)
+	values := map[string]string{"{id}": brand.ID("acme.com").String(), "{file}": strings.Repeat("0", 64) + ".svg"}
+	paths := map[string]readapi.Route{}
+	for _, route := range routes {
+		path := pathParameter.ReplaceAllStringFunc(route.Path, func(name string) string {
+			if value, ok := values[name]; ok {
+				return value
+			}
+			return "acme.com"
+		})
+		paths[path] = route
+	}
+	if len(paths) < 4 {
+		s.t.Fatalf("only %d paths: %v", len(paths), paths)
+	}
+	return paths
+}
+
+// TestEveryPathAllowsWhatItSays: what a path's Allow header lists is answered, and nothing else is.
+func TestEveryPathAllowsWhatItSays(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	known := map[string]string{
+		"/v1/brands/acme.com": "GET, HEAD, OPTIONS", "/v1/search": "GET, OPTIONS", "/v1/me": "GET, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
+	}
+	paths := s.paths()
+	for path := range known {
+		if _, there := paths[path]; !there {
+			t.Errorf("%s is no path", path)
+		}
+	}
+	for path := range paths {
+		allow := s.send(request{method: "BREW", path: path}).header.Get("Allow")
+		if want := known[path]; allow == "" || want != "" && allow != want {
+			t.Errorf("%s allows %q, want %q", path, allow, want)
+			continue
+		}
+		listed := strings.Split(allow, ", ")
+		if !slices.IsSorted(listed) || !slices.Contains(listed, "OPTIONS") {
+			t.Errorf("%s allows %q", path, allow)
+		}
+		for _, method := range everyMethod {
+			a := s.send(request{method: method, path: path})
+			if a.header.Get("X-Request-Id") == "" {
+				t.Errorf("%s %s: no request id", method, path)
+			}
+			switch allowed := slices.Contains(listed, method); {
+			case method == "OPTIONS":
+				if a.status != http.StatusNoContent || a.header.Get("Allow") != allow || len(a.body) != 0 {
+					t.Errorf("OPTIONS %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+				}
+			case allowed:
+				if a.status == http.StatusMethodNotAllowed || a.status >= 500 {
+					t.Errorf("%s %s: %d", method, path, a.status)
+				}
+			default:
+				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow || a.header.Get("Cache-Control") != "no-store" {
+					t.Errorf("%s %s: %d, headers %v", method, path, a.status, a.header)
+				}
+			}
+		}
+	}
+}
+
+// TestSecretOnlyPathsRefuseEveryOtherKey, with every method that they answer.
+func TestSecretOnlyPathsRefuseEveryOtherKey(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	c := s.account(plan.Custom, 50)
+	unknown, _ := newKey(t, apikey.Secret)
+	refused := 0
+	for path, route := range s.paths() {
+		if !route.SecretOnly {
+			continue
+		}
+		for method := range strings.SplitSeq(s.send(request{method: "OPTIONS", path: path}).header.Get("Allow"), ", ") {
+			if method == "OPTIONS" {
+				continue
+			}
+			for key, want := range map[string]int{c.publishable: http.StatusForbidden, unknown: http.StatusUnauthorized, "": http.StatusUnauthorized} {
+				a := s.send(request{method: method, path: path, header: bearer(key)})
+				if a.status != want || (a.header.Get("X-RateLimit-Limit") != "") != (want == http.StatusForbidden) || (a.header.Get("WWW-Authenticate") != "") != (want == http.StatusUnauthorized) {
+					t.Errorf("%s %s: %d, want %d; headers %v", method, path, a.status, want, a.header)
+				}
+				if a.header.Get("X-Credits-Remaining") != "" {
+					t.Errorf("%s %s tells credits to whom it refuses", method, path)
+				}
+				refused++
+			}
+		}
+	}
+	if refused < 9 {
+		t.Errorf("only %d requests were tried", refused)
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+}

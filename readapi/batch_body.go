@@ -1,0 +1,66 @@
+package readapi
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxBatchIdentifiers is the specification's, whatever the plan.
+	maxBatchIdentifiers = 100
+	// maxBatchBody bounds the body: a hundred URLs of 2 KiB and what stands between them.
+	maxBatchBody = 256 << 10
+)
+
+// batchExample is what messages show.
+const batchExample = `{"identifiers":["acme.com"]}`
+
+// parseBatch reads the identifiers of a BatchRequest. Fields that it does not know are not looked at, but the
+// text must be JSON that means one thing: a name that stands twice in an object, or text that is not UTF-8, is
+// refused, because what another reader would make of it is anybody's guess.
+func parseBatch(body []byte) ([]string, *Problem) {
+	if len(body) == 0 {
+		return nil, invalidRequest("The body is empty. Send a JSON object such as %s.", batchExample)
+	}
+	var sent struct {
+		Identifiers jsontext.Value `json:"identifiers"`
+	}
+	var syntax *jsontext.SyntacticError
+	err := json.Unmarshal(body, &sent)
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, invalidRequest("An object in the JSON body has the same field more than once. Send each field once.")
+	case errors.As(err, &syntax):
+		return nil, invalidRequest("The body is not JSON in UTF-8: it goes wrong at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
+	case err != nil || jsontext.Value(body).Kind() != jsontext.KindBeginObject:
+		return nil, invalidRequest("The body is JSON, but not an object. Send one such as %s.", batchExample)
+	case sent.Identifiers == nil:
+		return nil, invalidRequest("The field identifiers is missing. Send an object such as %s.", batchExample)
+	case sent.Identifiers.Kind() != jsontext.KindBeginArray:
+		return nil, invalidRequest("The field identifiers is not a list. Send an object such as %s.", batchExample)
+	}
+	var items []jsontext.Value
+	if err := json.Unmarshal(sent.Identifiers, &items); err != nil {
+		return nil, internalError(err) // it was read as part of the body
+	}
+	switch {
+	case len(items) == 0:
+		return nil, invalidRequest("The list identifiers is empty. Send 1 to %d identifiers.", maxBatchIdentifiers)
+	case len(items) > maxBatchIdentifiers:
+		return nil, invalidRequest("The list identifiers has %d items. Send at most %d.", len(items), maxBatchIdentifiers)
+	}
+	identifiers := make([]string, len(items))
+	for i, item := range items {
+		if item.Kind() != jsontext.KindString {
+			return nil, invalidRequest("identifiers[%d] is not a string. Send domains, URLs, e-mail addresses or brand ids as strings.", i)
+		}
+		text, err := jsontext.AppendUnquote(nil, item)
+		if err != nil {
+			return nil, internalError(err)
+		}
+		identifiers[i] = string(text)
+	}
+	return identifiers, nil
+}

@@ -1,0 +1,331 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/projections/brands"
+)
+
+const (
+	// batchLanes is how many items of a batch are looked up, and how many credits are set aside for it, at any
+	// moment (readings, "Batch deadline").
+	batchLanes = 5
+	// maxBatches bounds the batches under way in this process: their lanes take less than a third of maxLookups,
+	// so that single look-ups go on beside them.
+	maxBatches = 512
+	// maxItemTries bounds how often an item is begun anew because another node spent its credit first.
+	maxItemTries = 10
+)
+
+// errNotStarted: the batch ran out of time before the item was tried.
+var errNotStarted = errors.New("the batch ran out of time before the item was tried")
+
+// BatchQuery is look-ups that somebody asks for together.
+type BatchQuery struct {
+	Request     commands.Request // its id and an item's domain make charge and hold of the item repeatable
+	Caller      Caller
+	Identifiers []string      // as sent
+	StartWithin time.Duration // items that are not started by then are not tried
+	ItemWithin  time.Duration // what each item has, from its start
+}
+
+// item is the look-up of one domain.
+func (q *BatchQuery) item(domain string, reservation *commands.Reservation) Query {
+	return Query{
+		Request: q.Request, Caller: q.Caller, Reservation: reservation,
+		Identifier: brand.Identifier{Kind: brand.Domain, Domain: domain},
+	}
+}
+
+// BatchAnswer is what became of the items.
+type BatchAnswer struct {
+	Items     []BatchItem // in the order of the identifiers
+	Remaining int64       // credits left after the batch, never below zero
+	domains   []*batchDomain
+}
+
+// BatchItem is what became of one identifier. Err is one of those of Lookup.Do, a *brand.InvalidDomainError, or
+// says that the item was not tried in time.
+type BatchItem struct {
+	Identifier string // as sent
+	Domain     string // it was read as; empty for what is no domain, or the id of no brand
+	Answer     Answer // shared by the items of one domain
+	Err        error
+}
+
+// batchDomain is a domain of a batch, however many identifiers name it.
+type batchDomain struct {
+	place  int // of its first identifier
+	domain string
+	tries  int
+	answer Answer
+	err    error
+}
+
+// Batch looks brands up together, in the order in which their domains come first, a few at a time. Each is an
+// ordinary look-up, with a credit that is set aside before it starts. When credits run short an item waits for
+// one that another item of the batch may hand back, and is refused only when none of them has one. A panic is
+// the outcome of its item alone.
+//
+// The answer may be sent to the caller: whatever it costs is durable. If it cannot be sent any more, hand it
+// back with HandBackBatch. What a caller who leaves meanwhile was charged is handed back here.
+//
+// Errors are of the whole, and free of charge: a *Problem when there are more domains than the plan allows;
+// *account.InsufficientCreditsError when there is no credit at all; account.ErrSuspended, ErrClosed, ErrNotFound;
+// commands.ErrBusy; eventlog.ErrUnavailable and those of the index, when not one domain could be looked up for
+// it; ctx.Err().
+func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
+	leave, ok := l.batches.enter()
+	if !ok {
+		return BatchAnswer{}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
+	}
+	defer leave()
+	starting, cancel := context.WithTimeout(ctx, q.StartWithin)
+	defer cancel()
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	answer, indexed, err := l.readBatch(quick, q.Identifiers)
+	if err != nil {
+		return BatchAnswer{}, err
+	}
+	if n := len(answer.domains); n > q.Caller.Plan.BatchSize {
+		return BatchAnswer{}, invalidRequest("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", n, q.Caller.Plan.BatchSize)
+	}
+	first, err := l.desk.Reserve(quick, q.Caller.AccountID)
+	if err != nil {
+		return BatchAnswer{}, err
+	}
+	defer first.Drop() // does nothing once an item has it
+	if err := l.desk.Confirm(quick, first); err != nil {
+		return BatchAnswer{}, err
+	}
+	if !indexed && len(answer.domains) > 0 {
+		// An index that cannot be reached is found out once, and not by every item.
+		if _, _, err := l.ask(quick, q.item(answer.domains[0].domain, nil).Identifier); err != nil {
+			return BatchAnswer{}, err
+		}
+	}
+	l.runBatch(ctx, starting, &q, answer.domains, first)
+	if err = ctx.Err(); err == nil {
+		err = unreachable(answer.domains)
+	}
+	if err == nil {
+		answer.Remaining, err = l.batchCredits(ctx, &q, answer.domains)
+	}
+	if err != nil {
+		l.HandBackBatch(ctx, q, answer)
+		return BatchAnswer{}, err
+	}
+	answer.fill()
+	return answer, nil
+}
+
+// HandBackBatch reverses the charges of an answer that was never sent, as HandBack does.
+func (l *Lookup) HandBackBatch(ctx context.Context, q BatchQuery, answer BatchAnswer) {
+	for _, d := range answer.domains {
+		l.HandBack(ctx, q.item(d.domain, nil), d.answer)
+	}
+}
+
+// fill gives every item of a domain what became of the domain.
+func (a *BatchAnswer) fill() {
+	became := make(map[string]*batchDomain, len(a.domains))
+	for _, d := range a.domains {
+		became[d.domain] = d
+	}
+	for i := range a.Items {
+		if d := became[a.Items[i].Domain]; d != nil {
+			a.Items[i].Answer, a.Items[i].Err = d.answer, d.err
+		}
+	}
+}
+
+// readBatch reads the identifiers, ids first, so that an id and its domain are one. indexed says that the index
+// was asked for that, and answered.
+func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer BatchAnswer, indexed bool, err error) {
+	answer.Items = make([]BatchItem, len(identifiers))
+	parsed := make([]brand.Identifier, len(identifiers))
+	var ids []uuid.UUID
+	for i, text := range identifiers {
+		item := &answer.Items[i]
+		item.Identifier = text
+		if parsed[i], item.Err = brand.ParseIdentifier(text); item.Err == nil && parsed[i].Kind == brand.BrandID {
+			ids = append(ids, parsed[i].BrandID)
+		}
+	}
+	named, err := l.domainsOf(ctx, ids)
+	if err != nil {
+		return BatchAnswer{}, false, err
+	}
+	seen := make(map[string]bool, len(identifiers))
+	for i := range answer.Items {
+		item := &answer.Items[i]
+		if item.Err != nil {
+			continue
+		}
+		item.Domain = parsed[i].Domain
+		if parsed[i].Kind == brand.BrandID {
+			if item.Domain = named[parsed[i].BrandID]; item.Domain == "" {
+				item.Err = ErrNoSuchBrand
+				continue
+			}
+		}
+		if !seen[item.Domain] {
+			seen[item.Domain] = true
+			answer.domains = append(answer.domains, &batchDomain{place: i, domain: item.Domain})
+		}
+	}
+	return answer, len(ids) > 0, nil
+}
+
+// domainsOf returns the domains of brands by their ids; what it leaves out is the id of no brand. Where other
+// nodes may have answered an id a moment ago, it waits for the index once, for all of them.
+func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	domains := make(map[uuid.UUID]string, len(ids))
+	find := func() (missing int, err error) {
+		for _, id := range ids {
+			if domains[id] != "" {
+				continue
+			}
+			entry, err := l.index.ByID(ctx, id)
+			switch {
+			case errors.Is(err, brands.ErrNotFound):
+				if domain, ok := l.recent.domain(id.String()); ok {
+					domains[id] = domain
+				} else {
+					missing++
+				}
+			case err != nil:
+				return 0, fmt.Errorf("find brand %s: %w", id, err)
+			default:
+				domains[id] = entry.Domain
+			}
+		}
+		return missing, nil
+	}
+	missing, err := find()
+	if err != nil || missing == 0 || l.caughtUp == nil {
+		return domains, err
+	}
+	if err := l.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	_, err = find()
+	return domains, err
+}
+
+// runBatch looks the domains up, and starts none once starting has ended. It returns when nothing of it is under
+// way any more.
+//
+// One goroutine sets credits aside and starts items, so that the credit of a look-up that fails goes to the next
+// domain in order, and nobody else of the batch can come between a refusal and the look at who still has one.
+func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
+	waiting := slices.Clone(domains)
+	ended := make(chan *batchDomain, batchLanes)
+	for underway := 0; ; {
+		if len(waiting) > 0 && underway < batchLanes && starting.Err() == nil {
+			next := waiting[0]
+			reservation, err := first, error(nil)
+			if first = nil; reservation == nil {
+				reservation, err = l.reserveNext(starting, q.Caller.AccountID)
+			}
+			switch {
+			case err == nil:
+				waiting = waiting[1:]
+				next.tries++
+				underway++
+				go func() {
+					l.runItem(ctx, q, next, reservation)
+					ended <- next
+				}()
+				continue
+			case starting.Err() != nil:
+				continue
+			case underway == 0 || !errors.Is(err, account.ErrInsufficientCredits):
+				next.err, waiting = err, waiting[1:]
+				continue
+			}
+			// Those under way may hand a credit back.
+		}
+		if underway == 0 {
+			break
+		}
+		done := <-ended
+		underway--
+		if errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
+			// Its credit was gone when it came to pay: another node spent it. It waits like all without a credit.
+			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
+			waiting = slices.Insert(waiting, at, done)
+		}
+	}
+	for _, d := range waiting {
+		if d.err == nil {
+			d.err = errNotStarted
+		}
+	}
+}
+
+func (l *Lookup) reserveNext(ctx context.Context, accountID string) (*commands.Reservation, error) {
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	return l.desk.Reserve(quick, accountID)
+}
+
+// runItem looks one domain up.
+func (l *Lookup) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
+	ctx, cancel := context.WithTimeout(ctx, q.ItemWithin)
+	defer cancel()
+	defer func() {
+		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
+			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
+		}
+	}()
+	d.answer, d.err = l.Do(ctx, q.item(d.domain, reservation))
+}
+
+// unreachable returns why not one domain could be looked up, when a part of the service is the reason for all
+// that were tried.
+func unreachable(domains []*batchDomain) (reason error) {
+	for _, d := range domains {
+		if errors.Is(d.err, errNotStarted) {
+			continue
+		}
+		if d.err == nil || errors.As(d.err, new(*LimitError)) || problemOf(d.err, time.Time{}, "").Code != CodeUpstreamFailed {
+			return nil
+		}
+		if reason == nil {
+			reason = d.err
+		}
+	}
+	return reason
+}
+
+// batchCredits returns what is left after the batch. When the desk cannot say any more, the last charge does.
+func (l *Lookup) batchCredits(ctx context.Context, q *BatchQuery, domains []*batchDomain) (int64, error) {
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	remaining, err := l.Credits(quick, q.Caller.AccountID)
+	if err == nil || ctx.Err() != nil {
+		return remaining, err
+	}
+	var last *commands.Receipt
+	for _, d := range domains {
+		if c := d.answer.Charge; c != nil && (last == nil || c.Revision > last.Revision) {
+			last = c
+		}
+	}
+	if last == nil {
+		return 0, err
+	}
+	return max(0, last.Remaining), nil
+}

@@ -1,0 +1,97 @@
+package readapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+)
+
+// Batches on every node spend one account's credits to the last, and not one more.
+func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
+	const credits, clients = 300, 12
+	s := startSite(t, 3)
+	domains := numbered("known-%d.com", 12)
+	for _, domain := range domains[1:] {
+		_, err := s.nodes[0].brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("Known")})
+		s.must(err)
+	}
+	s.known(domains[0]) // and all before it
+	for i, domain := range numbered("new-%d.com", 6) {
+		if i%2 == 0 {
+			s.crawler.finds(domain, record("New"))
+		} else {
+			s.crawler.fails(domain, brand.DNS)
+		}
+		domains = append(domains, domain)
+	}
+	c := s.nodes[0].account(plan.Custom, credits)
+	var found, refused atomic.Int64
+	together(clients, func(i int) {
+		at := c.at(s.nodes[i%3])
+		for {
+			a := at.asks(domains...)
+			switch a.status {
+			case http.StatusPaymentRequired:
+				a.refused(t, 402, "insufficient_credits")
+				refused.Add(1)
+				return
+			case http.StatusServiceUnavailable: // it says to try again
+				continue
+			}
+			for _, item := range a.items(t, domains) {
+				switch said := item.said(); said {
+				case "200":
+					found.Add(1)
+				case "402 insufficient_credits", "404 domain_not_found", "503 upstream_failed", "429 rate_limited":
+				default:
+					t.Errorf("%s: %s", item.Identifier, said)
+				}
+			}
+		}
+	})
+	b := c.books()
+	if found.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || refused.Load() != clients {
+		t.Errorf("%d brands for %d credits, %d charges, balance %d, at the lowest %d, %d holds open, %d refusals",
+			found.Load(), credits, len(b.charges), b.balance(), b.lowest, len(b.openHolds), refused.Load())
+	}
+}
+
+// A node whose last look at the account was before another spent the credits refuses the whole batch, and an id
+// that one node gave is known to a batch on the next.
+func TestABatchKnowsWhatOtherNodesDid(t *testing.T) {
+	s := startSite(t, 3)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 8)
+	for i := range 6 {
+		fresh := "fresh" + uuid.NewString() + ".com"
+		s.crawler.finds(fresh, record("Fresh"))
+		c.at(s.nodes[i%3]).get("/v1/brands/" + fresh).ok(t)
+		items, h := c.at(s.nodes[(i+1)%3]).batch(uuid.NewString(), brand.ID("nobody.com").String(), brand.ID("nobody.com").String())
+		if got := said(items); !slices.Equal(got, []string{"404 not_found", "404 not_found", "404 not_found"}) || h.Get("X-Credits-Remaining") != fmt.Sprint(7-i) {
+			t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
+		}
+	}
+	fresh := "fresh" + uuid.NewString() + ".com"
+	s.crawler.finds(fresh, record("Fresh"))
+	c.at(s.nodes[0]).get("/v1/brands/" + fresh).ok(t)
+	// One credit is left, and every node has seen it. The first spends it on a brand that the second names by its id.
+	items, h := c.at(s.nodes[1]).batch(brand.ID(fresh).String(), fresh, "acme.com")
+	if got := said(items); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits"}) || h.Get("X-Credits-Remaining") != "0" {
+		t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
+	}
+	for _, n := range s.nodes {
+		c.at(n).asks("acme.com").refused(t, 402, "insufficient_credits")
+		c.at(n).asks("co.uk").refused(t, 402, "insufficient_credits") // no item of it would ask for a credit
+	}
+	if b := c.books(); b.balance() != 0 || len(b.charges) != 8 || b.lowest < 0 {
+		t.Errorf("balance %d, %d charges, lowest %d", b.balance(), len(b.charges), b.lowest)
+	}
+}

@@ -1,0 +1,985 @@
+package readapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/brands"
+	"letterhead/readapi"
+)
+
+const batchPath = "/v1/brands/batch"
+
+type (
+	specBatch struct {
+		Results []specBatchItem `json:"results"`
+	}
+	specBatchItem struct {
+		Identifier string         `json:"identifier"`
+		Domain     *string        `json:"domain"`
+		Status     int            `json:"status"`
+		Brand      *specBrand     `json:"brand,omitempty"`
+		Error      *specItemError `json:"error,omitempty"`
+		RetryAfter *int64         `json:"retryAfter,omitempty"`
+	}
+	specItemError struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+)
+
+// said is an item in short: its status and code.
+func (i specBatchItem) said() string {
+	if i.Error == nil {
+		return strconv.Itoa(i.Status)
+	}
+	return fmt.Sprintf("%d %s", i.Status, i.Error.Code)
+}
+
+func said(items []specBatchItem) []string {
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = item.said()
+	}
+	return all
+}
+
+// post sends a body; it says that it is a form, as curl does when it is not told otherwise.
+func (s *service) post(ctx context.Context, path, body string, header http.Header) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	whole, err := io.ReadAll(resp.Body)
+	return answer{status: resp.StatusCode, header: resp.Header, body: whole}, err
+}
+
+func batchOf(t testing.TB, identifiers []string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string][]string{"identifiers": identifiers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// asks sends a batch.
+func (c *customer) asks(identifiers ...string) answer {
+	c.s.t.Helper()
+	a, err := c.s.post(c.s.t.Context(), batchPath, batchOf(c.s.t, identifiers), bearer(c.secret))
+	c.s.must(err)
+	return a
+}
+
+// batch sends a batch that is answered, checks the answer's shape, and returns its items.
+func (c *customer) batch(identifiers ...string) ([]specBatchItem, http.Header) {
+	c.s.t.Helper()
+	a := c.asks(identifiers...)
+	return a.items(c.s.t, identifiers), a.header
+}
+
+func (a answer) items(t testing.TB, identifiers []string) []specBatchItem {
+	t.Helper()
+	h := a.ok(t)
+	for _, name := range []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining"} {
+		if h.Get(name) == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("Cache-Control") != "private" || h.Get("X-Cache") != "" ||
+		h.Get("Content-Length") != strconv.Itoa(len(a.body)) {
+		t.Errorf("headers %v", h)
+	}
+	items := decodeExactly[specBatch](t, a.body).Results
+	if len(items) != len(identifiers) {
+		t.Fatalf("%d items for %d identifiers", len(items), len(identifiers))
+	}
+	for i, item := range items {
+		found := item.Status == http.StatusOK
+		if item.Identifier != identifiers[i] || found != (item.Brand != nil) || found != (item.Error == nil) || found && *item.Domain != item.Brand.Domain {
+			t.Errorf("item %d for %q: %+v", i, identifiers[i], item)
+		}
+		if !found && item.Error.Message == "" {
+			t.Errorf("item %d has no message: %+v", i, item)
+		}
+	}
+	return items
+}
+
+func (c *customer) chargedDomains() []string {
+	c.s.t.Helper()
+	var all []string
+	for _, charge := range c.books().charges {
+		all = append(all, charge.Domain)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestABatchAnswersEachItemAsALookupWould(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 100)
+	acme := s.known("acme.com", record("acme"))
+	other := s.known("other.com", record("other"))
+	s.known("plain.com", plainRecord("plain"))
+	s.crawler.finds("new.com", record("new"))
+	s.crawler.finds("bare.com", plainRecord("bare"))
+	failures := map[string]string{"dns.com": brand.DNS, "parked.com": brand.NoData, "blocked.com": brand.Blocked, "down.com": brand.FetchFailed, "late.com": brand.Timeout}
+	for domain, outcome := range failures {
+		s.crawler.fails(domain, outcome)
+	}
+	nobody := uuid.NewString()
+	identifiers := []string{
+		"acme.com", "https://www.acme.com/about?x=1", other, "urn:letterhead:brand:" + acme, "someone@other.com", "plain.com", "new.com", "bare.com",
+		"dns.com", "parked.com", "blocked.com", "down.com", "late.com", "co.uk", "", "<not>\n\"a\" domain & more", nobody, "ACME.com", nobody, "müller.de.acme.com",
+	}
+	want := []string{
+		"200", "200", "200", "200", "200", "200", "200", "200",
+		"404 domain_not_found", "404 no_brand_data", "422 fetch_blocked", "502 fetch_failed", "504 timeout", "400 invalid_domain", "400 invalid_domain", "400 invalid_domain", "404 not_found", "200", "404 not_found", "200",
+	}
+	domains := []string{
+		"acme.com", "acme.com", "other.com", "acme.com", "other.com", "plain.com", "new.com", "bare.com",
+		"dns.com", "parked.com", "blocked.com", "down.com", "late.com", "", "", "", "", "acme.com", "", "acme.com",
+	}
+	items, h := c.batch(identifiers...)
+	if got := said(items); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for i, item := range items {
+		if got := item.Domain; (got == nil) != (domains[i] == "") || got != nil && *got != domains[i] {
+			t.Errorf("%q was read as %v, want %q", identifiers[i], got, domains[i])
+		}
+		if item.RetryAfter != nil {
+			t.Errorf("%q: retryAfter %d with %d", identifiers[i], *item.RetryAfter, item.Status)
+		}
+	}
+	if got := c.chargedDomains(); !slices.Equal(got, []string{"acme.com", "new.com", "other.com"}) || h.Get("X-Credits-Remaining") != "97" {
+		t.Errorf("charged for %q, %s remaining", got, h.Get("X-Credits-Remaining"))
+	}
+	for _, charge := range c.books().charges {
+		if charge.RequestID != h.Get("X-Request-Id") {
+			t.Errorf("%s is charged under request %s, not %s", charge.Domain, charge.RequestID, h.Get("X-Request-Id"))
+		}
+	}
+	if n := s.tail.Open(); n != 0 || len(c.books().openHolds) != 0 {
+		t.Errorf("%d watches and %d holds are left open", n, len(c.books().openHolds))
+	}
+
+	// Asked again, one by one and together, both say the same, byte for byte.
+	var again struct {
+		Results []struct {
+			Status     int
+			Brand      json.RawMessage
+			Error      *specItemError
+			RetryAfter int64
+		}
+	}
+	a := c.asks(identifiers...)
+	a.items(t, identifiers)
+	s.must(json.Unmarshal(a.body, &again))
+	for i, domain := range domains {
+		if domain == "" {
+			continue
+		}
+		single, item := c.get("/v1/brands/"+domain), again.Results[i]
+		if single.status != item.Status || single.status == http.StatusOK && !bytes.Equal(single.body, item.Brand) {
+			t.Errorf("%s: alone %d %s, together %d %s", domain, single.status, single.body, item.Status, item.Brand)
+		}
+		if single.status != http.StatusOK {
+			if p := single.refused(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
+				t.Errorf("%s: alone %q, together %q", domain, p.Error.Message, item.Error.Message)
+			}
+			if alone := single.header.Get("Retry-After"); alone != "" && alone != strconv.FormatInt(item.RetryAfter, 10) || (item.Status == http.StatusServiceUnavailable) != (item.RetryAfter > 0) {
+				t.Errorf("%s: Retry-After %q, retryAfter %d", domain, alone, item.RetryAfter)
+			}
+		}
+	}
+}
+
+func TestABatchThatIsNotValidCostsNothing(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Starter, 100)
+	s.known("acme.com", record("acme"))
+	large := `{"identifiers":["acme.com"],"x":"` + strings.Repeat("x", 256<<10) + `"}`
+	fifty := make([]string, 51)
+	for i := range fifty {
+		fifty[i] = fmt.Sprintf("domain-%d.com", i)
+	}
+	for name, body := range map[string]string{
+		"no body": "", "a form": "identifiers=acme.com", "a list": `["acme.com"]`, "no list": `{"identifiers":"acme.com"}`, "larger than may be": large,
+		"one domain too many": batchOf(t, fifty), "a hundred and one": batchOf(t, make([]string, 101)), "a number": `{"identifiers":["acme.com",1]}`,
+	} {
+		a, err := s.post(t.Context(), batchPath, body, bearer(c.secret))
+		s.must(err)
+		if a.refused(t, http.StatusBadRequest, "invalid_request"); a.header.Get("X-Credits-Remaining") != "100" {
+			t.Errorf("%s: headers %v", name, a.header)
+		}
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+	// What a client says of the type of its body does not matter.
+	for _, contentType := range []string{"application/json", "application/json; charset=UTF-8", "text/plain", "application/vnd.api+json", "multipart/form-data", "*/*", ""} {
+		h := bearer(c.secret)
+		h["Content-Type"] = []string{contentType}
+		a, err := s.post(t.Context(), batchPath, `{"identifiers":["acme.com"]}`, h)
+		s.must(err)
+		a.items(t, []string{"acme.com"})
+	}
+}
+
+func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	head := "POST /v1/brands/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n"
+	if status := s.rawStatus(head + "Transfer-Encoding: chunked\r\n\r\n1c\r\n{\"identifiers\":[\"acme.com\"]}\r\nnot a length\r\n\r\n"); status != http.StatusBadRequest {
+		t.Errorf("broken chunks: %d", status)
+	}
+	// A client that ends its side half-way has left, although what it sent could be read.
+	conn := s.dial(head + "Content-Length: 100\r\n\r\n{\"identifiers\":[\"acme.com\"]}")
+	defer conn.Close()
+	s.must(conn.(*net.TCPConn).CloseWrite())
+	if read, err := io.ReadAll(conn); err != nil || len(read) != 0 {
+		t.Errorf("%v: %s", err, read)
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+	}
+}
+
+// A batch that looks nothing up sets a credit aside only to see that there is one.
+func TestABatchWithoutADomainKeepsNoCredit(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 1)
+	for range 3 {
+		items, h := c.batch("co.uk", uuid.NewString())
+		if got := said(items); !slices.Equal(got, []string{"400 invalid_domain", "404 not_found"}) || h.Get("X-Credits-Remaining") != "1" {
+			t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
+		}
+	}
+}
+
+func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	var identifiers []string
+	for i := range 25 {
+		domain := fmt.Sprintf("known-%d.com", i)
+		_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("known")})
+		s.must(err)
+		identifiers = append(identifiers, domain, "www."+domain, brand.ID(domain).String())
+	}
+	s.settled()
+	identifiers = append(identifiers, "co.uk", "not a domain", uuid.NewString()) // no domains, so they do not count
+	items, h := c.batch(identifiers...)
+	for i, item := range items[:75] {
+		if item.Status != http.StatusOK {
+			t.Errorf("%s: %s", identifiers[i], item.said())
+		}
+	}
+	if h.Get("X-Credits-Remaining") != "25" || len(c.books().charges) != 25 {
+		t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), len(c.books().charges))
+	}
+	p := c.asks(append(identifiers, "one-more.com")...).refused(t, http.StatusBadRequest, "invalid_request")
+	if !strings.Contains(p.Error.Message, "26 different domains") || !strings.Contains(p.Error.Message, "at most 25") {
+		t.Errorf("message %q", p.Error.Message)
+	}
+	if n := len(c.books().charges); n != 25 {
+		t.Errorf("%d charges", n)
+	}
+}
+
+func TestTheOrderOfABatchsChecks(t *testing.T) {
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	const good, bad = `{"identifiers":["acme.com"]}`, `{"identifiers":[]}`
+	secret := func(c *customer) string { return c.secret }
+	publishable := func(c *customer) string { return c.publishable }
+	mistyped := func(c *customer) string { return c.secret[:len(c.secret)-1] + "!" }
+	for _, c := range []struct {
+		name    string
+		credits int64
+		given   func(*customer)
+		key     func(*customer) string
+		body    string
+		status  int
+		code    string
+	}{
+		{"401 before 400", 0, nil, mistyped, bad, 401, "unauthorized"},
+		{"403 of the key before 400", 0, (*customer).useUp, publishable, bad, 403, "forbidden"},
+		{"403 of the account before 429", 0, func(c *customer) { c.useUp(); c.suspend() }, secret, bad, 403, "forbidden"},
+		{"429 before 400", 0, (*customer).useUp, secret, bad, 429, "rate_limited"},
+		{"400 before 402", 0, nil, secret, bad, 400, "invalid_request"},
+		{"400 for size before 402", 0, nil, secret, batchOf(t, numbered("d-%d.com", 26)), 400, "invalid_request"},
+		{"402 before items", 0, nil, secret, `{"identifiers":["co.uk"]}`, 402, "insufficient_credits"},
+		{"402", 0, nil, secret, good, 402, "insufficient_credits"},
+	} {
+		paths := []string{batchPath}
+		if c.given == nil { // the others take hundreds of requests to prepare
+			paths = append(paths, "/v2/brands/batch")
+		}
+		for _, path := range paths {
+			t.Run(c.name+" "+path, func(t *testing.T) {
+				customer := s.account(plan.Free, c.credits)
+				if c.given != nil {
+					c.given(customer)
+				}
+				a, err := s.post(t.Context(), path, c.body, bearer(c.key(customer)))
+				s.must(err)
+				var top struct{ Message string }
+				s.must(json.Unmarshal(a.body, &top))
+				if v2 := path != batchPath; (top.Message != "") != v2 {
+					t.Errorf("message %q at the top on %s", top.Message, path)
+				}
+				a.body = bytes.Replace(a.body, []byte(`,"message":`+quoted(top.Message)+`}`), []byte("}"), 1)
+				p := a.refused(t, c.status, c.code)
+				if d := p.Error.Details; c.status == 402 && (*d.Balance != 0 || *d.Required != 1 || *d.BillingURL == "" || a.header.Get("X-Credits-Remaining") != "0") {
+					t.Errorf("%s, headers %v", a.body, a.header)
+				}
+				if (a.header.Get("X-RateLimit-Limit") != "") != (c.status != 401) {
+					t.Errorf("headers %v", a.header)
+				}
+			})
+		}
+	}
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // strings always encode
+	return string(b)
+}
+
+func numbered(format string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(format, i)
+	}
+	return all
+}
+
+func TestOnlyPostAsksForABatch(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	for _, path := range []string{batchPath, "/v2/brands/batch"} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
+			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
+			if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "OPTIONS, POST" {
+				t.Errorf("%s %s: %d, Allow %q", method, path, a.status, a.header.Get("Allow"))
+			}
+		}
+		a := s.send(request{method: "OPTIONS", path: path})
+		if a.status != http.StatusNoContent || a.header.Get("Allow") != "OPTIONS, POST" {
+			t.Errorf("OPTIONS %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+		}
+		a, err := s.post(t.Context(), path, `{"identifiers":["acme.com"]}`, bearer(c.secret))
+		s.must(err)
+		a.items(t, []string{"acme.com"})
+	}
+}
+
+func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 2)
+	s.known("a.com", record("a"))
+	s.known("b.com", record("b"))
+	s.known("plain.com", plainRecord("plain"))
+	for domain, outcome := range map[string]string{"dns.com": brand.DNS, "blocked.com": brand.Blocked, "down.com": brand.FetchFailed, "parked.com": brand.NoData} {
+		s.crawler.fails(domain, outcome)
+	}
+	items, h := c.batch("dns.com", "blocked.com", "co.uk", "down.com", "plain.com", "a.com", "parked.com", "b.com", "c.com", "a.com", "plain2.com")
+	want := []string{"404 domain_not_found", "422 fetch_blocked", "400 invalid_domain", "502 fetch_failed", "200", "200", "404 no_brand_data", "200", "402 insufficient_credits", "200", "402 insufficient_credits"}
+	if got := said(items); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if h.Get("X-Credits-Remaining") != "0" || !slices.Equal(c.chargedDomains(), []string{"a.com", "b.com"}) {
+		t.Errorf("%s remaining, charged for %q", h.Get("X-Credits-Remaining"), c.chargedDomains())
+	}
+	if n := len(s.crawler.of("c.com")); n != 0 {
+		t.Error("a domain without a credit was crawled")
+	}
+}
+
+// An item without a credit waits for one that another of its batch still has, and gets it or not.
+func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
+	found := record("slow")
+	for name, c := range map[string]struct {
+		ending ending
+		want   []string
+	}{
+		"it is handed back": {ending{outcome: brand.Blocked}, []string{"422 fetch_blocked", "200"}},
+		"it is spent":       {ending{record: &found}, []string{"200", "402 insufficient_credits"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			customer := s.account(plan.Custom, 1)
+			s.known("acme.com", record("acme"))
+			release := make(chan struct{})
+			s.crawler.does("slow.com", waitThen(release, c.ending))
+			answered := make(chan answer, 1)
+			go func() {
+				a, err := s.post(t.Context(), batchPath, batchOf(t, []string{"slow.com", "acme.com"}), bearer(customer.secret))
+				if err != nil {
+					t.Error(err)
+				}
+				answered <- a
+			}()
+			s.crawler.sees("slow.com")
+			// The one credit is set aside: others are told so, and the batch is not refused meanwhile.
+			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
+			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
+			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "set aside") {
+				t.Errorf("%+v", p)
+			}
+			close(release)
+			items := (<-answered).items(t, []string{"slow.com", "acme.com"})
+			if got := said(items); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if b := customer.books(); b.balance() != 0 || len(b.charges) != 1 || b.lowest < 0 || len(b.openHolds) != 0 {
+				t.Errorf("balance %d, %d charges, lowest %d, %d holds open", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
+			}
+		})
+	}
+}
+
+// refusesCharges refuses charges of a domain as when another node was faster: the credit that was reserved is
+// gone, and what this batch has beside it may come back.
+type refusesCharges struct {
+	readapi.Desk
+	domain  string
+	left    atomic.Int64
+	refused chan struct{} // gets one for each refusal
+}
+
+func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	if in.Domain == d.domain && d.left.Add(-1) >= 0 {
+		in.Reservation.Drop()
+		d.refused <- struct{}{}
+		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
+	}
+	return d.Desk.ChargeLookup(ctx, in)
+}
+
+func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals int64
+		want     string
+	}{
+		"once":      {1, "200"},
+		"for ever":  {1 << 40, "402 insufficient_credits"},
+		"ten times": {10, "402 insufficient_credits"},
+		"nine":      {9, "200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
+			d.left.Store(c.refusals)
+			s := start(t, func(set *setup) {
+				set.deps = func(deps *readapi.Deps) { d.Desk, deps.Desk = deps.Desk, d }
+			})
+			customer := s.account(plan.Custom, 2)
+			s.known("acme.com", record("acme"))
+			s.known("other.com", record("other"))
+			items, h := customer.batch("acme.com", "other.com")
+			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
+				t.Errorf("%q after %d refusals", got, len(d.refused))
+			}
+			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
+				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)
+			}
+		})
+	}
+}
+
+// A batch sets five credits aside and no more, so that a single look-up beside it has the sixth.
+func TestABatchTakesFiveLanesAndLeavesTheRest(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 6)
+	s.known("acme.com", record("acme"))
+	slow := numbered("slow-%d.com", 12)
+	release := make(chan struct{})
+	var running, most atomic.Int64
+	for _, domain := range slow {
+		wait := waitThen(release, ending{outcome: brand.NoData})
+		s.crawler.does(domain, func(ctx context.Context, crawl eventschemas.CrawlRequested) ending {
+			now := running.Add(1)
+			defer running.Add(-1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			return wait(ctx, crawl)
+		})
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := s.post(t.Context(), batchPath, batchOf(t, slow), bearer(c.secret))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	for _, domain := range slow[:5] { // in request order
+		s.crawler.sees(domain)
+	}
+	if h := c.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "5" {
+		t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+	}
+	if n := len(c.books().openHolds); n != 5 {
+		t.Errorf("%d holds of the batch", n)
+	}
+	close(release)
+	for i, item := range (<-answered).items(t, slow) {
+		if item.said() != "404 no_brand_data" {
+			t.Errorf("%s: %s", slow[i], item.said())
+		}
+	}
+	if b := c.books(); most.Load() != 5 || b.balance() != 5 || len(b.openHolds) != 0 {
+		t.Errorf("%d crawls at once, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
+	}
+}
+
+func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
+	third, release := make(chan struct{}), make(chan struct{})
+	var charges atomic.Int64
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+				switch n := charges.Add(1); {
+				case n == 3:
+					close(third)
+					<-ctx.Done() // the server has noticed that the client is gone
+				case n > 3:
+					<-release
+				}
+			}}
+		}
+	})
+	c := s.account(plan.Custom, 50)
+	for _, domain := range []string{"a.com", "b.com", "c.com"} {
+		s.known(domain, record("known"))
+	}
+	s.crawler.does("slow.com", waitThen(release, ending{outcome: brand.NoData}))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.post(ctx, batchPath, batchOf(t, []string{"slow.com", "a.com", "b.com", "c.com"}), bearer(c.secret))
+		done <- err
+	}()
+	<-third
+	leave()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client's own error is %v", err)
+	}
+	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
+		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0
+	})
+	close(release)
+	if b.balance() != 50 || len(b.charges) != 3 {
+		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+	}
+	for _, r := range b.reversals {
+		if r.Reason != account.ReasonClientGone || r.RequestID != b.charges[0].RequestID {
+			t.Errorf("reversal %+v", r)
+		}
+	}
+}
+
+// standing lets a test step in where the desk has told the credits that are left, which is the last that a batch
+// asks of it.
+type standing struct {
+	readapi.Desk
+	told func(context.Context)
+}
+
+func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
+	s, err := d.Desk.Standing(ctx, accountID)
+	d.told(ctx)
+	return s, err
+}
+
+func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
+	worked := make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &standing{Desk: d.Desk, told: func(ctx context.Context) {
+				close(worked)
+				<-ctx.Done() // the server has noticed that the client is gone
+			}}
+		}
+	})
+	c := s.account(plan.Custom, 50)
+	domains := []string{"a.com", "b.com", "c.com"}
+	for _, domain := range domains {
+		s.known(domain, record("known"))
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.post(ctx, batchPath, batchOf(t, domains), bearer(c.secret))
+		done <- err
+	}()
+	<-worked
+	if n := len(c.books().charges); n != 3 {
+		t.Errorf("%d charges", n)
+	}
+	leave()
+	<-done
+	if b := c.until("all charges are reversed", func(b books) bool { return len(b.reversals) == 3 }); b.balance() != 50 {
+		t.Errorf("balance %d", b.balance())
+	}
+}
+
+// What was looked up before an account is suspended stands, and what is under way is paid from its hold.
+func TestAnAccountThatIsSuspendedInTheMiddleOfABatch(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 50)
+	slow := numbered("slow-%d.com", 5)
+	release := make(chan struct{})
+	r := record("slow")
+	for _, domain := range slow {
+		s.crawler.does(domain, waitThen(release, ending{record: &r}))
+	}
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	s.known("other.com", record("other"))
+	identifiers := append(slices.Insert(slices.Clone(slow), 0, "acme.com"), "other.com", "plain.com")
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := s.post(t.Context(), batchPath, batchOf(t, identifiers), bearer(c.secret))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	for _, domain := range slow {
+		s.crawler.sees(domain)
+	}
+	c.suspend()
+	close(release)
+	items := (<-answered).items(t, identifiers)
+	if got, want := said(items), []string{"200", "200", "200", "200", "200", "200", "403 forbidden", "403 forbidden"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if b := c.books(); len(b.charges) != 6 || b.balance() != 44 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, balance %d, %d holds open", len(b.charges), b.balance(), len(b.openHolds))
+	}
+}
+
+func TestLiveCrawlLimitsAreToldByTheItem(t *testing.T) {
+	gone := func(s *service, n int) []string {
+		domains := numbered("gone-%d.com", n)
+		for _, domain := range domains {
+			s.crawler.fails(domain, brand.DNS)
+		}
+		return append(domains, "acme.com")
+	}
+	for name, c := range map[string]struct {
+		ceiling, allowed int
+		past             string
+	}{
+		"the account's":   {1000, 10, "429 rate_limited"},
+		"the service's":   {4, 4, "503 upstream_failed"},
+		"none at all":     {1000, 12, ""},
+		"the first is it": {1, 1, "503 upstream_failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, func(set *setup) { set.config.CrawlsPerMinute = c.ceiling })
+			id := plan.Free
+			if c.past == "" {
+				id = plan.Custom
+			}
+			customer := s.account(id, 50)
+			s.known("acme.com", record("acme"))
+			identifiers := gone(s, 12)
+			items, h := customer.batch(identifiers...)
+			counts := map[string]int{}
+			for _, item := range items {
+				counts[item.said()]++
+				if item.RetryAfter != nil {
+					t.Errorf("retryAfter with %s", item.said())
+				}
+			}
+			if counts["404 domain_not_found"] != c.allowed || counts["200"] != 1 || c.past != "" && counts[c.past] != 12-c.allowed {
+				t.Errorf("%v", counts)
+			}
+			if h.Get("X-Credits-Remaining") != "49" {
+				t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+			}
+		})
+	}
+}
+
+func TestAPanicIsTheOutcomeOfItsItemAlone(t *testing.T) {
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Brands = &panicsFor{d.Brands, "boom.com"} }
+	})
+	c := s.account(plan.Custom, 3)
+	s.known("acme.com", record("acme"))
+	s.crawler.finds("new.com", record("new"))
+	items, h := c.batch("boom.com", "acme.com", "new.com")
+	if got, want := said(items), []string{"500 internal_error", "200", "200"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if strings.Contains(items[0].Error.Message, "secret detail") {
+		t.Errorf("message %q", items[0].Error.Message)
+	}
+	lines := s.logs.of(h.Get("X-Request-Id"))
+	if i := slices.IndexFunc(lines, func(line map[string]any) bool { return line["level"] == "ERROR" }); i < 0 ||
+		!strings.Contains(fmt.Sprint(lines[i]["error"]), "secret detail") || lines[i]["stack"] == nil || lines[i]["domain"] != "boom.com" {
+		t.Errorf("log %v", lines)
+	}
+	// No credit leaked: the third can be spent.
+	if h.Get("X-Credits-Remaining") != "1" || len(c.books().openHolds) != 0 {
+		t.Errorf("%s remaining, %d holds open", h.Get("X-Credits-Remaining"), len(c.books().openHolds))
+	}
+	c.get("/v1/brands/acme.com").ok(t)
+}
+
+// panicsFor panics when a crawl of a domain is asked for, which is after its credit was held.
+type panicsFor struct {
+	readapi.BrandCommands
+	domain string
+}
+
+func (p *panicsFor) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
+	if in.Domain == p.domain {
+		panic("secret detail: requesting")
+	}
+	return p.BrandCommands.RequestCrawl(ctx, in)
+}
+
+func TestABatchThatReachesNothingIs503(t *testing.T) {
+	t.Run("the index", func(t *testing.T) {
+		t.Parallel()
+		index := &stuckCounting{}
+		s := start(t, func(set *setup) {
+			set.config.RequestTimeout = 100 * time.Millisecond
+			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
+		})
+		c := s.account(plan.Custom, 1)
+		for range 3 { // the one credit comes back each time
+			a := c.asks(numbered("d-%d.com", 50)...)
+			a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+			if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
+				t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
+			}
+		}
+		if n := index.asked.Load(); n != 3 {
+			t.Errorf("an index that does not answer was asked %d times by 3 batches", n)
+		}
+	})
+	t.Run("the index of ids", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, func(set *setup) {
+			set.deps = func(d *readapi.Deps) { d.Index = noIDs{d.Index} }
+		})
+		c := s.account(plan.Custom, 10)
+		c.asks("acme.com", uuid.NewString()).refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	})
+	t.Run("the account", func(t *testing.T) {
+		t.Parallel()
+		var log *faultyLog
+		s := start(t, func(set *setup) {
+			set.log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
+		})
+		c := s.account(plan.Custom, 50)
+		s.known("acme.com", record("acme"))
+		s.known("plain.com", plainRecord("plain"))
+		accounts := "account-"
+		log.refuse.Store(&accounts)
+		c.asks("acme.com", "co.uk", "new.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		// What needs no append is answered, and so are the others.
+		items, h := c.batch("acme.com", "plain.com", "new.com")
+		if got, want := said(items), []string{"503 upstream_failed", "200", "503 upstream_failed"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if items[0].RetryAfter != nil {
+			t.Errorf("retryAfter %d for no crawl", *items[0].RetryAfter)
+		}
+		if lines := s.logs.of(h.Get("X-Request-Id")); !slices.ContainsFunc(lines, func(line map[string]any) bool { return line["level"] == "WARN" && line["domain"] == "acme.com" }) {
+			t.Errorf("log %v", lines)
+		}
+		log.refuse.Store(nil)
+		items, _ = c.batch("acme.com", "plain.com")
+		if got := said(items); !slices.Equal(got, []string{"200", "200"}) || c.books().balance() != 49 {
+			t.Errorf("%q, balance %d", got, c.books().balance())
+		}
+	})
+}
+
+// stuckCounting counts how often it is asked.
+type stuckCounting struct {
+	stuck
+	asked atomic.Int64
+}
+
+func (i *stuckCounting) Get(ctx context.Context, domain string) (*brands.Entry, error) {
+	i.asked.Add(1)
+	return i.stuck.Get(ctx, domain)
+}
+
+// noIDs is an index that cannot look ids up.
+type noIDs struct{ readapi.BrandIndex }
+
+func (noIDs) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
+	return nil, fmt.Errorf("find: %w", eventlog.ErrUnavailable)
+}
+
+// Where other nodes answer, an id that the index does not hold is waited for, once for all of a batch.
+func TestABatchWaitsOnceForTheIndex(t *testing.T) {
+	var waits atomic.Int64
+	var s *service
+	s = start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.CaughtUp = func(ctx context.Context) error {
+				if waits.Add(1) == 1 { // as another node does meanwhile
+					s.known("fresh.com", record("fresh"))
+				}
+				return ctx.Err()
+			}
+		}
+	})
+	c := s.account(plan.Custom, 10)
+	s.known("acme.com", record("acme"))
+	id := func(domain string) string { return brand.ID(domain).String() }
+	items, _ := c.batch(id("acme.com"), id("fresh.com"), uuid.NewString(), id("nobody.com"), "fresh.com")
+	if got, want := said(items), []string{"200", "200", "404 not_found", "404 not_found", "200"}; !slices.Equal(got, want) || waits.Load() != 1 {
+		t.Errorf("got %q, want %q; %d waits", got, want, waits.Load())
+	}
+	c.batch(id("acme.com"), id("fresh.com"))
+	if waits.Load() != 1 || len(c.books().charges) != 4 {
+		t.Errorf("%d waits, %d charges", waits.Load(), len(c.books().charges))
+	}
+}
+
+// An answer of megabytes arrives whole, and another can follow on the connection.
+func TestTheLargestAnswerArrivesWhole(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 10)
+	large := record("large")
+	text := strings.Repeat("Ünïcode & <words>. ", 3000)
+	large.LongDescription = &text
+	s.known("large.com", large)
+	single := c.get("/v1/brands/large.com")
+	single.ok(t)
+	for range 2 {
+		a := c.asks(slices.Repeat([]string{"large.com"}, 100)...)
+		a.ok(t)
+		var got struct {
+			Results []struct{ Brand json.RawMessage }
+		}
+		s.must(json.Unmarshal(a.body, &got))
+		if len(a.body) < 100*60_000 || len(got.Results) != 100 || a.header.Get("Content-Length") != strconv.Itoa(len(a.body)) {
+			t.Fatalf("%d bytes, %d results, length %s", len(a.body), len(got.Results), a.header.Get("Content-Length"))
+		}
+		for _, result := range got.Results {
+			if !bytes.Equal(result.Brand, single.body) {
+				t.Fatalf("%d bytes for a record of %d", len(result.Brand), len(single.body))
+			}
+		}
+	}
+	if n := len(c.books().charges); n != 3 {
+		t.Errorf("%d charges", n)
+	}
+}
+
+// Batches and look-ups at once share few credits and few crawls, and none is spent twice or lost.
+func TestManyBatchesBesideLookups(t *testing.T) {
+	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
+	c := s.account(plan.Custom, 60)
+	for _, domain := range numbered("known-%d.com", 10) {
+		_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("known")})
+		s.must(err)
+	}
+	s.settled()
+	for i, domain := range numbered("new-%d.com", 10) {
+		if i%2 == 0 {
+			s.crawler.finds(domain, record("new"))
+		} else {
+			s.crawler.fails(domain, brand.NoData)
+		}
+	}
+	identifiers := append(numbered("known-%d.com", 10), numbered("new-%d.com", 10)...)
+	var mu sync.Mutex
+	paid := map[string][]string{} // by request
+	answered := func(a answer, domains ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		id := a.header.Get("X-Request-Id")
+		paid[id] = append(paid[id], domains...)
+	}
+	together(24, func(i int) {
+		if i%2 == 0 {
+			a := c.get("/v1/brands/known-3.com")
+			if a.status == http.StatusOK {
+				answered(a, "known-3.com")
+			} else {
+				a.refused(t, 402, "insufficient_credits")
+			}
+			return
+		}
+		a := c.asks(identifiers...)
+		if a.status != http.StatusOK {
+			a.refused(t, 402, "insufficient_credits")
+			return
+		}
+		for _, item := range a.items(t, identifiers) {
+			switch item.said() {
+			case "200":
+				answered(a, *item.Domain)
+			case "402 insufficient_credits", "404 no_brand_data":
+			default:
+				t.Errorf("%s: %s", item.Identifier, item.said())
+			}
+		}
+	})
+	b := c.books()
+	charged := map[string][]string{}
+	for _, charge := range b.charges {
+		charged[charge.RequestID] = append(charged[charge.RequestID], charge.Domain)
+	}
+	for id := range charged {
+		slices.Sort(charged[id])
+		slices.Sort(paid[id])
+		if !slices.Equal(charged[id], paid[id]) {
+			t.Errorf("request %s was charged for %q and answered %q", id, charged[id], paid[id])
+		}
+	}
+	if len(charged) != len(paid) || b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.reversals) != 0 {
+		t.Errorf("%d requests charged, %d answered; balance %d, lowest %d, %d holds open, %d reversals",
+			len(charged), len(paid), b.balance(), b.lowest, len(b.openHolds), len(b.reversals))
+	}
+}

@@ -1,0 +1,107 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/readapi"
+)
+
+// inBubble starts a whole service in time that stands still while anybody works: sleeping is how a test moves
+// the clock of every part at once, the server's and the desks' own timers too. All parts are the real ones,
+// but connections are pipes (a socket would keep the time from going on) and nothing is found by a search,
+// because the index works with goroutines that are older than any bubble.
+//
+// Such a bubble begins at midnight UTC of 1 January 2000.
+func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(start(t, append(changes, func(set *setup) {
+			set.bubble = true
+			set.flushEvery = time.Hour // a month has 2.7 million seconds
+		})...))
+	})
+}
+
+// serveInBubble serves as the real server does, over pipes.
+func (s *service) serveInBubble(maxConns int) {
+	t := s.t
+	s.pipes = newPipes()
+	server := readapi.NewServer(s.api.Handler())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns)) }()
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 128, DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return s.pipes.dial() },
+	}
+	s.transport, s.url = transport, "http://in.the.bubble"
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := server.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	open     atomic.Int64 // that the server has not closed
+	accepted chan net.Conn
+	closed   chan struct{}
+	close    func()
+}
+
+func newPipes() *pipes {
+	p := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closed) })
+	return p
+}
+
+// errRefused is what a caller gets from a listener that is closed.
+var errRefused = errors.New("connection refused")
+
+// dial connects; it waits until the connection is accepted.
+func (p *pipes) dial() (net.Conn, error) {
+	mine, theirs := net.Pipe()
+	p.open.Add(1)
+	select {
+	case p.accepted <- &pipe{Conn: theirs, closed: sync.OnceFunc(func() { p.open.Add(-1) })}:
+		return mine, nil
+	case <-p.closed:
+		return nil, errRefused
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accepted:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error { p.close(); return nil }
+
+// pipe is the server's end.
+type pipe struct {
+	net.Conn
+	closed func()
+}
+
+func (p *pipe) Close() error {
+	p.closed()
+	return p.Conn.Close()
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

@@ -1,0 +1,549 @@
+package readapi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/readapi"
+)
+
+// keyed is a request of the customer's with an idempotency key.
+func (c *customer) keyed(path, key string) request {
+	h := bearer(c.secret)
+	h.Set("Idempotency-Key", key)
+	return request{path: path, header: h}
+}
+
+func (c *customer) once(path, key string) answer {
+	c.s.t.Helper()
+	return c.s.send(c.keyed(path, key))
+}
+
+// under counts the charges that stand under idempotency keys: those that were not handed back.
+func (b books) under() (standing map[string]int) {
+	standing = map[string]int{}
+	back := map[string]bool{}
+	for _, r := range b.reversals {
+		back[r.ChargeID] = true
+	}
+	for _, ch := range b.charges {
+		if ch.IdempotencyKeyHash != "" && !back[ch.ChargeID] {
+			standing[ch.IdempotencyKeyHash]++
+		}
+	}
+	return standing
+}
+
+func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	first := c.once("/v1/brands/acme.com", "order-1")
+	if h := first.ok(t); h.Get("X-Credits-Remaining") != "49" || h.Get("X-Cache") != "HIT" {
+		t.Errorf("headers %v", h)
+	}
+	s.crawler.finds("acme.com", record("acme anew"))
+	second := c.once("/v1/brands/acme.com?refresh=true", "order-2")
+	if h := second.ok(t); h.Get("X-Cache") != "MISS" || string(second.body) == string(first.body) {
+		t.Fatalf("the refresh changed nothing: %v %s", h, second.body)
+	}
+	s.settled()
+	// Whatever form the identifier has, and whichever of the account's keys asks.
+	other := *c
+	other.secret, _ = c.issue("secret")
+	repeats := func() {
+		t.Helper()
+		for _, r := range []struct {
+			path, key string
+			want      answer
+		}{
+			{"acme.com", "order-1", first}, {"https%3A%2F%2Fwww.acme.com%2Fabout", "order-1", first}, {"jane%40acme.com?refresh=false", "order-1", first},
+			{"acme.com?refresh=true", "order-2", second}, {"ACME.com?refresh=1", "order-2", second},
+		} {
+			for _, who := range []*customer{c, &other} {
+				a := who.once("/v1/brands/"+r.path, r.key)
+				if h := a.ok(t); string(a.body) != string(r.want.body) || h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" || h.Get("Cache-Control") != "private" {
+					t.Errorf("%s again: %v\n%s\nwas\n%s", r.path, h, a.body, r.want.body)
+				}
+			}
+		}
+	}
+	repeats()
+	s.clock.add(account.IdempotencyWindow - time.Second)
+	repeats()
+	if b := c.books(); len(b.charges) != 2 || b.balance() != 48 || len(b.openHolds) != 0 || len(s.crawler.of("acme.com")) != 1 {
+		t.Errorf("%d charges, balance %d, %d holds open, %d crawls", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
+	}
+	s.clock.add(2 * time.Second) // the day is over, and the key is new
+	a := c.once("/v1/brands/acme.com", "order-1")
+	if h := a.ok(t); string(a.body) != string(second.body) || h.Get("X-Credits-Remaining") != "47" {
+		t.Errorf("after a day: %v %s", h, a.body)
+	}
+}
+
+func TestAKeyIsForOneRequestOfOneAccount(t *testing.T) {
+	s := start(t)
+	c, other := s.account(plan.Growth, 50), s.account(plan.Growth, 50)
+	id := s.known("acme.com", record("acme"))
+	s.known("other.com", record("other"))
+	c.once("/v1/brands/acme.com", "k").ok(t)
+	for _, path := range []string{"other.com", id, "acme.com?refresh=true", "never-crawled.com"} {
+		a := c.once("/v1/brands/"+path, "k")
+		p := a.refused(t, http.StatusBadRequest, "invalid_request")
+		if !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "49" {
+			t.Errorf("%s: %v %s", path, a.header, a.body)
+		}
+	}
+	c.once("/v1/brands/"+id, "by-id").ok(t)
+	c.once("/v1/brands/urn:letterhead:brand:"+strings.ToUpper(id), "by-id").ok(t)
+	other.once("/v1/brands/other.com", "k").ok(t)
+	if b, o := c.books(), other.books(); len(b.charges) != 2 || len(o.charges) != 1 || o.charges[0].Domain != "other.com" || b.holds != 0 {
+		t.Errorf("charges %+v, and of the other account %+v, %d holds", b.charges, o.charges, b.holds)
+	}
+}
+
+func TestAnAnswerThatCostNothingIsWorkedOutAgain(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	s.crawler.fails("nowhere.com", brand.DNS)
+	c.once("/v1/brands/nowhere.com", "k").refused(t, http.StatusNotFound, "domain_not_found")
+	c.once("/v1/brands/co.uk", "k").refused(t, http.StatusBadRequest, "invalid_domain")
+	plain := c.once("/v1/brands/plain.com", "k")
+	plain.ok(t)
+	s.crawler.finds("plain.com", record("plain"))
+	c.get("/v1/brands/plain.com?refresh=true").ok(t)
+	s.settled()
+	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and is another answer
+	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("%v %s", h, a.body)
+	}
+	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+	if b := c.books(); len(b.charges) != 2 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+	}
+}
+
+func TestWantOfCreditsDoesNotKeepARepeatBack(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 1)
+	s.known("acme.com", record("acme"))
+	first := c.once("/v1/brands/acme.com", "k")
+	first.ok(t)
+	for range 3 {
+		if a := c.once("/v1/brands/acme.com", "k"); string(a.body) != string(first.body) || a.ok(t).Get("X-Credits-Remaining") != "0" {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+	}
+	c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.once("/v1/brands/acme.com", "another").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	// 400 comes before 402.
+	c.once("/v1/brands/other.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+}
+
+// Many at once with one key are one charge and one answer, also when there is one credit for all of them.
+func TestManyAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
+	const clients = 64
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	for i, credits := range []int64{1, 2, 200} {
+		fresh := fmt.Sprintf("fresh-%d.com", i)
+		s.crawler.finds(fresh, record("fresh"))
+		s.crawler.finds("acme.com", record(fmt.Sprintf("acme %d", i)))
+		for _, path := range []string{"acme.com", fresh, "acme.com?refresh=true"} {
+			t.Run(fmt.Sprintf("%s with %d credits", path, credits), func(t *testing.T) {
+				c := s.account(plan.Custom, credits)
+				answers := make([]answer, clients)
+				together(clients, func(i int) {
+					var err error
+					if answers[i], err = s.do(t.Context(), c.keyed("/v1/brands/"+path, "k")); err != nil {
+						t.Error(err)
+					}
+				})
+				for _, a := range answers {
+					if h := a.ok(t); string(a.body) != string(answers[0].body) || h.Get("X-Credits-Remaining") != fmt.Sprint(credits-1) {
+						t.Fatalf("%v\n%s\nand\n%s", h, a.body, answers[0].body)
+					}
+				}
+				if b := c.books(); len(b.charges) != 1 || b.balance() != credits-1 || len(b.openHolds) != 0 || b.lowest < 0 {
+					t.Errorf("%d charges, balance %d, %d holds open", len(b.charges), b.balance(), len(b.openHolds))
+				}
+				c.unreserved(credits - 1)
+			})
+		}
+	}
+}
+
+// With one credit for all of them each gets it in turn, when what the others got cost nothing.
+func TestManyAtOnceUnderOneKeyEachHearOfAFailure(t *testing.T) {
+	s := start(t)
+	s.known("acme.com", record("acme"))
+	c := s.account(plan.Custom, 1)
+	release := make(chan struct{})
+	s.crawler.does("nowhere.com", waitThen(release, ending{outcome: brand.DNS}))
+	go func() {
+		s.crawler.sees("nowhere.com")
+		close(release)
+	}()
+	together(8, func(int) {
+		a, err := s.do(t.Context(), c.keyed("/v1/brands/nowhere.com", "k"))
+		if err != nil || a.status != http.StatusNotFound {
+			t.Errorf("%v, %d %s", err, a.status, a.body)
+		}
+	})
+	if b := c.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || len(s.crawler.of("nowhere.com")) != 1 {
+		t.Errorf("%d charges, %d holds open, %d crawls", len(b.charges), len(b.openHolds), len(s.crawler.of("nowhere.com")))
+	}
+	c.unreserved(1)
+}
+
+// unreserved spends what is left, to show that nothing of it is set aside any more.
+func (c *customer) unreserved(credits int64) {
+	c.s.t.Helper()
+	for range credits {
+		c.get("/v1/brands/acme.com").ok(c.s.t)
+	}
+	c.get("/v1/brands/acme.com").refused(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
+}
+
+// steppingDesk lets a test step in between what was charged before and what is charged now.
+type steppingDesk struct {
+	readapi.Desk
+	recalled   func() // after nothing was found under a key
+	charged    func(context.Context, commands.ChargeLookup)
+	handedBack func()
+}
+
+func (d *steppingDesk) Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error) {
+	receipts, err := d.Desk.Recall(ctx, in)
+	if err == nil && len(receipts) == 0 && d.recalled != nil {
+		d.recalled()
+	}
+	return receipts, err
+}
+
+func (d *steppingDesk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	receipt, err := d.Desk.ChargeLookup(ctx, in)
+	if err == nil && d.charged != nil {
+		d.charged(ctx, in)
+	}
+	return receipt, err
+}
+
+func (d *steppingDesk) HandBack(in commands.HandBack) error {
+	err := d.Desk.HandBack(in)
+	if d.handedBack != nil {
+		d.handedBack()
+	}
+	return err
+}
+
+// Two requests under one key that start together both find the key unused. One is charged, the other is told.
+func TestAKeyUsedForTwoRequestsAtOnceIs400ForOneOfThem(t *testing.T) {
+	var both sync.WaitGroup
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &steppingDesk{Desk: d.Desk, recalled: func() { both.Done(); both.Wait() }}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	s.known("other.com", record("other"))
+	s.crawler.finds("fresh.com", record("fresh"))
+	s.crawler.finds("acme.com", record("acme"))
+	for _, paths := range [][2]string{{"acme.com", "other.com"}, {"acme.com?refresh=true", "fresh.com"}} {
+		c := s.account(plan.Custom, 10)
+		both.Add(2)
+		var answers [2]answer
+		together(2, func(i int) {
+			var err error
+			if answers[i], err = s.do(t.Context(), c.keyed("/v1/brands/"+paths[i], "k")); err != nil {
+				t.Error(err)
+			}
+		})
+		if answers[0].status != http.StatusOK {
+			answers[0], answers[1] = answers[1], answers[0]
+		}
+		answers[0].ok(t)
+		answers[1].refused(t, http.StatusBadRequest, "invalid_request")
+		if b := c.books(); len(b.charges) != 1 || len(b.openHolds) != 0 || b.balance() != 9 {
+			t.Errorf("%v: %d charges, %d holds open, balance %d", paths, len(b.charges), len(b.openHolds), b.balance())
+		}
+		c.unreserved(9)
+	}
+}
+
+func TestAClientWhoLeftAndAsksAgainUnderItsKeyPaysOnce(t *testing.T) {
+	charged, on, handedBack := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			var second atomic.Bool
+			d.Desk = &steppingDesk{Desk: d.Desk,
+				charged: func(context.Context, commands.ChargeLookup) {
+					if !second.Swap(true) {
+						close(charged)
+						<-on
+					}
+				},
+				handedBack: func() { close(handedBack) },
+			}
+		}
+	})
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.do(ctx, c.keyed("/v1/brands/acme.com", "k"))
+		done <- err
+	}()
+	<-charged
+	leave()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client's own error is %v", err)
+	}
+	// The retry is faster than the server, which is about to hand the charge back.
+	again := c.once("/v1/brands/acme.com", "k")
+	again.ok(t)
+	close(on)
+	<-handedBack
+	s.must(s.desk.Drain(t.Context())) // all that was to be handed back is
+	if b := c.books(); len(b.charges) != 1 || len(b.reversals) != 0 || b.balance() != 49 {
+		t.Errorf("%d charges, %d reversals, balance %d", len(b.charges), len(b.reversals), b.balance())
+	}
+}
+
+func TestAKeyWhoseChargeWasHandedBackChargesAgain(t *testing.T) {
+	charged := make(chan struct{}, 1)
+	var second atomic.Bool
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+				if !second.Swap(true) {
+					charged <- struct{}{}
+					<-ctx.Done()
+				}
+			}}
+		}
+	})
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.do(ctx, c.keyed("/v1/brands/acme.com", "k"))
+		done <- err
+	}()
+	<-charged
+	leave()
+	<-done
+	c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
+	// It cost nothing, so that the key is free for another request as well.
+	s.crawler.finds("acme.com", record("acme anew"))
+	a := c.once("/v1/brands/acme.com?refresh=true", "k")
+	a.ok(t)
+	if again := c.once("/v1/brands/acme.com?refresh=true", "k"); string(again.body) != string(a.body) {
+		t.Errorf("%d %s", again.status, again.body)
+	}
+	if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
+	}
+}
+
+func TestATakeDownWinsOverARepeat(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	id := s.known("acme.com", record("acme"))
+	c.once("/v1/brands/acme.com", "k").ok(t)
+	c.once("/v1/brands/"+id, "by-id").ok(t)
+	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "the owner asked"}))
+	for path, key := range map[string]string{"acme.com": "k", id: "by-id"} {
+		a := c.once("/v1/brands/"+path, key)
+		a.refused(t, http.StatusNotFound, "no_brand_data")
+		if a.header.Get("X-Credits-Remaining") != "48" {
+			t.Errorf("headers %v", a.header)
+		}
+	}
+}
+
+func TestARepeatOfASuspendedAccountIs403(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	c.once("/v1/brands/acme.com", "k").ok(t)
+	c.suspend()
+	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusForbidden, "forbidden")
+}
+
+func TestWhatAnIdempotencyKeyLooksLike(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	bad := map[string][]string{
+		"empty": {""}, "256 characters": {strings.Repeat("k", 256)}, "a space": {"a key"}, "a tab": {"a\tkey"},
+		"not ASCII": {"sch\u00fcssel"}, "not UTF-8": {"k\xff"}, "twice": {"a", "b"}, "twice the same": {"a", "a"},
+	}
+	for name, values := range bad {
+		h := bearer(c.secret)
+		h["Idempotency-Key"] = values
+		a := s.send(request{path: "/v1/brands/acme.com", header: h})
+		if p := a.refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
+			t.Errorf("%s: %v %s", name, a.header, a.body)
+		}
+		// Where nothing is charged it says nothing.
+		for _, r := range []request{{method: http.MethodHead, path: "/v1/brands/acme.com"}, {path: "/v1/me"}, {path: "/v1/search?q=acme"}} {
+			r.header = h
+			s.send(r).ok(t)
+		}
+	}
+	for _, good := range []string{"k", "!~", `"8e03978e-40d5-43dd-bc93-6894a57f9324"`, uuid.NewString(), strings.Repeat("k", 255), "a,b"} {
+		first, again := c.once("/v1/brands/acme.com", good), c.once("/v1/brands/acme.com", good)
+		first.ok(t)
+		again.ok(t)
+	}
+	// Blanks around it are not part of it.
+	padded := "GET /v1/brands/acme.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nIdempotency-Key: \t k \t\r\nConnection: close\r\n\r\n"
+	if status := s.rawStatus(padded); status != http.StatusOK {
+		t.Errorf("padded: %d", status)
+	}
+	if b := c.books(); len(b.charges) != 6 {
+		t.Errorf("%d charges for 6 keys", len(b.charges))
+	}
+}
+
+// audience is who waits for the answers under each key: clients who stay, and clients who leave when it hurts
+// most, between the charge and the first byte.
+type audience struct {
+	mu    sync.Mutex
+	stay  map[[sha256.Size]byte]int
+	leave map[[sha256.Size]byte][]context.CancelFunc
+}
+
+func newAudience() *audience {
+	return &audience{stay: map[[sha256.Size]byte]int{}, leave: map[[sha256.Size]byte][]context.CancelFunc{}}
+}
+
+// come returns what ends the client's stay.
+func (a *audience) come(key string, leaves context.CancelFunc) (gone func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	hash := sha256.Sum256([]byte(key))
+	if leaves != nil {
+		a.leave[hash] = append(a.leave[hash], leaves)
+		return func() {}
+	}
+	a.stay[hash]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.stay[hash]--
+	}
+}
+
+// charged makes those leave who wait for what was just charged, if nobody of them wanted to stay, and goes on
+// when the server has noticed.
+func (a *audience) charged(ctx context.Context, in commands.ChargeLookup) {
+	if in.Once == nil {
+		return
+	}
+	a.mu.Lock()
+	leave, all := a.leave[in.Once.Key], a.stay[in.Once.Key] == 0
+	delete(a.leave, in.Once.Key)
+	for _, l := range leave {
+		l()
+	}
+	a.mu.Unlock()
+	if all && len(leave) > 0 {
+		<-ctx.Done()
+	}
+}
+
+// desk lets the audience know of every charge.
+func (a *audience) desk(d *readapi.Deps) { d.Desk = &steppingDesk{Desk: d.Desk, charged: a.charged} }
+
+// everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom leave. Whatever
+// is heard under a key is one answer, and one charge stands for it; for a key of which nobody heard there is
+// one at most.
+func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawler, c *customer, nodes []*service) {
+	const keys, clients, rounds = 24, 16, 12
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := &dice{r: rand.New(rand.NewPCG(seed, 1))}
+	paths := []string{"acme.com", "acme.com?refresh=true", "fresh.com"}
+	crawler.does("acme.com", func(context.Context, eventschemas.CrawlRequested) ending {
+		r := record("acme " + uuid.NewString())
+		return ending{record: &r}
+	})
+	crawler.finds("fresh.com", record("fresh"))
+	var mu sync.Mutex
+	heard := map[string]string{}
+	together(clients, func(int) {
+		for range rounds {
+			n := dice.n(keys)
+			key := fmt.Sprintf("key-%d", n)
+			ctx, cancel := context.WithCancel(t.Context())
+			leaves := cancel
+			switch {
+			case dice.one(4):
+				leaves = nil
+			case dice.one(4):
+				ctx, leaves = context.WithTimeout(ctx, dice.moment())
+			}
+			gone := waiting.come(key, leaves)
+			a, err := nodes[dice.n(len(nodes))].do(ctx, c.keyed("/v1/brands/"+paths[n%len(paths)], key))
+			gone()
+			cancel()
+			switch {
+			case err != nil && ctx.Err() != nil: // it left
+			case err != nil || a.status != http.StatusOK:
+				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+			default:
+				mu.Lock()
+				if was, ok := heard[key]; ok && was != string(a.body) {
+					t.Errorf("%s was answered\n%s\nand\n%s", key, was, a.body)
+				}
+				heard[key] = string(a.body)
+				mu.Unlock()
+			}
+		}
+	})
+	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
+	for _, n := range nodes {
+		n.must(n.desk.Drain(t.Context())) // all that was to be handed back is
+	}
+	b := c.books()
+	standing := b.under()
+	total := 0
+	for hash, n := range standing {
+		if total += n; n != 1 {
+			t.Errorf("%d charges stand under %s", n, hash)
+		}
+	}
+	if total < len(heard) || total > keys || b.balance() != b.granted-int64(total) {
+		t.Errorf("%d keys were heard of, %d charges stand, balance %d of %d", len(heard), total, b.balance(), b.granted)
+	}
+	t.Logf("%d keys heard of, %d charges, %d handed back", len(heard), len(b.charges), len(b.reversals))
+}
+
+func TestWhateverHappensAKeyIsPaidOnce(t *testing.T) {
+	waiting := newAudience()
+	s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.desk })
+	s.known("acme.com", record("acme"))
+	everyKeyIsPaidOnce(t, waiting, s.crawler, s.account(plan.Custom, 1000), []*service{s})
+}

@@ -1,0 +1,34 @@
+package readapi
+
+import (
+	"cmp"
+	"net"
+
+	"github.com/gorilla/mux"
+)
+
+// Route is a path of the API, for tests that ask about every one of them.
+type Route struct {
+	Path       string // as it is registered, with {names}
+	SecretOnly bool
+}
+
+// Routes returns every path that an endpoint of the API's own answers.
+func (a *API) Routes() ([]Route, error) {
+	var routes []Route
+	err := a.router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		e, ok := route.GetHandler().(*endpoint)
+		if !ok {
+			return nil
+		}
+		path, err := route.GetPathTemplate()
+		routes = append(routes, Route{Path: path, SecretOnly: e.access == secretKey})
+		return err
+	})
+	return routes, err
+}
+
+// NewSmallListener is NewListener with another bound; 0 is the real one.
+func NewSmallListener(l net.Listener, limit int) net.Listener {
+	return listener{l, newCrowd(cmp.Or(limit, maxConns))}
+}

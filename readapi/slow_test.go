@@ -1,0 +1,266 @@
+package readapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/readapi"
+)
+
+// What slow clients send, and never more.
+const (
+	halfAHeader = "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: lh_"
+	halfABody   = "POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhalf"
+	whole       = "GET /docs/errors HTTP/1.1\r\nHost: x\r\n\r\n"
+)
+
+// reads is an endpoint that reads what it is sent, as those with a body do.
+func reads(set *setup) {
+	set.config.Extra = map[string]http.Handler{"/reads": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	})}
+}
+
+// TestSlowClientsAreLetGoAtTheirLimits holds 150 connections open in every way, serves another client all the
+// while, and finds each kind closed at its own limit and not before.
+func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		began := s.clock.now()
+		held := func(sent string, reads bool) {
+			conn, err := s.pipes.dial()
+			s.must(err)
+			s.t.Cleanup(func() { conn.Close() })
+			go io.WriteString(conn, sent)
+			if reads {
+				go io.Copy(io.Discard, conn)
+			}
+		}
+		const each = 30
+		for range each {
+			held("", false)          // says nothing
+			held(halfAHeader, false) // slow to say what it wants
+			held(halfABody, true)    // slow to send it
+			held(whole, false)       // never reads its answer
+			held(whole, true)        // stays for the next request
+		}
+		synctest.Wait()
+		limits := readapi.NewServer(nil)
+		for _, step := range []struct {
+			after time.Duration
+			left  int64
+		}{
+			{limits.ReadHeaderTimeout, 3 * each},
+			{limits.ReadTimeout, 2 * each},
+			{limits.WriteTimeout, each},
+			{limits.IdleTimeout, 0},
+		} {
+			s.clock.add(step.after - time.Millisecond - s.clock.now().Sub(began))
+			synctest.Wait()
+			before := s.pipes.open.Load()
+			c.get("/v1/me").ok(s.t)
+			s.clock.add(2*time.Millisecond + time.Second) // net/http lingers before it closes what it could not read
+			synctest.Wait()
+			if now := s.pipes.open.Load(); before <= now || now-1 != step.left {
+				s.t.Errorf("%s later %d connections are open, and %d before; want %d and the client's own", step.after, now, before, step.left)
+			}
+		}
+	}, reads)
+}
+
+// TestATricklingClientIsNotWaitedFor: a byte a second is no reason to go on.
+func TestATricklingClientIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		limits := readapi.NewServer(nil)
+		for _, c := range []struct {
+			name, start string
+			limit       time.Duration
+		}{
+			{"headers", "GET /v1/me HTTP/1.1\r\nX-Junk: ", limits.ReadHeaderTimeout},
+			{"body", halfABody, limits.ReadTimeout},
+		} {
+			conn, err := s.pipes.dial()
+			s.must(err)
+			go io.Copy(io.Discard, conn)
+			began := s.clock.now()
+			_, err = io.WriteString(conn, c.start)
+			s.must(err)
+			for err == nil && s.clock.now().Sub(began) < time.Hour {
+				s.clock.add(time.Second)
+				_, err = io.WriteString(conn, "x")
+			}
+			if took := s.clock.now().Sub(began); took < c.limit || took > c.limit+2*time.Second {
+				s.t.Errorf("%s: let go after %s, the limit is %s", c.name, took, c.limit)
+			}
+			conn.Close()
+		}
+	}, reads)
+}
+
+// TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom, and one with a request under way never does.
+func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
+	t.Parallel()
+	var underWay, finish chan struct{}
+	inBubble(t, func(s *service) {
+		connect := func(sent string) net.Conn {
+			conn, err := s.pipes.dial()
+			s.must(err)
+			s.t.Cleanup(func() { conn.Close() })
+			_, err = io.WriteString(conn, sent)
+			s.must(err)
+			return conn
+		}
+		answered := func(conn net.Conn) {
+			s.t.Helper()
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			s.must(err)
+			if resp.StatusCode != http.StatusOK {
+				s.t.Fatalf("status %d", resp.StatusCode)
+			}
+			_, err = io.Copy(io.Discard, resp.Body)
+			s.must(err)
+			synctest.Wait()
+		}
+		closed := func(conn net.Conn) bool {
+			if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+				return true
+			}
+			_, err := conn.Read(make([]byte, 1))
+			return !errors.Is(err, os.ErrDeadlineExceeded) || conn.SetReadDeadline(time.Time{}) != nil
+		}
+		working := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-underWay
+		idle := connect(whole)
+		answered(idle)
+		half := connect(halfAHeader)
+		synctest.Wait()
+		var newcomers []net.Conn
+		for _, c := range []struct {
+			name string
+			out  net.Conn
+			stay []net.Conn
+		}{{"the idle one, which waits longest", idle, []net.Conn{working, half}}, {"then the one with half a header", half, []net.Conn{working}}} {
+			newcomers = append(newcomers, connect(whole))
+			answered(newcomers[len(newcomers)-1])
+			if !closed(c.out) {
+				s.t.Errorf("%s is still open", c.name)
+			}
+			for _, conn := range c.stay {
+				if closed(conn) {
+					s.t.Errorf("more than %s made room", c.name)
+				}
+			}
+		}
+		// Whoever sends another request waits for a shorter time than before.
+		_, err := io.WriteString(newcomers[0], whole)
+		s.must(err)
+		answered(newcomers[0])
+		answered(connect(whole))
+		if closed(newcomers[0]) || !closed(newcomers[1]) {
+			s.t.Error("it was not the longest idle that made room")
+		}
+		// With a request under way on each there is room when one ends, and not before.
+		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-underWay
+		<-underWay
+		late := make(chan net.Conn)
+		go func() { late <- connect(whole) }()
+		s.clock.add(time.Second)
+		select {
+		case <-late:
+			s.t.Error("a fourth request was read while three were under way")
+		default:
+		}
+		close(finish)
+		for _, conn := range []net.Conn{working, second, third} {
+			answered(conn)
+		}
+		answered(<-late)
+		if open := s.pipes.open.Load(); open != 3 {
+			s.t.Errorf("%d connections are open", open)
+		}
+	}, func(set *setup) {
+		set.maxConns = 3
+		underWay, finish = make(chan struct{}), make(chan struct{}) // of the bubble
+		set.config.Extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			underWay <- struct{}{}
+			<-finish
+		})}
+	})
+}
+
+// TestAServerWithoutRoomShutsDown although its listener waits for room.
+func TestAServerWithoutRoomShutsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pipes, underWay, finish := newPipes(), make(chan struct{}), make(chan struct{})
+		server := readapi.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(underWay)
+			<-finish
+		}))
+		done := make(chan error)
+		go func() { done <- server.Serve(readapi.NewSmallListener(pipes, 1)) }()
+		first, err := pipes.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		go io.WriteString(first, whole)
+		go io.Copy(io.Discard, first)
+		<-underWay
+		second, err := pipes.dial() // accepted, and held until there is room
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		synctest.Wait()
+		stopped := make(chan error)
+		go func() { stopped <- server.Shutdown(context.Background()) }()
+		if err := <-done; err != http.ErrServerClosed {
+			t.Errorf("serve: %v", err)
+		}
+		if _, err := second.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the one that waited: %v", err)
+		}
+		close(finish)
+		if err := <-stopped; err != nil {
+			t.Errorf("shut down: %v", err)
+		}
+	})
+}
+
+// TestHeldOpenConnectionsStopNobody is the same over real sockets, without waiting for their end.
+func TestHeldOpenConnectionsStopNobody(t *testing.T) {
+	t.Parallel()
+	s := start(t, reads)
+	s.known("acme.com", record("acme"))
+	c := s.account(plan.Custom, 500)
+	for i := range 150 {
+		sent := []string{"", halfAHeader, halfABody, whole}[i%4]
+		if i%30 == 0 {
+			sent = strings.Repeat(whole, 50) // more than is buffered, and never read
+		}
+		conn := s.dial("")
+		defer conn.Close()
+		go io.WriteString(conn, sent)
+	}
+	together(20, func(int) {
+		for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
+			c.get(path).ok(t)
+		}
+	})
+}

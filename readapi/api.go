@@ -212,6 +212,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 // Lookup returns the metered use case, for the other doors that sell it.
 func (a *API) Lookup() *Lookup { return a.lookup }
 
+// Stop says that the server is about to stop: batches start no further items, so that what is under way ends
+// within the time of a single look-up.
+func (a *API) Stop() { a.lookup.stop() }
+
 // Handler returns what a server serves.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 

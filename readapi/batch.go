@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"letterhead/commands"
 )
 
 // batchSendWithin is what a client has to read the answer to a batch: a hundred records of 64 KiB take 52 s over
@@ -37,7 +39,12 @@ func (x *exchange) serveBatch() error {
 	x.ctx = ctx
 	// The server's own deadline began with the request's headers. Where there is no connection there is none to move.
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.batch + x.api.timeout + batchSendWithin))
+	once, problem := x.batchOnce(identifiers)
+	if problem != nil {
+		return problem
+	}
 	q := BatchQuery{
+		Once:    once,
 		Request: x.command(), Caller: x.caller, Identifiers: identifiers,
 		StartWithin: x.api.batch, ItemWithin: x.api.timeout,
 	}
@@ -70,6 +77,15 @@ func (x *exchange) serveBatch() error {
 		return errClientGone
 	}
 	return nil
+}
+
+// batchOnce returns the idempotency key of a batch, with what it asks: the identifiers as they were sent.
+func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
+	key, present, problem := x.idempotencyKey()
+	if problem != nil || !present {
+		return nil, problem
+	}
+	return &commands.Once{Key: key, Request: hashRequest(kindBatch, identifiers...)}, nil
 }
 
 // readBatchBody reads what is asked for, whatever type the client says that it has.

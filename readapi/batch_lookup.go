@@ -34,17 +34,22 @@ var errNotStarted = errors.New("the batch ran out of time before the item was tr
 type BatchQuery struct {
 	Request     commands.Request // its id and an item's domain make charge and hold of the item repeatable
 	Caller      Caller
-	Identifiers []string      // as sent
-	StartWithin time.Duration // items that are not started by then are not tried
-	ItemWithin  time.Duration // what each item has, from its start
+	Identifiers []string       // as sent
+	StartWithin time.Duration  // items that are not started by then are not tried
+	ItemWithin  time.Duration  // what each item has, from its start
+	Once        *commands.Once // nil without an idempotency key
 }
 
 // item is the look-up of one domain.
 func (q *BatchQuery) item(domain string, reservation *commands.Reservation) Query {
-	return Query{
+	item := Query{
 		Request: q.Request, Caller: q.Caller, Reservation: reservation,
 		Identifier: brand.Identifier{Kind: brand.Domain, Domain: domain},
 	}
+	if q.Once != nil {
+		item.Once = &commands.Once{Key: q.Once.Key, Request: q.Once.Request, Item: domain}
+	}
+	return item
 }
 
 // BatchAnswer is what became of the items.
@@ -80,7 +85,10 @@ type batchDomain struct {
 // The answer may be sent to the caller: whatever it costs is durable. If it cannot be sent any more, hand it
 // back with HandBackBatch. What a caller who leaves meanwhile was charged is handed back here.
 //
+// Under an idempotency key, what was charged before is answered again, and the rest is worked out anew.
+//
 // Errors are of the whole, and free of charge: a *Problem when there are more domains than the plan allows;
+// account.ErrIdempotencyMismatch;
 // *account.InsufficientCreditsError when there is no credit at all; account.ErrSuspended, ErrClosed, ErrNotFound;
 // commands.ErrBusy; eventlog.ErrUnavailable and those of the index, when not one domain could be looked up for
 // it; ctx.Err().
@@ -92,6 +100,16 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	defer leave()
 	starting, cancel := context.WithTimeout(ctx, q.StartWithin)
 	defer cancel()
+	defer context.AfterFunc(l.stopping, cancel)() // a server that stops waits for what was started, and no longer
+	if q.Once != nil {
+		// One after the other here, so that the second answers what the first was charged. Between nodes each
+		// charge finds that out for itself.
+		leave, err := l.keyed.enter(starting, q.Caller.AccountID+string(q.Once.Key[:]))
+		if err != nil {
+			return BatchAnswer{}, err
+		}
+		defer leave()
+	}
 	quick, cancel := context.WithTimeout(ctx, l.quick)
 	defer cancel()
 	answer, indexed, err := l.readBatch(quick, q.Identifiers)
@@ -101,21 +119,31 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	if n := len(answer.domains); n > q.Caller.Plan.BatchSize {
 		return BatchAnswer{}, invalidRequest("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", n, q.Caller.Plan.BatchSize)
 	}
-	first, err := l.desk.Reserve(quick, q.Caller.AccountID)
+	waiting, err := l.recallBatch(quick, &q, answer.domains)
 	if err != nil {
 		return BatchAnswer{}, err
 	}
-	defer first.Drop() // does nothing once an item has it
-	if err := l.desk.Confirm(quick, first); err != nil {
-		return BatchAnswer{}, err
-	}
-	if !indexed && len(answer.domains) > 0 {
-		// An index that cannot be reached is found out once, and not by every item.
-		if _, _, err := l.ask(quick, q.item(answer.domains[0].domain, nil).Identifier); err != nil {
+	if recalled := len(waiting) < len(answer.domains); !recalled || len(waiting) > 0 {
+		first, err := l.firstCredit(quick, &q)
+		switch {
+		case err == nil:
+			defer first.Drop() // does nothing once an item has it
+		case recalled && errors.Is(err, account.ErrInsufficientCredits):
+			for _, d := range waiting { // what was paid before is answered all the same
+				d.err = err
+			}
+			waiting = nil
+		default:
 			return BatchAnswer{}, err
 		}
+		if !indexed && len(waiting) > 0 {
+			// An index that cannot be reached is found out once, and not by every item.
+			if _, _, err := l.ask(quick, q.item(waiting[0].domain, nil).Identifier); err != nil {
+				return BatchAnswer{}, err
+			}
+		}
+		l.runBatch(ctx, starting, &q, waiting, first)
 	}
-	l.runBatch(ctx, starting, &q, answer.domains, first)
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
 	}
@@ -128,6 +156,42 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	}
 	answer.fill()
 	return answer, nil
+}
+
+// firstCredit sets the first item's credit aside, and makes sure that it is there.
+func (l *Lookup) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
+	first, err := l.desk.Reserve(ctx, q.Caller.AccountID)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.desk.Confirm(ctx, first); err != nil {
+		first.Drop()
+		return nil, err
+	}
+	return first, nil
+}
+
+// recallBatch answers again what was charged under the batch's key, and returns the domains that were not.
+func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
+	if q.Once == nil {
+		return domains, nil
+	}
+	receipts, err := l.Recall(ctx, q.Request, q.Caller, *q.Once)
+	if err != nil {
+		return nil, err
+	}
+	charged := make(map[string]commands.Receipt, len(receipts))
+	for _, r := range receipts {
+		charged[r.Domain] = r
+	}
+	for _, d := range domains {
+		if receipt, ok := charged[d.domain]; ok {
+			d.answer, d.err = l.Repeat(ctx, receipt)
+		} else {
+			waiting = append(waiting, d)
+		}
+	}
+	return waiting, nil
 }
 
 // HandBackBatch reverses the charges of an answer that was never sent, as HandBack does.

@@ -22,8 +22,11 @@ const headerIdempotencyKey = "Idempotency-Key"
 // maxIdempotencyKey bounds the header's value: a UUID is 36, and whoever makes keys of their own ids needs some more.
 const maxIdempotencyKey = 255
 
-// kindLookup tells a look-up apart from what else may come under the same key.
-const kindLookup = "lookup"
+// Kinds of requests that may come under a key.
+const (
+	kindLookup = "lookup"
+	kindBatch  = "batch"
+)
 
 // idempotencyKey reads the header: the hash of its value, and whether there is one.
 func (x *exchange) idempotencyKey() (key [sha256.Size]byte, present bool, problem *Problem) {

@@ -87,6 +87,9 @@ type Lookup struct {
 	recent   recent
 	underway bulkhead
 	batches  bulkhead
+	keyed    gates           // batches under way, by idempotency key
+	stopping context.Context // ends when the server begins to stop
+	stop     context.CancelFunc
 	timeout  time.Duration // of a crawl
 	quick    time.Duration // of what is no crawl
 	ceiling  int64
@@ -96,11 +99,13 @@ type Lookup struct {
 
 // newLookup wants a Config with its defaults filled in.
 func newLookup(cfg Config, deps Deps) *Lookup {
-	return &Lookup{
+	l := &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
 		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches},
 		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
+	l.stopping, l.stop = context.WithCancel(context.Background()) // of the server, not of a request
+	return l
 }
 
 // Do looks a brand up. The answer may be sent to the caller: whatever it costs is durable. If it cannot be

@@ -38,6 +38,7 @@ func (s *service) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.stopAPI = api.Stop
 	return api.Handler(), nil
 }
 

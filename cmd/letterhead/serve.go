@@ -112,6 +112,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		err = nil // asked to stop
 	}
 	s.logger.Info("stopping")
+	s.stopAPI()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, shutdown(stopping, server), admin.close(stopping), s.close())

@@ -66,6 +66,8 @@ type service struct {
 	bus         *broker.Bus        // nil without a role that uses it
 	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process
 
+	stopAPI func() // tells the API that its server is about to stop
+
 	ready atomic.Bool
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive   context.Context
@@ -83,7 +85,7 @@ type serviceOptions struct {
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock}
+	s := &service{config: cfg, lock: lock, stopAPI: func() {}}
 	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {

@@ -163,7 +163,7 @@ func (c *Checker) checkAllow(a Answer, path string) error {
 	slices.Sort(want)
 	slices.Sort(have)
 	if !slices.Equal(have, want) {
-		return fmt.Errorf("Allow names %v, the document has %v", have, want)
+		return fmt.Errorf("header Allow names %v, the document has %v", have, want)
 	}
 	return nil
 }
@@ -279,13 +279,13 @@ func checkType(response *openapi.Response, a Answer) []error {
 	}
 	have, parameters, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || !slices.ContainsFunc(response.Contents, func(c *openapi.Content) bool { return c.Type == have }) {
-		return []error{fmt.Errorf("Content-Type is %q", a.Header.Get("Content-Type"))}
+		return []error{fmt.Errorf("header Content-Type is %q", a.Header.Get("Content-Type"))}
 	}
 	if strings.HasPrefix(have, "image/") {
 		return nil
 	}
 	if parameters["charset"] != "utf-8" {
-		return []error{fmt.Errorf("Content-Type is %q, without charset=utf-8", a.Header.Get("Content-Type"))}
+		return []error{fmt.Errorf("header Content-Type is %q, without charset=utf-8", a.Header.Get("Content-Type"))}
 	}
 	return nil
 }

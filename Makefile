@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,13 @@ vet: ## go vet
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go run $(STATICCHECK) ./...
+	@if command -v npx >/dev/null; then $(MAKE) --no-print-directory lint-openapi; else echo "npx is not there: the interface description was not linted"; fi
+
+# npm comes with Node.js and fetches these two; a machine that cannot reach its registry is told so.
+SPECTRAL := @stoplight/spectral-cli@6.16.3
+REDOCLY  := @redocly/cli@2.77.0
+lint-openapi: ## Spectral and Redocly on the interface description (npx and its registry)
+	@readapi/openapi/lint.sh $(SPECTRAL) $(REDOCLY)
 
 lint-deploy: ## Ask other tools about docker-compose.yml and deploy/ (Go; promtool, haproxy, python3 where they are there)
 	@deploy/lint/lint.sh

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/gorilla/mux"
+
+	"letterhead/readapi/openapi"
 )
 
 // codeDoc is what the docs page says about one code.
@@ -25,7 +27,7 @@ type codeDoc struct {
 
 // codeDocs is every code that an answer may carry, in the order of the specification.
 var codeDocs = []codeDoc{
-	{CodeInvalidRequest, []int{400, 405}, "A parameter is missing, malformed or outside its range, or the path does not answer that method.",
+	{CodeInvalidRequest, []int{400, 405, 413}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body is too large.",
 		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
 	{CodeInvalidDomain, []int{400}, "The identifier holds no registrable domain: it is an IP address, a single label, a public suffix such as co.uk, or no host name at all.",
 		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
@@ -67,9 +69,10 @@ type page struct {
 }
 
 type pages struct {
-	errors, bot page
-	csp         []string
-	docsURLs    map[Code]string
+	reference, errors, bot page
+	description            page // the interface description, JSON
+	csp                    []string
+	docsURLs               map[Code]string
 }
 
 // renderPages renders the documents once: nothing in them changes while the server runs.
@@ -95,11 +98,27 @@ func renderPages(baseURL, userAgent string) (pages, error) {
 	if p.bot, err = renderPage("pages/bot.html", "Letterhead: our crawler", "Our crawler", data); err != nil {
 		return pages{}, err
 	}
+	if data["Document"], err = openapi.Read(baseURL); err != nil {
+		return pages{}, err
+	}
+	if p.reference, err = renderPage("pages/docs.html", "Letterhead: the API", "The API", data); err != nil {
+		return pages{}, err
+	}
+	description, err := openapi.JSON(baseURL)
+	if err != nil {
+		return pages{}, err
+	}
+	p.description = newPage(description)
 	return p, nil
 }
 
+func newPage(body []byte) page {
+	sum := sha256.Sum256(body)
+	return page{body: body, etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}
+}
+
 func renderPage(file, title, kicker string, data map[string]any) (page, error) {
-	t, err := template.ParseFS(pageFiles, "pages/layout.html", file)
+	t, err := template.New(file).Funcs(referenceFuncs).ParseFS(pageFiles, "pages/layout.html", file)
 	if err != nil {
 		return page{}, fmt.Errorf("parse %s: %w", file, err)
 	}
@@ -108,8 +127,7 @@ func renderPage(file, title, kicker string, data map[string]any) (page, error) {
 	if err := t.ExecuteTemplate(&body, "page", data); err != nil {
 		return page{}, fmt.Errorf("render %s: %w", file, err)
 	}
-	sum := sha256.Sum256(body.Bytes())
-	return page{body: body.Bytes(), etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}, nil
+	return newPage(body.Bytes()), nil
 }
 
 // productOf finds the crawler's own name in its User-Agent, which starts like a browser's by custom:
@@ -129,27 +147,38 @@ func (a *API) routeDocs(r *mux.Router) {
 	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
 	}
+	r.Handle("/docs", newEndpoint("docs", open, getAndHead((*exchange).serveReferencePage)))
 	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
+	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, getAndHead((*exchange).serveDescription)))
 	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
 }
+
+func (x *exchange) serveReferencePage() error { return x.sendPage(x.api.pages.reference) }
 
 func (x *exchange) serveErrorsPage() error { return x.sendPage(x.api.pages.errors) }
 
 func (x *exchange) serveBotPage() error { return x.sendPage(x.api.pages.bot) }
 
+// serveDescription answers GET and HEAD /v1/openapi.json.
+func (x *exchange) serveDescription() error { return x.sendDocument(typeJSON, x.api.pages.description) }
+
 // pageCache lets a browser keep a page for a few minutes and ask with its tag afterwards.
 var pageCache = []string{"public, max-age=300"}
 
 func (x *exchange) sendPage(p page) error {
+	x.Header()["Content-Security-Policy"] = x.api.pages.csp
+	return x.sendDocument(typeHTML, p)
+}
+
+func (x *exchange) sendDocument(contentType []string, p page) error {
 	h := x.Header()
 	h[headerETag] = p.etag
 	h["Cache-Control"] = pageCache
-	h["Content-Security-Policy"] = x.api.pages.csp
 	if matchesETag(x.request.Header, p.etag[0]) {
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	x.send(http.StatusOK, typeHTML, p.body)
+	x.send(http.StatusOK, contentType, p.body)
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"letterhead/readapi/openapi"
 )
 
 // specCodes are the error codes of the service specification.
@@ -46,7 +48,7 @@ func TestPagesAskNobodyElseForAnything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, page := range map[string]page{"errors": p.errors, "bot": p.bot} {
+	for name, page := range map[string]page{"reference": p.reference, "errors": p.errors, "bot": p.bot} {
 		walk(t, page.body, func(n *html.Node) {
 			switch n.Data {
 			case "script", "link", "img", "iframe", "object", "embed", "form", "base":
@@ -70,12 +72,78 @@ func TestPagesAskNobodyElseForAnything(t *testing.T) {
 	}
 }
 
+// TestTheReferenceShowsTheWholeDescription: every operation, schema and code, and every link in it leads somewhere.
+func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
+	const base = "https://brands.example.com"
+	p, err := renderPages(base, "LetterheadBot/1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := openapi.Read(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, links, samples := map[string]bool{}, map[string]bool{}, ""
+	walk(t, p.reference.body, func(n *html.Node) {
+		if id := attribute(n, "id"); id != "" {
+			if ids[id] {
+				t.Errorf("two sections are %s", id)
+			}
+			ids[id] = true
+		}
+		if n.Data == "a" {
+			links[attribute(n, "href")] = true
+		}
+		if n.Data == "pre" {
+			samples += textOf(n) + "\n"
+		}
+	})
+	for _, o := range d.Operations {
+		if !ids[anchor(o)] || !links["#"+anchor(o)] {
+			t.Errorf("%s has no section or is not in the contents", o.ID)
+		}
+	}
+	for _, s := range d.Schemas {
+		if !ids["schema-"+s.Name] {
+			t.Errorf("the schema %s is not shown", s.Name)
+		}
+	}
+	for _, c := range codeDocs {
+		if !links[p.docsURLs[c.Code]] {
+			t.Errorf("%s is not linked", c.Code)
+		}
+	}
+	for to := range links {
+		if id, inside := strings.CutPrefix(to, "#"); inside && !ids[id] {
+			t.Errorf("%s leads nowhere", to)
+		}
+	}
+	for _, want := range []string{
+		"curl " + base + "/v1/brands/acme.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
+		"curl '" + base + "/v1/search?q=acme' \\\n",
+		"  --data '{\"identifiers\":[\"acme.com\",\"jane@globex.com\"]}'\n",
+	} {
+		if !strings.Contains(samples, want) {
+			t.Errorf("no sample has %q", want)
+		}
+	}
+}
+
+func TestDescriptionsAreEscaped(t *testing.T) {
+	if got := markdown("a `<b>` **<i>**\n\n<p>"); got != "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>" {
+		t.Errorf("%s", got)
+	}
+	if got := shellQuoted("it's"); got != `'it'\''s'` {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestThePolicyAllowsExactlyTheStyleOfThePage(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, page := range map[string]page{"errors": p.errors, "bot": p.bot} {
+	for name, page := range map[string]page{"reference": p.reference, "errors": p.errors, "bot": p.bot} {
 		var styles []string
 		walk(t, page.body, func(n *html.Node) {
 			if n.Data == "style" {

@@ -312,8 +312,14 @@ func TestAssetsWithoutTheirStorageAre503(t *testing.T) {
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), s.assetFolder) {
 		t.Errorf("%d %v %q", a.status, a.header, a.body)
 	}
+	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg"}); a.status != http.StatusServiceUnavailable {
+		t.Errorf("HEAD: %d", a.status)
+	}
 	s.must(os.Rename(filepath.Join(filepath.Dir(s.assetFolder), "elsewhere"), s.assetFolder))
-	s.send(request{path: "/cdn/" + id + ".svg"}).ok(t)
+	etag := s.send(request{path: "/cdn/" + id + ".svg"}).ok(t).Get("ETag")
+	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {etag}}}); a.status != http.StatusNotModified {
+		t.Errorf("HEAD with the tag at hand: %d", a.status)
+	}
 }
 
 func TestUnknownPathsAndMethods(t *testing.T) {

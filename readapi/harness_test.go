@@ -245,7 +245,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
-	s.transport, s.url = transport, "http://"+l.Addr().String()
+	s.transport, s.url = s.witnessed(transport), "http://"+l.Addr().String()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

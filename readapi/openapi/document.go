@@ -1,0 +1,441 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Document is the interface description as values, with every reference followed.
+type Document struct {
+	Title       string
+	Version     string // of the interface
+	Description string // a little Markdown, like every Description here
+	BaseURL     string
+	Tags        []Tag
+	Security    []Security
+	Operations  []*Operation // in the order of the source
+	Schemas     []*Schema    // the named ones, in the order of the source
+}
+
+// Tag groups operations.
+type Tag struct {
+	Name        string
+	Description string
+	Operations  []*Operation
+}
+
+// Security is one way to send a key.
+type Security struct {
+	Name        string // as operations name it
+	In          string // header or query
+	Parameter   string // name of the header or of the query parameter
+	Description string
+}
+
+// Operation is one method of one path.
+type Operation struct {
+	ID          string
+	Method      string
+	Path        string // with its parameters in braces
+	Tag         string
+	Summary     string
+	Description string
+	Keys        []string // kinds of key that may call it; none: no key is needed
+	Security    []string // names of the ways to send a key, any of them
+	Parameters  []*Parameter
+	Body        *Body // nil when the operation takes none
+	Responses   []*Response
+}
+
+// Parameter is a parameter of an operation; the header parameters are among them, those of keys are not.
+type Parameter struct {
+	Name        string
+	In          string // path, query, header
+	Required    bool
+	Description string
+	Schema      *Schema
+	Example     any
+}
+
+// Body is what an operation takes.
+type Body struct {
+	Required    bool
+	Description string
+	Contents    []*Content
+}
+
+// Response is what an operation answers with one status.
+type Response struct {
+	Status      int
+	Description string
+	Headers     []*Header
+	Contents    []*Content // none: the answer has no body
+}
+
+// Header is a header of a response.
+type Header struct {
+	Name        string
+	Required    bool
+	Description string
+	Schema      *Schema
+	Example     any
+}
+
+// Content is a body in one media type.
+type Content struct {
+	Type     string
+	Schema   *Schema // nil for bytes that are no text
+	Examples []Example
+}
+
+// Example is one example of a body.
+type Example struct {
+	Name    string
+	Summary string
+	Value   any    // as encoding/json decodes it, numbers as json.Number
+	Text    string // as it is shown: indented JSON, or the text itself
+}
+
+// Schema says what a value may be. What is not limited is zero or nil.
+type Schema struct {
+	Name        string // of a named schema, else empty
+	Types       []string
+	Description string
+	Format      string
+	Pattern     string
+	Enum        []any
+	Const       any
+	Default     any
+	Minimum     *float64
+	Maximum     *float64
+	MinLength   *int
+	MaxLength   *int
+	MinItems    *int
+	MaxItems    *int
+	Items       *Schema
+	Properties  []Property
+	Closed      bool // no other properties than these
+	OneOf       []*Schema
+	AllOf       []*Schema
+}
+
+// Property is a field of an object.
+type Property struct {
+	Name     string
+	Required bool
+	Schema   *Schema
+}
+
+// Codes returns the error codes that a response may carry; none for what is no error of the JSON API.
+func (r *Response) Codes() []string {
+	for _, c := range r.Contents {
+		if c.Schema == nil {
+			continue
+		}
+		for _, part := range c.Schema.AllOf {
+			code := part.property("error").property("code")
+			if part.Name != "" || code == nil {
+				continue // the half that every error has
+			}
+			var codes []string
+			for _, v := range code.Enum {
+				codes = append(codes, fmt.Sprint(v))
+			}
+			return codes
+		}
+	}
+	return nil
+}
+
+func (s *Schema) property(name string) *Schema {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.Properties {
+		if p.Name == name {
+			return p.Schema
+		}
+	}
+	return nil
+}
+
+// Response returns what the operation answers with a status, nil when it never does.
+func (o *Operation) Response(status int) *Response {
+	for _, r := range o.Responses {
+		if r.Status == status {
+			return r
+		}
+	}
+	return nil
+}
+
+// Methods returns the methods of a path, as the document has it with braces.
+func (d *Document) Methods(path string) []string {
+	var methods []string
+	for _, o := range d.Operations {
+		if o.Path == path {
+			methods = append(methods, o.Method)
+		}
+	}
+	return methods
+}
+
+// PathOf returns the path of the document that an escaped path is one of, empty when it is none. A path without
+// parameters goes before one with them. Below /v2 a slash may follow.
+func (d *Document) PathOf(escaped string) string {
+	if strings.HasPrefix(escaped, "/v2/") {
+		escaped = strings.TrimSuffix(escaped, "/")
+	}
+	best, parameters := "", 0
+	for _, o := range d.Operations {
+		if n, ok := matches(o.Path, escaped); ok && (best == "" || n < parameters) {
+			best, parameters = o.Path, n
+		}
+	}
+	return best
+}
+
+// matches tells whether an escaped path is one of a template, and how many parameters it fills.
+func matches(template, escaped string) (parameters int, ok bool) {
+	want, have := strings.Split(template, "/"), strings.Split(escaped, "/")
+	if len(want) != len(have) {
+		return 0, false
+	}
+	for i, segment := range want {
+		switch {
+		case strings.HasPrefix(segment, "{"):
+			if have[i] == "" {
+				return 0, false
+			}
+			parameters++
+		case segment != have[i]:
+			return 0, false
+		}
+	}
+	return parameters, true
+}
+
+// Operation returns the operation of a path of the document, nil when the path does not answer the method.
+func (d *Document) Operation(method, path string) *Operation {
+	for _, o := range d.Operations {
+		if o.Method == method && o.Path == path {
+			return o
+		}
+	}
+	return nil
+}
+
+// Read returns the document for a service with that base URL.
+func Read(baseURL string) (*Document, error) {
+	root, err := parse()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{root: root, baseURL: baseURL, schemas: map[string]*Schema{}}
+	d := r.document()
+	if err := errors.Join(r.errs...); err != nil {
+		return nil, fmt.Errorf("read the interface description: %w", err)
+	}
+	return d, nil
+}
+
+// methods in the order in which a path shows them.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+
+// reader walks the source. It notes what it cannot follow and goes on.
+type reader struct {
+	root    *yaml.Node
+	baseURL string
+	schemas map[string]*Schema // by name, each once, so that two references to one are the same value
+	errs    []error
+}
+
+func (r *reader) document() *Document {
+	info := r.at(r.root, "info")
+	d := &Document{
+		Title: r.text(info, "title"), Version: r.text(info, "version"), Description: r.text(info, "description"), BaseURL: r.baseURL,
+	}
+	components := r.at(r.root, "components")
+	for name, n := range r.members(r.at(components, "securitySchemes")) {
+		s := Security{Name: name, In: r.text(n, "in"), Parameter: r.text(n, "name"), Description: r.text(n, "description")}
+		if r.text(n, "type") == "http" {
+			s.In, s.Parameter = "header", "Authorization"
+		}
+		d.Security = append(d.Security, s)
+	}
+	for name := range r.members(r.at(components, "schemas")) {
+		d.Schemas = append(d.Schemas, r.named(name))
+	}
+	for path, n := range r.members(r.at(r.root, "paths")) {
+		for _, method := range methods {
+			if o := r.at(n, strings.ToLower(method)); o != nil {
+				d.Operations = append(d.Operations, r.operation(path, method, n, o))
+			}
+		}
+	}
+	for _, n := range r.items(r.at(r.root, "tags")) {
+		tag := Tag{Name: r.text(n, "name"), Description: r.text(n, "description")}
+		for _, o := range d.Operations {
+			if o.Tag == tag.Name {
+				tag.Operations = append(tag.Operations, o)
+			}
+		}
+		d.Tags = append(d.Tags, tag)
+	}
+	return d
+}
+
+func (r *reader) operation(path, method string, item, n *yaml.Node) *Operation {
+	o := &Operation{
+		ID: r.text(n, "operationId"), Method: method, Path: path,
+		Summary: r.text(n, "summary"), Description: r.text(n, "description"), Keys: r.texts(n, "x-keys"),
+	}
+	if tags := r.texts(n, "tags"); len(tags) == 1 {
+		o.Tag = tags[0]
+	} else {
+		r.fault(n, "%s has not exactly one tag", o.ID)
+	}
+	for _, s := range r.items(r.at(n, "security")) {
+		for name := range r.members(s) {
+			o.Security = append(o.Security, name)
+		}
+	}
+	for _, p := range slices.Concat(r.items(r.at(item, "parameters")), r.items(r.at(n, "parameters"))) {
+		o.Parameters = append(o.Parameters, &Parameter{
+			Name: r.text(p, "name"), In: r.text(p, "in"), Required: r.yes(p, "required"), Description: r.text(p, "description"),
+			Schema: r.schema(r.at(p, "schema")), Example: r.value(r.at(p, "example")),
+		})
+	}
+	if b := r.at(n, "requestBody"); b != nil {
+		o.Body = &Body{Required: r.yes(b, "required"), Description: r.text(b, "description"), Contents: r.contents(b)}
+	}
+	for status, a := range r.members(r.at(n, "responses")) {
+		o.Responses = append(o.Responses, r.response(status, a))
+	}
+	return o
+}
+
+func (r *reader) response(status string, n *yaml.Node) *Response {
+	code, err := strconv.Atoi(status)
+	if err != nil {
+		r.fault(n, "%q is no status", status)
+	}
+	a := &Response{Status: code, Description: r.text(n, "description"), Contents: r.contents(n)}
+	for name, h := range r.members(r.at(n, "headers")) {
+		a.Headers = append(a.Headers, &Header{
+			Name: name, Required: r.yes(h, "required"), Description: r.text(h, "description"),
+			Schema: r.schema(r.at(h, "schema")), Example: r.value(r.at(h, "example")),
+		})
+	}
+	return a
+}
+
+func (r *reader) contents(n *yaml.Node) []*Content {
+	var all []*Content
+	for mediaType, c := range r.members(r.at(n, "content")) {
+		content := &Content{Type: mediaType}
+		if schema := member(c, "schema"); schema != nil {
+			content.Schema = r.schemaOf(schema)
+		}
+		if e := r.at(c, "example"); e != nil {
+			content.Examples = append(content.Examples, r.example("", "", e))
+		}
+		for name, e := range r.members(r.at(c, "examples")) {
+			content.Examples = append(content.Examples, r.example(name, r.text(e, "summary"), r.at(e, "value")))
+		}
+		all = append(all, content)
+	}
+	return all
+}
+
+func (r *reader) example(name, summary string, n *yaml.Node) Example {
+	e := Example{Name: name, Summary: summary, Value: r.value(n)}
+	if text, ok := e.Value.(string); ok {
+		e.Text = text
+		return e
+	}
+	var compact, indented bytes.Buffer
+	if err := writeJSON(&compact, n, r.baseURL, 0); err != nil {
+		r.fault(n, "example %s: %w", name, err)
+		return e
+	}
+	if err := json.Indent(&indented, compact.Bytes(), "", "  "); err != nil {
+		r.fault(n, "example %s: %w", name, err)
+	}
+	e.Text = indented.String()
+	return e
+}
+
+// named returns the schema of a name, read once.
+func (r *reader) named(name string) *Schema {
+	if s, ok := r.schemas[name]; ok {
+		return s
+	}
+	n := r.at(r.at(r.at(r.root, "components"), "schemas"), name)
+	s := &Schema{Name: name}
+	r.schemas[name] = s
+	r.fill(s, n)
+	return s
+}
+
+func (r *reader) schema(n *yaml.Node) *Schema {
+	if n == nil {
+		return nil
+	}
+	s := &Schema{}
+	r.fill(s, n)
+	return s
+}
+
+// schemaOf reads a schema that may be a reference to a named one.
+func (r *reader) schemaOf(raw *yaml.Node) *Schema {
+	if raw.Kind == yaml.AliasNode {
+		raw = raw.Alias
+	}
+	if to := member(raw, "$ref"); to != nil {
+		if name, ok := strings.CutPrefix(to.Value, "#/components/schemas/"); ok {
+			return r.named(name)
+		}
+	}
+	return r.schema(raw)
+}
+
+func (r *reader) fill(s *Schema, n *yaml.Node) {
+	s.Description, s.Format, s.Pattern = r.text(n, "description"), r.text(n, "format"), r.text(n, "pattern")
+	s.Const, s.Default = r.value(r.at(n, "const")), r.value(r.at(n, "default"))
+	s.Minimum, s.Maximum = r.number(n, "minimum"), r.number(n, "maximum")
+	s.MinLength, s.MaxLength = r.count(n, "minLength"), r.count(n, "maxLength")
+	s.MinItems, s.MaxItems = r.count(n, "minItems"), r.count(n, "maxItems")
+	if t := r.at(n, "type"); t != nil && t.Kind == yaml.ScalarNode {
+		s.Types = []string{t.Value}
+	} else {
+		s.Types = r.texts(n, "type")
+	}
+	for _, v := range r.items(r.at(n, "enum")) {
+		s.Enum = append(s.Enum, r.value(v))
+	}
+	if items := member(n, "items"); items != nil {
+		s.Items = r.schemaOf(items)
+	}
+	required := r.texts(n, "required")
+	for name := range r.members(r.at(n, "properties")) {
+		s.Properties = append(s.Properties, Property{Name: name, Required: slices.Contains(required, name), Schema: r.schemaOf(member(r.at(n, "properties"), name))})
+	}
+	if more := r.at(n, "additionalProperties"); more != nil {
+		s.Closed = more.Value == "false"
+	}
+	for _, part := range sequence(r.at(n, "oneOf")) {
+		s.OneOf = append(s.OneOf, r.schemaOf(part))
+	}
+	for _, part := range sequence(r.at(n, "allOf")) {
+		s.AllOf = append(s.AllOf, r.schemaOf(part))
+	}
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Lints openapi.yaml with Spectral and Redocly, to zero warnings: lint.sh SPECTRAL-PACKAGE REDOCLY-PACKAGE.
+# Where npx cannot fetch a package it says so and is content: a machine without network is no fault of the document.
+set -eu
+cd "$(dirname "$0")"
+export NO_UPDATE_NOTIFIER=1 REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+# fetched PACKAGE: whether npx can run it.
+fetched() {
+  if npx --yes "$1" --version >"$out" 2>&1; then return 0; fi
+  echo "$1 cannot be fetched or run here, so it did not lint the interface description:"
+  tail -n 2 "$out"
+  return 1
+}
+
+if fetched "$1"; then
+  if ! npx --yes "$1" lint --fail-severity hint --ruleset .spectral.yaml openapi.yaml >"$out" 2>&1; then cat "$out"; exit 1; fi
+  echo "openapi.yaml: Spectral finds nothing"
+fi
+if fetched "$2"; then
+  if ! npx --yes "$2" lint --config .redocly.yaml --format json openapi.yaml >"$out" 2>/dev/null || ! grep -q '"warnings": 0' "$out"; then cat "$out"; exit 1; fi
+  echo "openapi.yaml: Redocly finds nothing"
+fi

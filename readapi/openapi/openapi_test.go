@@ -1,0 +1,156 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/readapi/openapi"
+)
+
+const baseURL = "https://brands.example.com"
+
+func read(t *testing.T) *openapi.Document {
+	t.Helper()
+	d, err := openapi.Read(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheBaseURLStandsWhereverOneComes(t *testing.T) {
+	document, err := openapi.JSON(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served struct {
+		OpenAPI string `json:"openapi"`
+		Info    struct {
+			Version string `json:"version"`
+		} `json:"info"`
+		Servers []struct {
+			URL string `json:"url"`
+		} `json:"servers"`
+	}
+	if err := json.Unmarshal(document, &served); err != nil {
+		t.Fatal(err)
+	}
+	if served.OpenAPI != "3.1.0" || served.Info.Version != "1.0.0" || len(served.Servers) != 1 || served.Servers[0].URL != baseURL {
+		t.Errorf("%+v", served)
+	}
+	if strings.Contains(string(document), "127.0.0.1") || !strings.Contains(string(document), `"docs":"`+baseURL+`/docs/errors#timeout"`) {
+		t.Error("the base URL of the source is still in it")
+	}
+	again, err := openapi.JSON(baseURL)
+	if err != nil || string(again) != string(document) {
+		t.Errorf("read again it is another: %v", err)
+	}
+}
+
+// specPaths are the paths of the service specification that are part of this release, with their methods and the
+// statuses that the specification has for them.
+var specPaths = map[string][]int{
+	"GET /v1/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
+	"GET /v2/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
+	"GET /v2/brands/id/{id}":         {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
+	"GET /v2/brands/domain/{domain}": {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
+	"POST /v1/brands/batch":          {200, 400, 401, 402, 403, 429, 503},
+	"GET /v1/search":                 {200, 400, 401, 403, 429, 500, 503},
+	"GET /v2/search/{name}":          {200, 400, 401, 403, 429, 500, 503},
+	"GET /v1/me":                     {200, 401, 403, 429, 503},
+	"GET /v1/openapi.json":           {200},
+	"GET /cdn/{file}":                {200, 404, 503},
+	"POST /mcp":                      {200, 202, 400, 401, 403, 413, 503},
+}
+
+func TestTheDocumentHasWhatTheSpecificationHas(t *testing.T) {
+	d := read(t)
+	for name, statuses := range specPaths {
+		method, path, _ := strings.Cut(name, " ")
+		o := d.Operation(method, path)
+		if o == nil {
+			t.Errorf("%s is missing", name)
+			continue
+		}
+		for _, status := range append(statuses, http.StatusMethodNotAllowed) {
+			if o.Response(status) == nil {
+				t.Errorf("%s: %d is missing", name, status)
+			}
+		}
+	}
+}
+
+// TestEverythingIsShownByAnExample: each body of a response but files, each header, each parameter.
+func TestEverythingIsShownByAnExample(t *testing.T) {
+	for _, o := range read(t).Operations {
+		for _, p := range o.Parameters {
+			if p.Example == nil || p.Description == "" || p.Schema == nil {
+				t.Errorf("%s: %s has no example, description or schema", o.ID, p.Name)
+			}
+		}
+		for _, r := range o.Responses {
+			for _, h := range r.Headers {
+				if h.Example == nil || h.Description == "" || h.Schema == nil {
+					t.Errorf("%s %d: header %s has no example, description or schema", o.ID, r.Status, h.Name)
+				}
+			}
+			for _, c := range r.Contents {
+				if len(c.Examples) == 0 && !strings.HasPrefix(c.Type, "image/") {
+					t.Errorf("%s %d: %s has no example", o.ID, r.Status, c.Type)
+				}
+				for _, code := range r.Codes() {
+					if !slices.ContainsFunc(c.Examples, func(e openapi.Example) bool { return strings.Contains(e.Text, `"code": "`+code+`"`) }) {
+						t.Errorf("%s %d: no example of %s", o.ID, r.Status, code)
+					}
+				}
+			}
+			if r.Status >= 400 && r.Status != http.StatusMethodNotAllowed && len(r.Codes()) == 0 && len(o.Keys) > 0 && o.Path != "/mcp" {
+				t.Errorf("%s %d: no codes", o.ID, r.Status)
+			}
+		}
+	}
+}
+
+func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
+	d := read(t)
+	for sent, want := range map[string]string{
+		"/v1/brands/acme.com":                      "/v1/brands/{identifier}",
+		"/v1/brands/https%3A%2F%2Facme.com%2Fjobs": "/v1/brands/{identifier}",
+		"/v1/brands/batch":                         "/v1/brands/batch",
+		"/v1/brands/":                              "",
+		"/v1/brands/a/b":                           "",
+		"/v1/me/":                                  "",
+		"/v2/brands/acme.com/":                     "/v2/brands/{identifier}",
+		"/v2/brands/id/x":                          "/v2/brands/id/{id}",
+		"/v2/brands/other/x":                       "",
+		"/":                                        "",
+	} {
+		if got := d.PathOf(sent); got != want {
+			t.Errorf("%s is %q, want %q", sent, got, want)
+		}
+	}
+	if got := d.Methods("/cdn/{file}"); !reflect.DeepEqual(got, []string{"GET", "HEAD"}) {
+		t.Errorf("methods %v", got)
+	}
+}
+
+// TestSchemasAreReadWhole: a test that derives requests and values from the document relies on it.
+func TestSchemasAreReadWhole(t *testing.T) {
+	d := read(t)
+	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
+	if brand.Name != "Brand" || !brand.Closed || len(brand.Properties) != 19 || slices.ContainsFunc(brand.Properties, func(p openapi.Property) bool { return !p.Required }) {
+		t.Errorf("Brand is %+v", brand)
+	}
+	limit := d.Operation("GET", "/v1/search").Parameters[1].Schema
+	if limit.Types[0] != "integer" || *limit.Minimum != 1 || *limit.Maximum != 20 || limit.Default != json.Number("10") {
+		t.Errorf("limit is %+v", limit)
+	}
+	identifiers := d.Operation("POST", "/v1/brands/batch").Body.Contents[0].Schema.Properties[0]
+	if identifiers.Name != "identifiers" || *identifiers.Schema.MinItems != 1 || *identifiers.Schema.MaxItems != 100 || identifiers.Schema.Items.Types[0] != "string" {
+		t.Errorf("identifiers are %+v", identifiers)
+	}
+}

@@ -1,0 +1,385 @@
+package openapitest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/pb33f/libopenapi"
+	"github.com/pb33f/libopenapi-validator/responses"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+
+	"letterhead/readapi/openapi"
+)
+
+// Answer is an answer of the API with the request that it answers.
+type Answer struct {
+	Method string
+	Path   string // escaped, without the query
+	Status int
+	Header http.Header
+	Body   []byte // whole
+}
+
+// Row is what an answer shows: that an operation answers a status, with an error code or without.
+type Row struct {
+	Method string
+	Path   string // of the document, with its parameters in braces
+	Status int
+	Code   string // of an error of the JSON API, else empty
+}
+
+func (r Row) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %d %s", r.Method, r.Path, r.Status, r.Code))
+}
+
+// undescribed are paths that the API serves to people and operators; the document does not have them.
+var undescribed = []string{"/docs", "/docs/errors", "/bot", "/healthz", "/readyz", "/metrics"}
+
+// standing are the headers of every answer, with their values; empty for any.
+var standing = map[string]string{
+	"X-Request-Id": "", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "", "X-Content-Type-Options": "nosniff",
+}
+
+// ofHTTP are headers that HTTP itself brings along; the document need not name them.
+var ofHTTP = []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding"}
+
+// Checker holds both validators. It may be used by many at once.
+type Checker struct {
+	document *openapi.Document
+	kin      *openapi3.T
+	other    *v3.Document
+	bodies   responses.ResponseBodyValidator
+	checked  sync.Map   // [sha256.Size]byte of what both validators have seen, to the error that they found
+	one      sync.Mutex // libopenapi builds its models while it reads them
+}
+
+// New returns a checker of the document for a service with that base URL. A document that is none is an error.
+func New(baseURL string) (*Checker, error) {
+	source, err := openapi.JSON(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checker{}
+	if c.document, err = openapi.Read(baseURL); err != nil {
+		return nil, err
+	}
+	if c.kin, err = openapi3.NewLoader().LoadFromData(source); err != nil {
+		return nil, fmt.Errorf("kin-openapi does not read the document: %w", err)
+	}
+	if err := c.kin.Validate(context.Background()); err != nil {
+		return nil, fmt.Errorf("kin-openapi does not accept the document: %w", err)
+	}
+	other, err := libopenapi.NewDocument(source)
+	if err != nil {
+		return nil, fmt.Errorf("libopenapi does not read the document: %w", err)
+	}
+	model, err := other.BuildV3Model()
+	if err != nil {
+		return nil, fmt.Errorf("libopenapi does not accept the document: %w", err)
+	}
+	c.other = &model.Model
+	c.bodies = responses.NewResponseBodyValidator(c.other)
+	return c, nil
+}
+
+// Document returns the document that answers are checked against.
+func (c *Checker) Document() *openapi.Document { return c.document }
+
+// Check reports everything in which an answer differs from the document. The row is what the answer shows, and is
+// there (ok) for an answer of an operation of the document.
+func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
+	if slices.Contains(undescribed, a.Path) {
+		return Row{}, false, nil
+	}
+	var errs []error
+	for name, value := range standing {
+		if have := a.Header.Get(name); have == "" || (value != "" && have != value) {
+			errs = append(errs, fmt.Errorf("header %s is %q", name, have))
+		}
+	}
+	path := c.document.PathOf(a.Path)
+	o := c.document.Operation(a.Method, path)
+	switch {
+	case a.Method == http.MethodOptions:
+		errs = append(errs, c.checkOptions(a)...)
+		return Row{}, false, c.found(a, errs)
+	case path == "":
+		errs = append(errs, c.checkUnknown(a)...)
+		return Row{}, false, c.found(a, errs)
+	case o == nil:
+		// Any method that the path does not answer: its 405 is described beside those that it does.
+		if a.Status != http.StatusMethodNotAllowed {
+			return Row{}, false, c.found(a, append(errs, errors.New("the document does not have the method")))
+		}
+		o = c.document.Operation(c.document.Methods(path)[0], path)
+		errs = append(errs, c.checkAllow(a, path))
+	case a.Status == http.StatusMethodNotAllowed:
+		errs = append(errs, errors.New("the document has the method"))
+	}
+	response := o.Response(a.Status)
+	if response == nil {
+		return Row{}, false, c.found(a, append(errs, errors.New("the document does not have the status")))
+	}
+	errs = append(errs, checkHeaders(response, a.Header)...)
+	if a.Method == http.MethodHead {
+		if len(a.Body) > 0 {
+			errs = append(errs, errors.New("there is a body"))
+		}
+	} else {
+		errs = append(errs, checkType(response, a)...)
+		errs = append(errs, c.checkBody(o, a))
+	}
+	row = Row{Method: o.Method, Path: path, Status: a.Status, Code: codeOf(response, a)}
+	return row, true, c.found(a, errs)
+}
+
+func (c *Checker) found(a Answer, errs []error) error {
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s %s: the answer %d is not what the document says: %w\nheader %v\nbody %.2000s", a.Method, a.Path, a.Status, err, a.Header, a.Body)
+	}
+	return nil
+}
+
+// checkAllow: the Allow header names the methods that the document has for the path, and OPTIONS, in any order.
+func (c *Checker) checkAllow(a Answer, path string) error {
+	want := append(c.document.Methods(path), http.MethodOptions)
+	have := strings.Split(a.Header.Get("Allow"), ", ")
+	slices.Sort(want)
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		return fmt.Errorf("header Allow names %v, the document has %v", have, want)
+	}
+	return nil
+}
+
+// checkOptions: OPTIONS belongs to HTTP and CORS and is not in the document. A preflight is answered for every
+// path, a plain OPTIONS with the methods of one that is there.
+func (c *Checker) checkOptions(a Answer) []error {
+	path := c.document.PathOf(a.Path)
+	switch {
+	case a.Header.Get("Access-Control-Allow-Methods") != "":
+		if a.Status != http.StatusNoContent {
+			return []error{errors.New("a preflight is answered with 204")}
+		}
+		return nil
+	case path == "" && a.Path != "*": // which asks about the server
+		return c.checkUnknown(a)
+	case a.Status != http.StatusNoContent:
+		return []error{errors.New("OPTIONS is answered with 204")}
+	case path == "":
+		return nil
+	default:
+		return []error{c.checkAllow(a, path)}
+	}
+}
+
+// checkUnknown: a path that is not in the document is a 404, or a redirect to its clean form below /v1.
+func (c *Checker) checkUnknown(a Answer) []error {
+	switch a.Status {
+	case http.StatusMovedPermanently, http.StatusPermanentRedirect:
+		if to := a.Header.Get("Location"); !strings.HasPrefix(to, "/v1/") {
+			return []error{fmt.Errorf("redirects to %q", to)}
+		}
+		return nil
+	case http.StatusNotFound:
+		if a.Method == http.MethodHead {
+			return nil
+		}
+		schema := "Error"
+		if first, _, _ := strings.Cut(strings.TrimLeft(a.Path, "/."), "/"); first == "v2" {
+			schema = "V2Error"
+		}
+		var body any
+		if err := json.Unmarshal(a.Body, &body); err != nil {
+			return []error{err}
+		}
+		return []error{c.kin.Components.Schemas[schema].Value.VisitJSON(body, openapi3.EnableJSONSchema2020())}
+	default:
+		return []error{errors.New("the document does not have the path")}
+	}
+}
+
+// checkHeaders: those that the document requires are there, those that are there are in the document, and their
+// values are what it says.
+func checkHeaders(response *openapi.Response, have http.Header) []error {
+	var errs []error
+	known := slices.Clone(ofHTTP)
+	for _, h := range response.Headers {
+		name := http.CanonicalHeaderKey(h.Name)
+		known = append(known, name)
+		switch values := have[name]; {
+		case len(values) == 0 && h.Required:
+			errs = append(errs, fmt.Errorf("header %s is missing", h.Name))
+		case len(values) > 1:
+			errs = append(errs, fmt.Errorf("header %s is there %d times", h.Name, len(values)))
+		case len(values) == 1:
+			if err := checkText(h.Schema, values[0]); err != nil {
+				errs = append(errs, fmt.Errorf("header %s: %w", h.Name, err))
+			}
+		}
+	}
+	for name := range have {
+		if _, always := standing[name]; !always && !slices.Contains(known, http.CanonicalHeaderKey(name)) {
+			errs = append(errs, fmt.Errorf("header %s is not in the document", name))
+		}
+	}
+	return errs
+}
+
+// checkText compares a header's value with its schema, as far as the schemas of our headers go.
+func checkText(s *openapi.Schema, value string) error {
+	if s.Const != nil && value != s.Const {
+		return fmt.Errorf("%q is not %q", value, s.Const)
+	}
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, any(value)) {
+		return fmt.Errorf("%q is none of %v", value, s.Enum)
+	}
+	if s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(value) {
+		return fmt.Errorf("%q does not match %s", value, s.Pattern)
+	}
+	if s.MinLength != nil && len(value) < *s.MinLength {
+		return fmt.Errorf("%q is too short", value)
+	}
+	if !slices.Contains(s.Types, "integer") {
+		return nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no whole number", value)
+	}
+	if s.Minimum != nil && float64(n) < *s.Minimum {
+		return fmt.Errorf("%d is below %g", n, *s.Minimum)
+	}
+	return nil
+}
+
+// checkType: a body comes in one of the media types of the document, and where it has none there is none.
+func checkType(response *openapi.Response, a Answer) []error {
+	if len(response.Contents) == 0 {
+		if len(a.Body) > 0 {
+			return []error{errors.New("there is a body")}
+		}
+		return nil
+	}
+	have, parameters, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if err != nil || !slices.ContainsFunc(response.Contents, func(c *openapi.Content) bool { return c.Type == have }) {
+		return []error{fmt.Errorf("header Content-Type is %q", a.Header.Get("Content-Type"))}
+	}
+	if strings.HasPrefix(have, "image/") {
+		return nil
+	}
+	if parameters["charset"] != "utf-8" {
+		return []error{fmt.Errorf("header Content-Type is %q, without charset=utf-8", a.Header.Get("Content-Type"))}
+	}
+	return nil
+}
+
+// checkBody asks both validators, once for each body of an operation and a status.
+func (c *Checker) checkBody(o *openapi.Operation, a Answer) error {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %d %s\n", o.ID, a.Status, a.Header.Get("Content-Type"))
+	h.Write(a.Body)
+	key := [sha256.Size]byte(h.Sum(nil))
+	if err, ok := c.checked.Load(key); ok {
+		err, _ := err.(error)
+		return err
+	}
+	err := errors.Join(c.askKin(o, a), c.askOther(o, a))
+	c.checked.Store(key, err)
+	return err
+}
+
+func (c *Checker) askKin(o *openapi.Operation, a Answer) error {
+	item := c.kin.Paths.Value(o.Path)
+	request, err := request(o, a)
+	if err != nil {
+		return err
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: request,
+			Route:   &routers.Route{Spec: c.kin, Path: o.Path, PathItem: item, Method: o.Method, Operation: item.GetOperation(o.Method)},
+		},
+		Status: a.Status, Header: a.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	input.SetBodyBytes(a.Body)
+	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
+		return fmt.Errorf("kin-openapi: %w", err)
+	}
+	return nil
+}
+
+func (c *Checker) askOther(o *openapi.Operation, a Answer) error {
+	request, err := request(o, a)
+	if err != nil {
+		return err
+	}
+	// It reads a header's value as JSON first, so that the quotes of an entity tag are gone when the pattern is
+	// looked at. Quoted once more, they are what is left.
+	header := a.Header.Clone()
+	if tag := header.Get("ETag"); tag != "" {
+		header.Set("ETag", strconv.Quote(tag))
+	}
+	response := &http.Response{StatusCode: a.Status, Header: header, Body: io.NopCloser(bytes.NewReader(a.Body)), Request: request}
+	c.one.Lock()
+	defer c.one.Unlock()
+	item, ok := c.other.Paths.PathItems.Get(o.Path)
+	if !ok {
+		return fmt.Errorf("libopenapi does not have the path %s", o.Path)
+	}
+	valid, found := c.bodies.ValidateResponseBodyWithPathItem(request, response, item, o.Path)
+	if valid {
+		return nil
+	}
+	var errs []error
+	for _, f := range found {
+		errs = append(errs, fmt.Errorf("libopenapi: %s: %s", f.Message, f.Reason))
+		for _, s := range f.SchemaValidationErrors {
+			errs = append(errs, fmt.Errorf("libopenapi: at %s: %s", s.FieldPath, s.Reason))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// request is one of the operation, as the validators want to see it; for a method that the path does not answer
+// it is one that it does.
+func request(o *openapi.Operation, a Answer) (*http.Request, error) {
+	u, err := url.ParseRequestURI(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Request{Method: o.Method, URL: u, Header: http.Header{}}, nil
+}
+
+// codeOf returns the error code of an answer that is one of the JSON API's errors.
+func codeOf(response *openapi.Response, a Answer) string {
+	if len(response.Codes()) == 0 {
+		return ""
+	}
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(a.Body, &body) != nil {
+		return "" // on HEAD, or found by the validators
+	}
+	return body.Error.Code
+}

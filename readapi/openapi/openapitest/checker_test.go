@@ -1,0 +1,150 @@
+package openapitest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"letterhead/readapi/openapi"
+	"letterhead/readapi/openapi/openapitest"
+)
+
+const baseURL = "https://brands.example.com"
+
+func checker(t *testing.T) *openapitest.Checker {
+	t.Helper()
+	c, err := openapitest.New(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// exampleOf is the answer that the document shows for an operation's status.
+func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *openapi.Content, body string) openapitest.Answer {
+	t.Helper()
+	a := openapitest.Answer{Method: o.Method, Path: o.Path, Status: r.Status, Body: []byte(body), Header: http.Header{
+		"X-Request-Id": {"x"}, "Access-Control-Allow-Origin": {"*"}, "Access-Control-Expose-Headers": {"X-Request-Id"}, "X-Content-Type-Options": {"nosniff"},
+	}}
+	for _, p := range o.Parameters {
+		if text, ok := p.Example.(string); ok {
+			a.Path = strings.ReplaceAll(a.Path, "{"+p.Name+"}", text)
+		}
+	}
+	for _, h := range r.Headers {
+		text, ok := h.Example.(string)
+		if n, number := h.Example.(interface{ String() string }); !ok && number {
+			text = n.String()
+		}
+		a.Header.Set(h.Name, text)
+	}
+	if c != nil {
+		a.Header.Set("Content-Type", c.Type+"; charset=utf-8")
+	}
+	if o.Method == http.MethodHead {
+		a.Body = nil
+	}
+	if r.Status == http.StatusMethodNotAllowed {
+		a.Method = http.MethodDelete
+		a.Header.Set("Allow", map[bool]string{true: "OPTIONS, POST", false: "GET, OPTIONS"}[o.Method == http.MethodPost])
+	}
+	return a
+}
+
+// TestWhatTheDocumentShowsIsWhatItAllows: both validators take every example of the document.
+func TestWhatTheDocumentShowsIsWhatItAllows(t *testing.T) {
+	c := checker(t)
+	checked := 0
+	for _, o := range c.Document().Operations {
+		for _, r := range o.Responses {
+			for _, content := range r.Contents {
+				for _, e := range content.Examples {
+					a := exampleOf(t, o, r, content, e.Text)
+					if r.Status == http.StatusMethodNotAllowed && len(c.Document().Methods(o.Path)) > 1 {
+						a.Header.Set("Allow", "GET, HEAD, OPTIONS")
+					}
+					if row, ok, err := c.Check(a); err != nil || !ok || row.Status != r.Status {
+						t.Errorf("%v %v %v", row, ok, err)
+					}
+					checked++
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d examples", checked)
+	}
+}
+
+// TestFaultsAreFound: one fault each, in an answer that is right otherwise.
+func TestFaultsAreFound(t *testing.T) {
+	c := checker(t)
+	o := c.Document().Operation("GET", "/v1/brands/{identifier}")
+	good := func(status int) openapitest.Answer {
+		r := o.Response(status)
+		return exampleOf(t, o, r, r.Contents[0], r.Contents[0].Examples[0].Text)
+	}
+	change := func(status int, from, to string) openapitest.Answer {
+		a := good(status)
+		body := strings.Replace(string(a.Body), from, to, 1)
+		if body == string(a.Body) {
+			t.Fatalf("%q is not in %s", from, body)
+		}
+		a.Body = []byte(body)
+		return a
+	}
+	header := func(status int, name, value string) openapitest.Answer {
+		a := good(status)
+		if a.Header.Del(name); value != "" {
+			a.Header.Set(name, value)
+		}
+		return a
+	}
+	status := good(200)
+	status.Status = 418
+	method := good(200)
+	method.Method = http.MethodPut
+	unknown := good(200)
+	unknown.Path = "/v1/nothing"
+	head := good(200)
+	head.Method = http.MethodHead
+	for name, test := range map[string]struct {
+		answer openapitest.Answer
+		found  []string // by whom and what
+	}{
+		"status":               {status, []string{"does not have the status"}},
+		"method":               {method, []string{"does not have the method"}},
+		"path":                 {unknown, []string{"does not have the path"}},
+		"body on HEAD":         {head, []string{"there is a body"}},
+		"unknown field":        {change(200, `"urn"`, `"surprise": 1, "urn"`), []string{"kin-openapi", "libopenapi"}},
+		"missing field":        {change(200, `"claimed": false,`, ``), []string{"kin-openapi", "libopenapi"}},
+		"wrong type":           {change(200, `"claimed": false`, `"claimed": "no"`), []string{"kin-openapi", "libopenapi"}},
+		"outside its range":    {change(200, `"qualityScore": 0.83`, `"qualityScore": 1.5`), []string{"kin-openapi", "libopenapi"}},
+		"outside its list":     {change(200, `"ready"`, `"done"`), []string{"kin-openapi", "libopenapi"}},
+		"against its pattern":  {change(200, `#0b57d0`, `#0B57D0`), []string{"kin-openapi", "libopenapi"}},
+		"null where none is":   {change(200, `"tags": []`, `"tags": null`), []string{"kin-openapi", "libopenapi"}},
+		"code of another":      {change(402, `"insufficient_credits"`, `"timeout"`), []string{"kin-openapi", "libopenapi"}},
+		"without its details":  {change(402, `"required": 1,`, ``), []string{"kin-openapi", "libopenapi"}},
+		"message at the top":   {change(402, `"error"`, `"message": "x", "error"`), []string{"kin-openapi", "libopenapi"}},
+		"no JSON":              {change(200, `{`, `[`), []string{"kin-openapi", "libopenapi"}},
+		"content type":         {header(200, "Content-Type", "text/html; charset=utf-8"), []string{"Content-Type is"}},
+		"header missing":       {header(200, "X-Cache", ""), []string{"header X-Cache is missing"}},
+		"header of no number":  {header(200, "X-Credits-Remaining", "many"), []string{"no whole number"}},
+		"header below zero":    {header(200, "X-Credits-Remaining", "-1"), []string{"below 0"}},
+		"header not in a list": {header(200, "X-Cache", "MAYBE"), []string{"none of"}},
+		"header not described": {header(402, "X-Cache", "HIT"), []string{"X-Cache is not in the document"}},
+		"no request id":        {header(200, "X-Request-Id", ""), []string{"header X-Request-Id is missing"}},
+		"no CORS":              {header(200, "Access-Control-Allow-Origin", ""), []string{"Access-Control-Allow-Origin"}},
+	} {
+		_, _, err := c.Check(test.answer)
+		if err == nil {
+			t.Errorf("%s: nothing is found", name)
+			continue
+		}
+		for _, part := range test.found {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q is not in %v", name, part, err)
+			}
+		}
+	}
+}

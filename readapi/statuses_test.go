@@ -1,0 +1,224 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/projections/keys"
+	"letterhead/readapi"
+	"letterhead/readapi/openapi"
+)
+
+// described are the operations of the interface description.
+func described(t testing.TB) []*openapi.Operation {
+	t.Helper()
+	checker, err := checkAnswers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checker.Document().Operations
+}
+
+// ask sends an operation as its examples have it, with a value of its own for some parameters.
+func (s *service) ask(o *openapi.Operation, key string, values map[string]string) answer {
+	s.t.Helper()
+	path, query := o.Path, url.Values{}
+	for _, p := range o.Parameters {
+		value, own := values[p.Name]
+		if text, ok := p.Example.(string); ok && !own {
+			value = text
+		}
+		switch {
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(value))
+		case p.In == "query" && (p.Required || own):
+			query.Set(p.Name, value)
+		}
+	}
+	var body io.Reader
+	if o.Body != nil {
+		body = strings.NewReader(o.Body.Contents[0].Examples[0].Text)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), o.Method, s.url+path+"?"+query.Encode(), body)
+	s.must(err)
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := s.transport.RoundTrip(r)
+	s.must(err)
+	defer resp.Body.Close()
+	read, err := io.ReadAll(resp.Body)
+	s.must(err)
+	return answer{status: resp.StatusCode, header: resp.Header, body: read}
+}
+
+// faultyKeys is a key directory with a key that it cannot check, and one of an account whose plan nobody knows.
+type faultyKeys struct {
+	readapi.KeyDirectory
+	away, unheardOf *string
+}
+
+func (k faultyKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, error) {
+	found, ok, err := k.KeyDirectory.Lookup(ctx, hash)
+	switch {
+	case ok && found.ID == *k.away:
+		return keys.Key{}, false, errors.New("the directory is away")
+	case ok && found.ID == *k.unheardOf:
+		found.Plan = "unheard-of"
+	}
+	return found, ok, err
+}
+
+// TestEveryEndpointRefusesAlike: what an endpoint answers before it looks at the request.
+func TestEveryEndpointRefusesAlike(t *testing.T) {
+	var away, unheardOf string
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Keys = faultyKeys{d.Keys, &away, &unheardOf} }
+	})
+	c, suspended, busy := s.account(plan.Growth, 100), s.account(plan.Free, 50), s.account(plan.Free, 50)
+	awayKey, id := c.issue("secret")
+	away = id
+	unheardKey, id := c.issue("secret")
+	unheardOf = id
+	done, err := s.desk.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: suspended.id, Reason: "test"})
+	s.must(err)
+	s.inForce(done)
+	for range 60 {
+		busy.get("/v1/search?q=acme")
+	}
+	for _, o := range described(t) {
+		check := func(what string, a answer, status int) {
+			t.Helper()
+			if a.status != status {
+				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
+			}
+		}
+		if len(o.Keys) > 0 {
+			check("no key", s.ask(o, "", nil), 401)
+			check("a suspended account", s.ask(o, suspended.secret, nil), 403)
+			if !slices.Contains(o.Keys, "publishable") {
+				check("a publishable key", s.ask(o, c.publishable, nil), 403)
+			}
+			if o.Response(http.StatusTooManyRequests) != nil { // MCP tells it in the result of a tool
+				check("too many requests", s.ask(o, busy.secret, nil), 429)
+			}
+			check("keys that cannot be checked", s.ask(o, awayKey, nil), 503)
+			check("a fault of ours", s.ask(o, unheardKey, nil), 500)
+		}
+		other := *o
+		other.Method = http.MethodDelete
+		check("another method", s.ask(&other, c.secret, nil), 405)
+	}
+}
+
+// TestEveryLookUpPathAnswersAlike: the outcomes of a look-up, on every path that has one.
+func TestEveryLookUpPathAnswersAlike(t *testing.T) {
+	s := start(t)
+	c, poor := s.account(plan.Custom, 1000), s.account(plan.Free, 0)
+	for _, o := range described(t) {
+		if o.Response(http.StatusUnprocessableEntity) == nil && (o.Method != http.MethodHead || !slices.Contains(o.Keys, "secret")) {
+			continue
+		}
+		name := strings.Trim(o.Path[strings.Index(o.Path, "{"):], "{}")
+		byID := name == "id"
+		// value is what names a domain on this path. A brand that has an id is held, and crawled on demand.
+		value := func(domain string) map[string]string {
+			if !byID {
+				return map[string]string{name: domain}
+			}
+			return map[string]string{name: brand.ID(domain).String(), "refresh": "true"}
+		}
+		check := func(what string, a answer, status int) {
+			t.Helper()
+			if a.status != status {
+				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
+			}
+		}
+		prefix := strings.ToLower(o.ID)
+		s.known("held.com", record("held"))
+		held := value("held.com")
+		delete(held, "refresh")
+		check("held", s.ask(o, c.secret, held), 200)
+		held["refresh"] = "perhaps"
+		check("refresh=perhaps", s.ask(o, c.secret, held), 400)
+		if byID {
+			check("no uuid", s.ask(o, c.secret, map[string]string{name: "held.com"}), 400)
+		} else {
+			check("a single label", s.ask(o, c.secret, map[string]string{name: "localhost"}), 400)
+		}
+		if name != "domain" {
+			check("an unknown id", s.ask(o, c.secret, map[string]string{name: brand.ID(prefix + "-nobody.com").String()}), 404)
+		}
+		if o.Method == http.MethodHead {
+			continue
+		}
+		delete(held, "refresh")
+		check("no credits", s.ask(o, poor.secret, held), 402)
+		for _, outcome := range []struct {
+			of           string
+			first, again int
+		}{
+			{brand.DNS, 404, 404}, {brand.NoData, 404, 404}, {brand.Blocked, 422, 422}, {brand.FetchFailed, 502, 503}, {brand.Timeout, 504, 503},
+		} {
+			domain := prefix + "-" + strings.ReplaceAll(outcome.of, "_", "-") + ".com"
+			if byID {
+				s.known(domain, record("held"))
+			}
+			s.crawler.fails(domain, outcome.of)
+			check(outcome.of, s.ask(o, c.secret, value(domain)), outcome.first)
+			if !byID { // an id finds what is held, also after its refresh failed
+				check(outcome.of+" remembered", s.ask(o, c.secret, value(domain)), outcome.again)
+			}
+		}
+	}
+}
+
+// TestSearchPathsRefuseAlike: the refusals of a search after the key was checked, on both paths.
+func TestSearchPathsRefuseAlike(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	c.searched(250_000)
+	for _, o := range described(t) {
+		if !slices.Contains(o.Keys, "publishable") {
+			continue
+		}
+		if a := s.ask(o, c.publishable, map[string]string{"limit": "21"}); a.status != 400 {
+			t.Errorf("%s: limit=21 is %d", o.Path, a.status)
+		}
+		if a := s.ask(o, c.publishable, nil); a.status != 429 || !strings.Contains(string(a.body), "quota_exceeded") {
+			t.Errorf("%s past the allowance: %d %s", o.Path, a.status, a.body)
+		}
+	}
+}
+
+// TestTheDescriptionIsServed: to anybody, with the base URL of this service, and not again to whoever has it.
+func TestTheDescriptionIsServed(t *testing.T) {
+	s := start(t)
+	a := s.send(request{path: "/v1/openapi.json"})
+	tag := a.ok(t).Get("ETag")
+	want, err := openapi.JSON(baseURL)
+	s.must(err)
+	if string(a.body) != string(want) || !strings.Contains(string(a.body), `"servers":[{"url":"`+baseURL+`"`) {
+		t.Errorf("served: %.300s", a.body)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if a := s.send(request{method: method, path: "/v1/openapi.json"}); a.status != http.StatusOK || a.header.Get("Cache-Control") == "" {
+			t.Errorf("%s: %d %v", method, a.status, a.header)
+		}
+		if a := s.send(request{method: method, path: "/v1/openapi.json", header: http.Header{"If-None-Match": {tag}}}); a.status != http.StatusNotModified {
+			t.Errorf("%s with the tag at hand: %d", method, a.status)
+		}
+	}
+}

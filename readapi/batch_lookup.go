@@ -123,16 +123,19 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	if err != nil {
 		return BatchAnswer{}, err
 	}
-	if recalled := len(waiting) < len(answer.domains); !recalled || len(waiting) > 0 {
+	if len(waiting) > 0 || len(answer.domains) == 0 {
 		first, err := l.firstCredit(quick, &q)
 		switch {
 		case err == nil:
 			defer first.Drop() // does nothing once an item has it
-		case recalled && errors.Is(err, account.ErrInsufficientCredits):
-			for _, d := range waiting { // what was paid before is answered all the same
+		case q.Once != nil && errors.Is(err, account.ErrInsufficientCredits):
+			for _, d := range waiting {
 				d.err = err
 			}
-			waiting = nil
+			if l.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
+				return BatchAnswer{}, err
+			}
+			waiting = nil // what was paid before is answered all the same
 		default:
 			return BatchAnswer{}, err
 		}
@@ -143,6 +146,7 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 			}
 		}
 		l.runBatch(ctx, starting, &q, waiting, first)
+		l.recallRefused(ctx, &q, waiting)
 	}
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
@@ -192,6 +196,32 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 		}
 	}
 	return waiting, nil
+}
+
+// recallRefused answers what was refused for want of credits but charged under the batch's key meanwhile, by
+// another node.
+func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
+	var refused []*batchDomain
+	for _, d := range domains {
+		if errors.Is(d.err, account.ErrInsufficientCredits) {
+			refused = append(refused, d)
+		}
+	}
+	if q.Once == nil || len(refused) == 0 {
+		return
+	}
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	if _, err := l.recallBatch(quick, q, refused); err != nil {
+		for _, d := range refused {
+			d.err = err // whether they were paid is not known
+		}
+	}
+}
+
+// allRefused says that want of credits is the outcome of every domain.
+func allRefused(domains []*batchDomain) bool {
+	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
 }
 
 // HandBackBatch reverses the charges of an answer that was never sent, as HandBack does.

@@ -23,6 +23,9 @@ const (
 	// maxBatches bounds the batches under way in this process: their lanes take less than a third of maxLookups,
 	// so that single look-ups go on beside them.
 	maxBatches = 512
+	// maxAccountBatches bounds what one account has of them, with those that wait for another under their key, and
+	// the answers of up to 6 MiB that a slow client is still reading.
+	maxAccountBatches = maxBatches / 8
 	// maxItemTries bounds how often an item is begun anew because another node spent its credit first.
 	maxItemTries = 10
 )
@@ -146,8 +149,14 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 			}
 		}
 		l.runBatch(ctx, starting, &q, waiting, first)
-		l.recallRefused(ctx, &q, waiting)
 	}
+	done := false
+	defer func() {
+		if !done { // also when something below panics
+			l.HandBackBatch(ctx, q, answer)
+		}
+	}()
+	l.recallRefused(ctx, &q, waiting)
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
 	}
@@ -155,10 +164,10 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 		answer.Remaining, err = l.batchCredits(ctx, &q, answer.domains)
 	}
 	if err != nil {
-		l.HandBackBatch(ctx, q, answer)
 		return BatchAnswer{}, err
 	}
 	answer.fill()
+	done = true
 	return answer, nil
 }
 

@@ -168,3 +168,58 @@ func TestWhateverHappensABatchsItemIsPaidOnce(t *testing.T) {
 		everyItemIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
 	})
 }
+
+// An account takes no more than its share of the batches that a node works on, those included that wait for
+// another under their key, and whose answer is still being read.
+func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
+	const most = 64
+	var holds atomic.Int64
+	all, release := make(chan struct{}), make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &steppingDesk{Desk: d.Desk, held: func() {
+				if holds.Add(1) == most {
+					close(all)
+				}
+			}}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	r := record("slow")
+	s.crawler.does("slow.com", waitThen(release, ending{record: &r}))
+	busy, other := s.account(plan.Custom, 100), s.account(plan.Growth, 10)
+	var under sync.WaitGroup
+	for range most {
+		under.Go(func() { busy.asks("slow.com").ok(t) })
+	}
+	<-all
+	a := busy.asks("acme.com")
+	a.refused(t, 503, "upstream_failed")
+	if got := a.header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After: %q", got)
+	}
+	other.asks("acme.com").ok(t)
+	busy.get("/v1/brands/acme.com").ok(t)
+	close(release)
+	under.Wait()
+	busy.asks("acme.com").ok(t)
+	if b := busy.books(); len(b.charges) != most+2 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+	}
+}
+
+// Whatever goes wrong after an item was charged, its credit comes back with the answer that says so.
+func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
+	var once sync.Once
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &standing{Desk: d.Desk, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	c := s.account(plan.Growth, 10)
+	c.asks("acme.com").refused(t, 500, "internal_error")
+	if b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 }); b.balance() != 10 {
+		t.Errorf("balance %d", b.balance())
+	}
+}

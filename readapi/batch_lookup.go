@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,6 +79,16 @@ type batchDomain struct {
 	tries  int
 	answer Answer
 	err    error
+}
+
+// become notes what becomes of the domain, in a goroutine of its own.
+func (d *batchDomain) become(look func() (Answer, error)) {
+	defer func() {
+		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
+			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
+		}
+	}()
+	d.answer, d.err = look()
 }
 
 // Batch looks brands up together, in the order in which their domains come first, a few at a time. Each is an
@@ -197,12 +208,20 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 	for _, r := range receipts {
 		charged[r.Domain] = r
 	}
+	var repeats sync.WaitGroup
+	defer repeats.Wait()
+	lanes := make(chan struct{}, batchLanes)
 	for _, d := range domains {
-		if receipt, ok := charged[d.domain]; ok {
-			d.answer, d.err = l.Repeat(ctx, receipt)
-		} else {
+		receipt, ok := charged[d.domain]
+		if !ok {
 			waiting = append(waiting, d)
+			continue
 		}
+		lanes <- struct{}{}
+		repeats.Go(func() {
+			defer func() { <-lanes }()
+			d.become(func() (Answer, error) { return l.Repeat(ctx, receipt) })
+		})
 	}
 	return waiting, nil
 }
@@ -388,12 +407,7 @@ func (l *Lookup) reserveNext(ctx context.Context, accountID string) (*commands.R
 func (l *Lookup) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, q.ItemWithin)
 	defer cancel()
-	defer func() {
-		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
-			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
-		}
-	}()
-	d.answer, d.err = l.Do(ctx, q.item(d.domain, reservation))
+	d.become(func() (Answer, error) { return l.Do(ctx, q.item(d.domain, reservation)) })
 }
 
 // unreachable returns why not one domain could be looked up, when a part of the service is the reason for all

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -221,5 +222,53 @@ func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
 	c.asks("acme.com").refused(t, 500, "internal_error")
 	if b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 }); b.balance() != 10 {
 		t.Errorf("balance %d", b.balance())
+	}
+}
+
+// inStep answers what a brand is only while so many ask at once.
+type inStep struct {
+	readapi.BrandCommands
+	mu     sync.Mutex
+	still  int // to come
+	gather chan struct{}
+}
+
+func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	b.mu.Lock()
+	if b.still > 0 {
+		if b.still--; b.still == 0 {
+			close(b.gather)
+		}
+	}
+	b.mu.Unlock()
+	select {
+	case <-b.gather:
+		return b.BrandCommands.State(ctx, domain)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A repeat reads the stream of each brand, where the first answer was in the index. It does so five at a time, as
+// it looks brands up: one after the other a hundred would take longer than there is time for.
+func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
+	step := &inStep{gather: make(chan struct{})}
+	s := start(t, func(set *setup) {
+		set.config.RequestTimeout = 2 * time.Second
+		set.deps = func(d *readapi.Deps) { step.BrandCommands, d.Brands = d.Brands, step }
+	})
+	identifiers := numbered("known-%d.com", 7)
+	for _, domain := range identifiers {
+		s.known(domain, record("known"))
+	}
+	c := s.account(plan.Growth, 7)
+	first := c.asksOnce("k", identifiers...)
+	first.ok(t)
+	step.mu.Lock()
+	step.still = 5
+	step.mu.Unlock()
+	second := c.asksOnce("k", identifiers...)
+	if string(second.body) != string(first.body) || len(c.books().charges) != 7 {
+		t.Errorf("%d charges\n%s\nafter\n%s", len(c.books().charges), second.body, first.body)
 	}
 }

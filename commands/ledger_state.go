@@ -109,3 +109,10 @@ func (l *ledger) Idle() bool { return l.reserved == 0 }
 func (l *ledger) canReserve() bool {
 	return l.shown.ready && l.shown.status == account.Active && l.shown.unheld-l.reserved >= 1
 }
+
+// besideOne is what the other reservations keep from the holder of one. It is less than they are when credits
+// that were reserved here are gone, spent by another node or refunded: what is left then goes to whoever pays
+// first, because counted against each other all holders would be refused.
+func (l *ledger) besideOne() int64 {
+	return max(min(l.reserved, l.Unheld())-lookupCredits, 0)
+}

@@ -86,7 +86,7 @@ func (d *Desk) Confirm(ctx context.Context, r *Reservation) error {
 type confirmJob struct{}
 
 func (*confirmJob) decide(l *ledger, _ time.Time) (verdict, error) {
-	return verdict{}, l.CanSpend(1, max(l.reserved-1, 0))
+	return verdict{}, l.CanSpend(lookupCredits, l.besideOne())
 }
 
 func (*confirmJob) applied(*ledger) {}
@@ -131,7 +131,7 @@ func (s *spending) others(l *ledger) int64 {
 	if s.reservation == nil {
 		return l.reserved
 	}
-	return l.reserved - 1
+	return l.besideOne()
 }
 
 func (s *spending) take(l *ledger) {

@@ -263,3 +263,44 @@ func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
 		t.Fatalf("standing %+v", s)
 	}
 }
+
+// Another node has spent what was reserved here: of three credits one is left for two reservations. It goes to
+// whoever pays first, for counted against each other both would be refused with a credit on the account.
+func TestWhatAnotherNodeLeftGoesToWhoeverPaysFirst(t *testing.T) {
+	for name, pay := range map[string]func(w *world, d *Desk, id string, r *Reservation) error{
+		"by a charge": func(w *world, d *Desk, id string, r *Reservation) error {
+			in := w.lookup(id)
+			in.Reservation = r
+			_, err := d.ChargeLookup(t.Context(), in)
+			return err
+		},
+		"by a hold": func(w *world, d *Desk, id string, r *Reservation) error {
+			_, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			here, there := twoNodes(w)
+			id := w.openedWith(here, 3)
+			first, second := w.reserve(here, id), w.reserve(here, id)
+			w.charge(there, id)
+			w.charge(there, id)
+			if err := here.Confirm(t.Context(), first); err != nil {
+				t.Errorf("with a credit on the account: %v", err)
+			}
+			if err := pay(w, here, id, first); err != nil {
+				t.Errorf("with a credit on the account: %v", err)
+			}
+			if err := here.Confirm(t.Context(), second); !errors.Is(err, account.ErrInsufficientCredits) {
+				t.Errorf("with none left: %v", err)
+			}
+			if err := pay(w, here, id, second); !errors.Is(err, account.ErrInsufficientCredits) {
+				t.Errorf("with none left: %v", err)
+			}
+			if _, err := here.Reserve(t.Context(), id); !errors.Is(err, account.ErrInsufficientCredits) {
+				t.Errorf("with none left: %v", err)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,6 +44,11 @@ func (x *exchange) serveBatch() error {
 	if problem != nil {
 		return problem
 	}
+	leave, ok := x.api.lookup.accounts.enter(x.caller.AccountID) // until the answer, which is in memory, is sent
+	if !ok {
+		return fmt.Errorf("%w: the account has %d batches under way", commands.ErrBusy, maxAccountBatches)
+	}
+	defer leave()
 	q := BatchQuery{
 		Once:    once,
 		Request: x.command(), Caller: x.caller, Identifiers: identifiers,

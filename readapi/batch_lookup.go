@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +24,9 @@ const (
 	// maxBatches bounds the batches under way in this process: their lanes take less than a third of maxLookups,
 	// so that single look-ups go on beside them.
 	maxBatches = 512
+	// maxAccountBatches bounds what one account has of them, with those that wait for another under their key, and
+	// the answers of up to 6 MiB that a slow client is still reading.
+	maxAccountBatches = maxBatches / 8
 	// maxItemTries bounds how often an item is begun anew because another node spent its credit first.
 	maxItemTries = 10
 )
@@ -77,6 +81,16 @@ type batchDomain struct {
 	err    error
 }
 
+// become notes what becomes of the domain, in a goroutine of its own.
+func (d *batchDomain) become(look func() (Answer, error)) {
+	defer func() {
+		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
+			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
+		}
+	}()
+	d.answer, d.err = look()
+}
+
 // Batch looks brands up together, in the order in which their domains come first, a few at a time. Each is an
 // ordinary look-up, with a credit that is set aside before it starts. When credits run short an item waits for
 // one that another item of the batch may hand back, and is refused only when none of them has one. A panic is
@@ -123,16 +137,19 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	if err != nil {
 		return BatchAnswer{}, err
 	}
-	if recalled := len(waiting) < len(answer.domains); !recalled || len(waiting) > 0 {
+	if len(waiting) > 0 || len(answer.domains) == 0 {
 		first, err := l.firstCredit(quick, &q)
 		switch {
 		case err == nil:
 			defer first.Drop() // does nothing once an item has it
-		case recalled && errors.Is(err, account.ErrInsufficientCredits):
-			for _, d := range waiting { // what was paid before is answered all the same
+		case q.Once != nil && errors.Is(err, account.ErrInsufficientCredits):
+			for _, d := range waiting {
 				d.err = err
 			}
-			waiting = nil
+			if l.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
+				return BatchAnswer{}, err
+			}
+			waiting = nil // what was paid before is answered all the same
 		default:
 			return BatchAnswer{}, err
 		}
@@ -144,6 +161,13 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 		}
 		l.runBatch(ctx, starting, &q, waiting, first)
 	}
+	done := false
+	defer func() {
+		if !done { // also when something below panics
+			l.HandBackBatch(ctx, q, answer)
+		}
+	}()
+	l.recallRefused(ctx, &q, waiting)
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
 	}
@@ -151,10 +175,10 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 		answer.Remaining, err = l.batchCredits(ctx, &q, answer.domains)
 	}
 	if err != nil {
-		l.HandBackBatch(ctx, q, answer)
 		return BatchAnswer{}, err
 	}
 	answer.fill()
+	done = true
 	return answer, nil
 }
 
@@ -184,14 +208,48 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 	for _, r := range receipts {
 		charged[r.Domain] = r
 	}
+	var repeats sync.WaitGroup
+	defer repeats.Wait()
+	lanes := make(chan struct{}, batchLanes)
 	for _, d := range domains {
-		if receipt, ok := charged[d.domain]; ok {
-			d.answer, d.err = l.Repeat(ctx, receipt)
-		} else {
+		receipt, ok := charged[d.domain]
+		if !ok {
 			waiting = append(waiting, d)
+			continue
 		}
+		lanes <- struct{}{}
+		repeats.Go(func() {
+			defer func() { <-lanes }()
+			d.become(func() (Answer, error) { return l.Repeat(ctx, receipt) })
+		})
 	}
 	return waiting, nil
+}
+
+// recallRefused answers what was refused for want of credits but charged under the batch's key meanwhile, by
+// another node.
+func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
+	var refused []*batchDomain
+	for _, d := range domains {
+		if errors.Is(d.err, account.ErrInsufficientCredits) {
+			refused = append(refused, d)
+		}
+	}
+	if q.Once == nil || len(refused) == 0 {
+		return
+	}
+	quick, cancel := context.WithTimeout(ctx, l.quick)
+	defer cancel()
+	if _, err := l.recallBatch(quick, q, refused); err != nil {
+		for _, d := range refused {
+			d.err = err // whether they were paid is not known
+		}
+	}
+}
+
+// allRefused says that want of credits is the outcome of every domain.
+func allRefused(domains []*batchDomain) bool {
+	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
 }
 
 // HandBackBatch reverses the charges of an answer that was never sent, as HandBack does.
@@ -349,12 +407,7 @@ func (l *Lookup) reserveNext(ctx context.Context, accountID string) (*commands.R
 func (l *Lookup) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, q.ItemWithin)
 	defer cancel()
-	defer func() {
-		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
-			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
-		}
-	}()
-	d.answer, d.err = l.Do(ctx, q.item(d.domain, reservation))
+	d.become(func() (Answer, error) { return l.Do(ctx, q.item(d.domain, reservation)) })
 }
 
 // unreachable returns why not one domain could be looked up, when a part of the service is the reason for all

@@ -227,6 +227,7 @@ func (c *customer) unreserved(credits int64) {
 type steppingDesk struct {
 	readapi.Desk
 	recalled   func() // after nothing was found under a key
+	held       func() // before a credit is held
 	charged    func(context.Context, commands.ChargeLookup)
 	handedBack func()
 }
@@ -245,6 +246,13 @@ func (d *steppingDesk) ChargeLookup(ctx context.Context, in commands.ChargeLooku
 		d.charged(ctx, in)
 	}
 	return receipt, err
+}
+
+func (d *steppingDesk) HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error) {
+	if d.held != nil {
+		d.held()
+	}
+	return d.Desk.HoldCredits(ctx, in)
 }
 
 func (d *steppingDesk) HandBack(in commands.HandBack) error {

@@ -87,6 +87,7 @@ type Lookup struct {
 	recent   recent
 	underway bulkhead
 	batches  bulkhead
+	accounts shares          // batches under way, by account
 	keyed    gates           // batches under way, by idempotency key
 	stopping context.Context // ends when the server begins to stop
 	stop     context.CancelFunc
@@ -101,7 +102,7 @@ type Lookup struct {
 func newLookup(cfg Config, deps Deps) *Lookup {
 	l := &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches},
+		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches}, accounts: shares{limit: maxAccountBatches},
 		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background()) // of the server, not of a request

@@ -1,0 +1,274 @@
+package readapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/readapi"
+)
+
+// asksFor sends a batch under an idempotency key for as long as ctx lasts.
+func (c *customer) asksFor(ctx context.Context, key string, identifiers ...string) (answer, error) {
+	c.s.t.Helper()
+	header := bearer(c.secret)
+	header.Set("Idempotency-Key", key)
+	return c.s.post(ctx, batchPath, batchOf(c.s.t, identifiers), header)
+}
+
+// Two nodes look the same batch up under one key, and there is one credit for each of its domains. What one has
+// paid for is the answer of both, whenever the other finds that no credit is left.
+func TestABatchAnswersWhatAnotherNodePaidMeanwhile(t *testing.T) {
+	identifiers := []string{"acme.com", "fresh.com"}
+	for name, meanwhile := range map[string]func(desk *steppingDesk, do func()){
+		"before the first credit": func(desk *steppingDesk, do func()) { desk.recalled = do },
+		"before an item's hold":   func(desk *steppingDesk, do func()) { desk.held = do },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var desks []*steppingDesk
+			s := startSite(t, 2, func(d *readapi.Deps) {
+				desk := &steppingDesk{Desk: d.Desk}
+				desks = append(desks, desk)
+				d.Desk = desk
+			})
+			s.known("acme.com")
+			s.crawler.finds("fresh.com", record("Fresh"))
+			c := s.nodes[0].account(plan.Growth, 2)
+			var first answer
+			var once atomic.Bool
+			meanwhile(desks[1], func() {
+				if once.CompareAndSwap(false, true) {
+					first = c.asksOnce("k", identifiers...)
+				}
+			})
+			second := c.at(s.nodes[1]).asksOnce("k", identifiers...)
+			first.ok(t)
+			if got := said(second.items(t, identifiers)); !slices.Equal(got, []string{"200", "200"}) || string(first.body) != string(second.body) {
+				t.Errorf("%q\n%s\nafter\n%s", got, second.body, first.body)
+			}
+			if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 0 || b.balance() != 0 || len(b.openHolds) != 0 {
+				t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
+			}
+		})
+	}
+}
+
+// everyItemIsPaidOnce sends batches under few keys from many clients, most of whom leave. Whatever is heard of a
+// domain under a key is one answer, and one charge stands for it; for a domain of which nobody heard there is one
+// at most.
+func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawler, c *customer, nodes []*service) {
+	const keys, clients, rounds = 16, 12, 8
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := &dice{r: rand.New(rand.NewPCG(seed, 1))}
+	lists := make([][]string, keys)
+	for n := range lists {
+		fresh, gone := fmt.Sprintf("fresh-%d.com", n), fmt.Sprintf("gone-%d.com", n)
+		crawler.does(fresh, func(context.Context, eventschemas.CrawlRequested) ending {
+			r := record("fresh " + uuid.NewString())
+			return ending{record: &r}
+		})
+		crawler.fails(gone, brand.DNS)
+		lists[n] = []string{"acme.com", fresh, gone, "www.acme.com", "other.com"}
+	}
+	var mu sync.Mutex
+	heard := map[string]string{}
+	together(clients, func(int) {
+		for range rounds {
+			n := dice.n(keys)
+			key := fmt.Sprintf("key-%d", n)
+			ctx, cancel := context.WithCancel(t.Context())
+			leaves := cancel
+			switch {
+			case dice.one(4):
+				leaves = nil
+			case dice.one(4):
+				ctx, leaves = context.WithTimeout(ctx, dice.moment())
+			}
+			gone := waiting.come(key, leaves)
+			a, err := c.at(nodes[dice.n(len(nodes))]).asksFor(ctx, key, lists[n]...)
+			gone()
+			cancel()
+			switch {
+			case err != nil && ctx.Err() != nil: // it left
+				continue
+			case err == nil && a.status == http.StatusServiceUnavailable: // it says to try again
+				continue
+			case err != nil || a.status != http.StatusOK:
+				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+				continue
+			}
+			var raw struct {
+				Results []struct {
+					Identifier string
+					Brand      json.RawMessage
+				}
+			}
+			if err := json.Unmarshal(a.body, &raw); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			for i, item := range a.items(t, lists[n]) {
+				if item.Brand == nil {
+					if said := item.said(); i != 2 && said != "503 upstream_failed" || i == 2 && said != "404 domain_not_found" && said != "503 upstream_failed" {
+						t.Errorf("%s: %s is %s", key, item.Identifier, said)
+					}
+					continue
+				}
+				of := key + " " + *item.Domain
+				if was, ok := heard[of]; ok && was != string(raw.Results[i].Brand) {
+					t.Errorf("%s was answered\n%s\nand\n%s", of, was, raw.Results[i].Brand)
+				}
+				heard[of] = string(raw.Results[i].Brand)
+			}
+			mu.Unlock()
+		}
+	})
+	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
+	for _, n := range nodes {
+		n.must(n.desk.Drain(t.Context())) // all that was to be handed back is
+	}
+	b := c.books()
+	total := 0
+	for hash, n := range b.under() {
+		if total += n; n != 1 {
+			t.Errorf("%d charges stand under %s", n, hash)
+		}
+	}
+	if total < len(heard) || total > 3*keys || b.balance() != b.granted-int64(total) || b.lowest < 0 {
+		t.Errorf("%d items were heard of, %d charges stand, balance %d of %d, lowest %d", len(heard), total, b.balance(), b.granted, b.lowest)
+	}
+	t.Logf("%d items heard of, %d charges, %d handed back", len(heard), len(b.charges), len(b.reversals))
+}
+
+func TestWhateverHappensABatchsItemIsPaidOnce(t *testing.T) {
+	t.Run("one node", func(t *testing.T) {
+		waiting := newAudience()
+		s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.desk })
+		s.known("acme.com", record("acme"))
+		s.known("other.com", record("other"))
+		everyItemIsPaidOnce(t, waiting, s.crawler, s.account(plan.Custom, 1000), []*service{s})
+	})
+	t.Run("three nodes", func(t *testing.T) {
+		waiting := newAudience()
+		s := startSite(t, 3, waiting.desk)
+		s.known("acme.com")
+		s.known("other.com")
+		everyItemIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
+	})
+}
+
+// An account takes no more than its share of the batches that a node works on, those included that wait for
+// another under their key, and whose answer is still being read.
+func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
+	const most = 64
+	var holds atomic.Int64
+	all, release := make(chan struct{}), make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &steppingDesk{Desk: d.Desk, held: func() {
+				if holds.Add(1) == most {
+					close(all)
+				}
+			}}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	r := record("slow")
+	s.crawler.does("slow.com", waitThen(release, ending{record: &r}))
+	busy, other := s.account(plan.Custom, 100), s.account(plan.Growth, 10)
+	var under sync.WaitGroup
+	for range most {
+		under.Go(func() { busy.asks("slow.com").ok(t) })
+	}
+	<-all
+	a := busy.asks("acme.com")
+	a.refused(t, 503, "upstream_failed")
+	if got := a.header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After: %q", got)
+	}
+	other.asks("acme.com").ok(t)
+	busy.get("/v1/brands/acme.com").ok(t)
+	close(release)
+	under.Wait()
+	busy.asks("acme.com").ok(t)
+	if b := busy.books(); len(b.charges) != most+2 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+	}
+}
+
+// Whatever goes wrong after an item was charged, its credit comes back with the answer that says so.
+func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
+	var once sync.Once
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &standing{Desk: d.Desk, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
+		}
+	})
+	s.known("acme.com", record("acme"))
+	c := s.account(plan.Growth, 10)
+	c.asks("acme.com").refused(t, 500, "internal_error")
+	if b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 }); b.balance() != 10 {
+		t.Errorf("balance %d", b.balance())
+	}
+}
+
+// inStep answers what a brand is only while so many ask at once.
+type inStep struct {
+	readapi.BrandCommands
+	mu     sync.Mutex
+	still  int // to come
+	gather chan struct{}
+}
+
+func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	b.mu.Lock()
+	if b.still > 0 {
+		if b.still--; b.still == 0 {
+			close(b.gather)
+		}
+	}
+	b.mu.Unlock()
+	select {
+	case <-b.gather:
+		return b.BrandCommands.State(ctx, domain)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A repeat reads the stream of each brand, where the first answer was in the index. It does so five at a time, as
+// it looks brands up: one after the other a hundred would take longer than there is time for.
+func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
+	step := &inStep{gather: make(chan struct{})}
+	s := start(t, func(set *setup) {
+		set.config.RequestTimeout = 2 * time.Second
+		set.deps = func(d *readapi.Deps) { step.BrandCommands, d.Brands = d.Brands, step }
+	})
+	identifiers := numbered("known-%d.com", 7)
+	for _, domain := range identifiers {
+		s.known(domain, record("known"))
+	}
+	c := s.account(plan.Growth, 7)
+	first := c.asksOnce("k", identifiers...)
+	first.ok(t)
+	step.mu.Lock()
+	step.still = 5
+	step.mu.Unlock()
+	second := c.asksOnce("k", identifiers...)
+	if string(second.body) != string(first.body) || len(c.books().charges) != 7 {
+		t.Errorf("%d charges\n%s\nafter\n%s", len(c.books().charges), second.body, first.body)
+	}
+}

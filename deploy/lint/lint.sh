@@ -68,7 +68,8 @@ if command -v haproxy >/dev/null; then
   haproxy -c -f deploy/haproxy/haproxy.cfg
   # The chart's is inside of a ConfigMap; hash-key came with 3.0.
   sed -n '/^  haproxy.cfg: |/,/^---/{s/^    //;/^  haproxy.cfg\|^---/d;p}' "$out/full.yaml" >"$out/haproxy.cfg"
-  if ! haproxy -v | grep -qE 'version (2\.|1\.)'; then haproxy -c -f "$out/haproxy.cfg"; else
+  version=$(haproxy -v) # into a variable: a pipe that its reader leaves early fails now and then
+  if [[ $version != *"version 2."* ]]; then haproxy -c -f "$out/haproxy.cfg"; else
     sed 's/ hash-key addr//' "$out/haproxy.cfg" >"$out/haproxy-2.cfg"
     haproxy -c -f "$out/haproxy-2.cfg"
   fi

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,24 +151,15 @@ func TestRebuildOfWhatIsBeingBuiltIsRefused(t *testing.T) {
 		bad.gates = map[int]chan struct{}{1: gate}
 		bad.mu.Unlock()
 		ended := make(chan error, 1)
-		begun := make(chan struct{})
-		go func() {
-			close(begun)
-			ended <- r.Rebuild(e.Context(), []string{"bad"}, nil)
-		}()
-		<-begun
-		var err error
-		for err == nil { // until the first one has begun, "good" alone is rebuilt
-			if err = r.Rebuild(e.Context(), []string{"good"}, nil); err == nil {
-				all, lerr := r.List(t.Context())
-				if lerr != nil {
-					t.Fatal(lerr)
-				}
-				if all[0].Building != nil {
-					err = r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
-				}
+		go func() { ended <- r.Rebuild(e.Context(), []string{"bad"}, nil) }()
+		for begun := false; !begun; {
+			all, err := r.List(e.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
+			begun = slices.ContainsFunc(all, func(s projections.Status) bool { return s.Name == "bad" && s.Building != nil })
 		}
+		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
 		if !errors.Is(err, projections.ErrBuilding) {
 			t.Errorf("second rebuild: %v", err)
 		}

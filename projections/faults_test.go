@@ -3,8 +3,8 @@ package projections_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"

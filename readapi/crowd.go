@@ -11,6 +11,10 @@ import (
 // open file; without a bound, clients that connect and say nothing would use up those that the stores need.
 const maxConns = 8192
 
+// mostConns is maxConns, or half of the files that the process may have open where that is less: the other half
+// is for the stores and for crawls.
+func mostConns() int { return int(min(maxConns, openFiles()/2)) }
+
 // crowd is the open connections of a listener. When there are as many as may be, a new one takes the place of
 // the one on which no request was under way for the longest time: to refuse the new one would let whoever
 // holds connections open shut everybody else out. When a request is under way on each, the new one waits;

@@ -392,7 +392,7 @@ func TestOnlyPostAsksForABatch(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
-	for _, path := range []string{batchPath, "/v2/brands/batch"} {
+	for _, path := range []string{batchPath, "/v2/brands/batch", "/v2/brands/batch/"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
 			if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "OPTIONS, POST" {

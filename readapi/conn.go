@@ -16,9 +16,9 @@ const keptHeldBytes = 32 << 10
 // NewListener wraps a listener so that answers of this API leave each in one write. net/http's own buffer
 // is 4 KiB, and a record with its headers is larger: without this every such answer takes a second system
 // call, which measured as the largest single cost of a look-up. It also tells exactly whether a first byte
-// was written. And it bounds the connections that are open (maxConns). It is for servers made by NewServer,
+// was written. And it bounds the connections that are open (mostConns). It is for servers made by NewServer,
 // which do without otherwise.
-func NewListener(l net.Listener) net.Listener { return listener{l, newCrowd(maxConns)} }
+func NewListener(l net.Listener) net.Listener { return listener{l, newCrowd(mostConns())} }
 
 type listener struct {
 	net.Listener

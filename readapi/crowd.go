@@ -11,6 +11,10 @@ import (
 // open file; without a bound, clients that connect and say nothing would use up those that the stores need.
 const maxConns = 8192
 
+// mostConns is maxConns, or half of the files that the process may have open where that is less: the other half
+// is for the stores and for crawls.
+func mostConns() int { return int(min(maxConns, openFiles()/2)) }
+
 // crowd is the open connections of a listener. When there are as many as may be, a new one takes the place of
 // the one on which no request was under way for the longest time: to refuse the new one would let whoever
 // holds connections open shut everybody else out. When a request is under way on each, the new one waits;
@@ -20,19 +24,18 @@ type crowd struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // somebody left, or has no request any more, or the crowd is over
-	conns   list.List // of *answerConn; among those without a request, the longest so comes first
+	conns   list.List // of *answerConn: those without a request, the longest so first, then mark, then the others
+	mark    *list.Element
 	over    bool
 }
 
-// place is a connection's in the crowd, which guards it.
-type place struct {
-	at   *list.Element // nil when it has none
-	busy bool          // a request is under way
-}
+// place is a connection's in the crowd, which guards it; nil when it has none.
+type place = *list.Element
 
 func newCrowd(limit int) *crowd {
 	c := &crowd{limit: limit}
 	c.changed.L = &c.mu
+	c.mark = c.conns.PushBack(nil)
 	return c
 }
 
@@ -40,7 +43,7 @@ func newCrowd(limit int) *crowd {
 func (c *crowd) join(conn *answerConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.conns.Len() >= c.limit && !c.over {
+	for c.conns.Len() > c.limit && !c.over { // the mark is one
 		if out := c.longestIdle(); out != nil {
 			c.remove(out)
 			_ = out.Conn.Close() // its goroutine finds it closed
@@ -51,25 +54,22 @@ func (c *crowd) join(conn *answerConn) bool {
 	if c.over {
 		return false
 	}
-	conn.place.at = c.conns.PushBack(conn)
+	conn.place = c.conns.InsertBefore(conn, c.mark)
 	return true
 }
 
-// longestIdle wants the lock. It returns nil when a request is under way on each connection.
+// longestIdle wants the lock, and does not look through the crowd for it: who asks is every newcomer to a full one.
+// It returns nil when a request is under way on each connection.
 func (c *crowd) longestIdle() *answerConn {
-	for at := c.conns.Front(); at != nil; at = at.Next() {
-		if conn := at.Value.(*answerConn); !conn.place.busy {
-			return conn
-		}
-	}
-	return nil
+	conn, _ := c.conns.Front().Value.(*answerConn) // the mark is none
+	return conn
 }
 
 // remove wants the lock.
 func (c *crowd) remove(conn *answerConn) {
-	if conn.place.at != nil {
-		c.conns.Remove(conn.place.at)
-		conn.place.at = nil
+	if conn.place != nil {
+		c.conns.Remove(conn.place)
+		conn.place = nil
 		c.changed.Signal()
 	}
 }
@@ -98,12 +98,12 @@ func noteState(c net.Conn, state http.ConnState) {
 	crowd := conn.crowd
 	crowd.mu.Lock()
 	defer crowd.mu.Unlock()
-	if conn.place.at == nil || (state != http.StateActive && state != http.StateIdle) {
-		return
-	}
-	conn.place.busy = state == http.StateActive
-	if state == http.StateIdle {
-		crowd.conns.MoveToBack(conn.place.at)
+	switch {
+	case conn.place == nil:
+	case state == http.StateActive:
+		crowd.conns.MoveToBack(conn.place)
+	case state == http.StateIdle:
+		crowd.conns.MoveBefore(conn.place, crowd.mark)
 		crowd.changed.Signal()
 	}
 }

@@ -215,11 +215,12 @@ func (x *exchange) redirect(location string) {
 }
 
 // Answers to preflights. Origins are open and there are no cookies, so there is nothing to decide by
-// origin; the day is the longest that browsers keep a preflight.
+// origin, nor by header: pages may run tools that add their own (traceparent). The star does not stand for
+// Authorization, and older browsers do not know it. The day is the longest that browsers keep a preflight.
 var (
 	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
 	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +
-		"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID"}
+		"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID, *"}
 	preflightMaxAge = []string{"86400"}
 )
 

@@ -30,5 +30,5 @@ func (a *API) Routes() ([]Route, error) {
 
 // NewSmallListener is NewListener with another bound; 0 is the real one.
 func NewSmallListener(l net.Listener, limit int) net.Listener {
-	return listener{l, newCrowd(cmp.Or(limit, maxConns))}
+	return listener{l, newCrowd(cmp.Or(limit, mostConns()))}
 }

@@ -53,7 +53,9 @@ func serveCommand(e *environment) *cobra.Command {
 
 func serveHelp() string {
 	var b strings.Builder
-	b.WriteString(`Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.\n\nSettings, from the environment:
+	b.WriteString(`Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.
+
+Settings, from the environment:
 `)
 	for _, s := range config.Settings() {
 		fmt.Fprintf(&b, "  %-29s %s\n  %-29s default: %s\n", s.Name, s.Help, "", s.Default)

@@ -108,14 +108,18 @@ func (k Keys) plainAsks() []Ask {
 	// The domain by itself: however many bear it as a name, the brand that is there must not be lost among them.
 	domain := terms(ExactField, mark('d', k.Domain))
 	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
-	begins := terms(BeginsField, beginning(k.Full), beginning(k.Core), beginning(k.Typed))
+	begins := terms(BeginsField, beginning(k.Full), beginning(k.Typed))
 	// The same label under another suffix counts as a beginning.
 	begins = append(begins, terms(ExactField, mark('l', k.Label), mark('n', k.Label))...)
 	var words []string
 	for _, w := range k.Words {
 		words = append(words, beginning(w))
 	}
-	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: terms(WordsField, words...), All: true})
+	var core []Term // by itself: of "UAB Med" it is "med", and what begins so must not crowd out what begins like the whole
+	if k.Core != k.Full {
+		core = terms(BeginsField, beginning(k.Core))
+	}
+	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: core}, Ask{Terms: terms(WordsField, words...), All: true})
 }
 
 // typoAsks looks for whole names with typing errors, then for their beginnings, then for names that the

@@ -28,7 +28,8 @@ const (
 		בע״מ, בע"מ, ש.م.م, ش.م.م, ذ.م.م, ش.ذ.م.م, ش.م.ع, ش.م.ك, المحدودة,
 		प्राइवेट लिमिटेड, लिमिटेड, มหาชน,
 		株, 有, 주, 유`
-	// leadingForms begin a name. Latin ones are only those that no name is known to begin with.
+	// leadingForms begin a name. Latin ones are only those that hardly a name begins with (PT Cruiser and UAB Medicine
+	// do, and are still found by all of it: the whole name is compared beside the core).
 	leadingForms = `
 		ооо, оао, зао, пао, ао, ип, тоо, тов, пат, прат, ooo, oao, zao, pao, uab, pt,
 		công ty tnhh, công ty cổ phần, ctcp, شركة, 株, 有, 주, 유`

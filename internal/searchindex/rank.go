@@ -17,6 +17,7 @@ const (
 	sameLabel
 	nameBegins  // the name begins with the query
 	hostBegins  // the label or domain begins with the query
+	coreBegins  // name or label begin with the query but for its legal form, which then may be the beginning of a name
 	wordsBegin  // words of the name begin with the query's, or the label is that of another domain
 	typo        // the name or label, with typing errors
 	nameAndMore // the query begins with the whole name, and more words follow
@@ -115,10 +116,12 @@ func compare(q, d Keys) (level, int) {
 		return sameName, 0
 	case same(q.Full, d.Label), same(q.Core, d.Label):
 		return sameLabel, 0
-	case begins(d.Full, q.Full), begins(d.Full, q.Core), begins(d.Core, q.Full), begins(d.Core, q.Core):
+	case begins(d.Full, q.Full), begins(d.Core, q.Full):
 		return nameBegins, 0
-	case begins(d.Label, q.Full), begins(d.Label, q.Core), begins(d.Domain, q.Typed):
+	case begins(d.Label, q.Full), begins(d.Domain, q.Typed):
 		return hostBegins, 0
+	case begins(d.Full, q.Core), begins(d.Core, q.Core), begins(d.Label, q.Core):
+		return coreBegins, 0
 	case same(q.Label, d.Label), same(q.Label, d.Full), wordsOf(q.Words, d.Words):
 		return wordsBegin, 0
 	}

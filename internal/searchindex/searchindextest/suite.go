@@ -39,6 +39,7 @@ func Run(t *testing.T, open Opener) {
 		{"AnEndedContextAndAClosedIndexRefuse", refusals},
 		{"ReadersNeverSeeAGapWhileRebuilding", readersDuringRebuild},
 		{"LimitsAreKept", limits},
+		{"ACrowdOfOneReadingLeavesTheOther", crowd},
 		{"Relevance", relevance},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
@@ -436,5 +437,26 @@ func limits(t *testing.T, open Opener) {
 	tooMany := make([]searchindex.Document, searchindex.MaxBatch+1)
 	if err := x.Apply(ctx, tooMany, 2); !errors.Is(err, searchindex.ErrInvalid) {
 		t.Errorf("a batch of %d: %v, want ErrInvalid", len(tooMany), err)
+	}
+}
+
+// crowd: the words of a query before or behind a legal form are those of more brands, and of better ones, than are
+// looked at; the brand of the whole name is found all the same.
+func crowd(t *testing.T, open Opener) {
+	x := open(t, "crowd")
+	defer closeIndex(t, x)
+	docs := []searchindex.Document{doc("ptcruiser.com", "PT Cruiser", 1), doc("homecompany.com", "Home Company", 2)}
+	for i := range searchindex.Candidates {
+		for _, name := range []string{"Cruiser", "Home"} {
+			better := doc(fmt.Sprintf("%s%03d.com", name, i), name, uint64(len(docs)+1))
+			better.Quality = 0.9
+			docs = append(docs, better)
+		}
+	}
+	apply(t, x, 1, docs...)
+	for query, want := range map[string]string{"pt cruiser": "ptcruiser.com", "pt crui": "ptcruiser.com", "home company": "homecompany.com"} {
+		if got := found(t, x, query); len(got) == 0 || got[0] != want {
+			t.Errorf("search %q found %v, want %s first", query, got, want)
+		}
 	}
 }

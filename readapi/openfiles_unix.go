@@ -1,0 +1,18 @@
+//go:build unix
+
+package readapi
+
+import (
+	"math"
+	"syscall"
+)
+
+// openFiles returns how many files the process may have open at a time. Go has raised that to the most that the
+// system lets it have.
+func openFiles() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur)
+}

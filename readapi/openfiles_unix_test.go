@@ -1,0 +1,92 @@
+//go:build unix
+
+package readapi_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"letterhead/domain/plan"
+)
+
+// fewFilesEnv tells a run of the test binary that it is the server of TestConnectionsLeaveFilesForTheStores.
+const fewFilesEnv = "LETTERHEAD_TEST_FEW_FILES"
+
+// TestConnectionsLeaveFilesForTheStores of a process that may have few open: more connections are held than it
+// may have files, and both the next client and the stores behind its answer still find theirs. The server is a
+// process of its own, because the bound is a process's.
+func TestConnectionsLeaveFilesForTheStores(t *testing.T) {
+	t.Parallel()
+	const files, held = 128, 200
+	if os.Getenv(fewFilesEnv) != "" {
+		few := syscall.Rlimit{Cur: files, Max: files}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		s := start(t)
+		s.known("acme.com", record("acme"))
+		fmt.Printf("serves %s %s\n", s.url, s.account(plan.Custom, 50).secret)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	ctx, kill := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(kill)
+	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
+	server.Env = append(os.Environ(), fewFilesEnv+"=1")
+	stop, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(said)
+	t.Cleanup(func() {
+		stop.Close()
+		rest, _ := io.ReadAll(lines)
+		if err := server.Wait(); err != nil {
+			t.Errorf("the server: %v\n%s", err, rest)
+		}
+	})
+	var url, key string
+	line, err := lines.ReadString('\n')
+	if n, _ := fmt.Sscanf(line, "serves %s %s", &url, &key); n != 2 {
+		t.Fatalf("%q, %v", line, err)
+	}
+	ask := func(path string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, key)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %v, %v", path, resp, err)
+		}
+	}
+	for range held {
+		ask("/docs/errors")
+	}
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
+		ask(path)
+	}
+}

@@ -96,6 +96,13 @@ func limitsOf(s *openapi.Schema) []string {
 	}
 	var limits []string
 	add := func(format string, args ...any) { limits = append(limits, fmt.Sprintf(format, args...)) }
+	if s.Name == "" { // a value that may be null as well
+		for _, one := range s.OneOf {
+			if one.Name == "" {
+				limits = append(limits, limitsOf(one)...)
+			}
+		}
+	}
 	if s.Const != nil {
 		add("always %s", shownValue(s.Const))
 	}

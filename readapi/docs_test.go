@@ -119,9 +119,10 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"curl " + base + "/v1/brands/acme.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
-		"curl '" + base + "/v1/search?q=acme' \\\n",
-		"  --data '{\"identifiers\":[\"acme.com\",\"jane@globex.com\"]}'\n",
+		"curl " + base + "/v1/brands/github.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
+		"curl '" + base + "/v1/search?q=github' \\\n",
+		"  --data '{\"identifiers\":[\"github.com\",\"jane@figma.com\"]}'\n",
+		`--data '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"github.com"}}}'`,
 	} {
 		if !strings.Contains(samples, want) {
 			t.Errorf("no sample has %q", want)

@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -208,8 +209,9 @@ func curl(baseURL string, o *openapi.Operation) string {
 		lines = append(lines, `  -H "`+h+`"`)
 	}
 	if o.Body != nil && len(o.Body.Contents[0].Examples) > 0 {
-		if compact, err := json.Marshal(o.Body.Contents[0].Examples[0].Value); err == nil {
-			lines = append(lines, "  --data "+shellQuoted(string(compact)))
+		var compact bytes.Buffer // of the text, whose fields have the order in which they were written
+		if err := json.Compact(&compact, []byte(o.Body.Contents[0].Examples[0].Text)); err == nil {
+			lines = append(lines, "  --data "+shellQuoted(compact.String()))
 		}
 	}
 	return strings.Join(lines, " \\\n")

@@ -217,3 +217,21 @@ func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsSayWhatTheyLimit(t *testing.T) {
+	one, three, ten, low := 1, 3, 10, 0.0
+	for want, s := range map[string]*openapi.Schema{
+		"length at least 1":    {MinLength: &one},
+		"length at most 10":    {MaxLength: &ten},
+		"length 1 to 10":       {MinLength: &one, MaxLength: &ten},
+		"at least 1 items":     {MinItems: &one},
+		"at least 0":           {Minimum: &low},
+		"one of light, dark":   {OneOf: []*openapi.Schema{{Types: []string{"string"}, Enum: []any{"light", "dark"}}, {Types: []string{"null"}}}},
+		"one of light":         {Enum: []any{"light"}},
+		"always 2.0, length 3": {Const: "2.0", MinLength: &three, MaxLength: &three},
+	} {
+		if got := strings.Join(limitsOf(s), ", "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -138,9 +138,9 @@ func between[T int | float64](add func(string, ...any), what string, low, high *
 	case low != nil && high != nil:
 		add("%s%v to %v%s", what, *low, *high, unit)
 	case low != nil:
-		add("at least %v%s", *low, unit)
+		add("%sat least %v%s", strings.TrimPrefix(what, "from "), *low, unit)
 	case high != nil:
-		add("at most %v%s", *high, unit)
+		add("%sat most %v%s", strings.TrimPrefix(what, "from "), *high, unit)
 	}
 }
 

@@ -94,7 +94,13 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 		if n.Data == "a" {
 			links[attribute(n, "href")] = true
 		}
+		if n.Data == "p" && (n.Parent.Data == "span" || n.Parent.Data == "p") {
+			t.Errorf("a paragraph inside a line: %s", textOf(n))
+		}
 		if n.Data == "pre" {
+			if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
+				t.Errorf("no keyboard scrolls %.40s", textOf(n))
+			}
 			samples += textOf(n) + "\n"
 		}
 	})

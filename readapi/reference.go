@@ -17,7 +17,7 @@ import (
 // The functions of the page that shows the interface description.
 var referenceFuncs = template.FuncMap{
 	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf, "limits": limitsOf,
-	"markdown": markdown, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
+	"markdown": markdown, "phrase": phrase, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
 	"value": shownValue,
 }
 
@@ -28,21 +28,26 @@ func anchor(o *openapi.Operation) string { return "op-" + o.ID }
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		b.WriteString("<p>")
-		for i, part := range strings.Split(paragraph, "`") {
-			if i%2 == 1 {
-				b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
-				continue
-			}
-			for j, words := range strings.Split(part, "**") {
-				if j%2 == 1 {
-					b.WriteString("<strong>" + template.HTMLEscapeString(words) + "</strong>")
-				} else {
-					b.WriteString(template.HTMLEscapeString(words))
-				}
+		b.WriteString("<p>" + string(phrase(paragraph)) + "</p>")
+	}
+	return template.HTML(b.String())
+}
+
+// phrase renders one paragraph, for where no <p> may stand.
+func phrase(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
+			continue
+		}
+		for j, words := range strings.Split(part, "**") {
+			if j%2 == 1 {
+				b.WriteString("<strong>" + template.HTMLEscapeString(words) + "</strong>")
+			} else {
+				b.WriteString(template.HTMLEscapeString(words))
 			}
 		}
-		b.WriteString("</p>")
 	}
 	return template.HTML(b.String()) // all text in it was escaped above
 }

@@ -14,7 +14,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 .PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 run: build ## Build and serve on 127.0.0.1:8080 with everything in ./data
 	@$(BIN) serve

@@ -94,7 +94,13 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 		if n.Data == "a" {
 			links[attribute(n, "href")] = true
 		}
+		if n.Data == "p" && (n.Parent.Data == "span" || n.Parent.Data == "p") {
+			t.Errorf("a paragraph inside a line: %s", textOf(n))
+		}
 		if n.Data == "pre" {
+			if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
+				t.Errorf("no keyboard scrolls %.40s", textOf(n))
+			}
 			samples += textOf(n) + "\n"
 		}
 	})
@@ -119,9 +125,10 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"curl " + base + "/v1/brands/acme.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
-		"curl '" + base + "/v1/search?q=acme' \\\n",
-		"  --data '{\"identifiers\":[\"acme.com\",\"jane@globex.com\"]}'\n",
+		"curl " + base + "/v1/brands/github.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
+		"curl '" + base + "/v1/search?q=github' \\\n",
+		"  --data '{\"identifiers\":[\"github.com\",\"jane@figma.com\"]}'\n",
+		`--data '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"github.com"}}}'`,
 	} {
 		if !strings.Contains(samples, want) {
 			t.Errorf("no sample has %q", want)
@@ -213,6 +220,24 @@ func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
 	for _, want := range []string{"keeps no cookies between visits", "User-agent: LetterheadBot\nDisallow: /", "with a conditional request", "obeyed by scheduled visits"} {
 		if !bytes.Contains(p.bot.body, []byte(want)) {
 			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestLimitsSayWhatTheyLimit(t *testing.T) {
+	one, three, ten, low := 1, 3, 10, 0.0
+	for want, s := range map[string]*openapi.Schema{
+		"length at least 1":    {MinLength: &one},
+		"length at most 10":    {MaxLength: &ten},
+		"length 1 to 10":       {MinLength: &one, MaxLength: &ten},
+		"at least 1 items":     {MinItems: &one},
+		"at least 0":           {Minimum: &low},
+		"one of light, dark":   {OneOf: []*openapi.Schema{{Types: []string{"string"}, Enum: []any{"light", "dark"}}, {Types: []string{"null"}}}},
+		"one of light":         {Enum: []any{"light"}},
+		"always 2.0, length 3": {Const: "2.0", MinLength: &three, MaxLength: &three},
+	} {
+		if got := strings.Join(limitsOf(s), ", "); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

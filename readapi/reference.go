@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -16,7 +17,7 @@ import (
 // The functions of the page that shows the interface description.
 var referenceFuncs = template.FuncMap{
 	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf, "limits": limitsOf,
-	"markdown": markdown, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
+	"markdown": markdown, "phrase": phrase, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
 	"value": shownValue,
 }
 
@@ -27,21 +28,26 @@ func anchor(o *openapi.Operation) string { return "op-" + o.ID }
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		b.WriteString("<p>")
-		for i, part := range strings.Split(paragraph, "`") {
-			if i%2 == 1 {
-				b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
-				continue
-			}
-			for j, words := range strings.Split(part, "**") {
-				if j%2 == 1 {
-					b.WriteString("<strong>" + template.HTMLEscapeString(words) + "</strong>")
-				} else {
-					b.WriteString(template.HTMLEscapeString(words))
-				}
+		b.WriteString("<p>" + string(phrase(paragraph)) + "</p>")
+	}
+	return template.HTML(b.String())
+}
+
+// phrase renders one paragraph, for where no <p> may stand.
+func phrase(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
+			continue
+		}
+		for j, words := range strings.Split(part, "**") {
+			if j%2 == 1 {
+				b.WriteString("<strong>" + template.HTMLEscapeString(words) + "</strong>")
+			} else {
+				b.WriteString(template.HTMLEscapeString(words))
 			}
 		}
-		b.WriteString("</p>")
 	}
 	return template.HTML(b.String()) // all text in it was escaped above
 }
@@ -96,6 +102,13 @@ func limitsOf(s *openapi.Schema) []string {
 	}
 	var limits []string
 	add := func(format string, args ...any) { limits = append(limits, fmt.Sprintf(format, args...)) }
+	if s.Name == "" { // a value that may be null as well
+		for _, one := range s.OneOf {
+			if one.Name == "" {
+				limits = append(limits, limitsOf(one)...)
+			}
+		}
+	}
 	if s.Const != nil {
 		add("always %s", shownValue(s.Const))
 	}
@@ -130,9 +143,9 @@ func between[T int | float64](add func(string, ...any), what string, low, high *
 	case low != nil && high != nil:
 		add("%s%v to %v%s", what, *low, *high, unit)
 	case low != nil:
-		add("at least %v%s", *low, unit)
+		add("%sat least %v%s", strings.TrimPrefix(what, "from "), *low, unit)
 	case high != nil:
-		add("at most %v%s", *high, unit)
+		add("%sat most %v%s", strings.TrimPrefix(what, "from "), *high, unit)
 	}
 }
 
@@ -201,8 +214,9 @@ func curl(baseURL string, o *openapi.Operation) string {
 		lines = append(lines, `  -H "`+h+`"`)
 	}
 	if o.Body != nil && len(o.Body.Contents[0].Examples) > 0 {
-		if compact, err := json.Marshal(o.Body.Contents[0].Examples[0].Value); err == nil {
-			lines = append(lines, "  --data "+shellQuoted(string(compact)))
+		var compact bytes.Buffer // of the text, whose fields have the order in which they were written
+		if err := json.Compact(&compact, []byte(o.Body.Contents[0].Examples[0].Text)); err == nil {
+			lines = append(lines, "  --data "+shellQuoted(compact.String()))
 		}
 	}
 	return strings.Join(lines, " \\\n")

@@ -8,7 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds of the JSON that is read. All of it has MaxBody bytes at most.
@@ -21,80 +22,82 @@ const (
 	maxExponentDigits = 3
 )
 
-// readJSON reads one JSON text (RFC 8259) more strictly than encoding/json does: UTF-8 only, no name twice in
-// an object, no deeper than maxDepth, numbers within the range of a double. What two readers may read
-// differently is refused, because a proxy that checks requests may be the other one. Numbers are
-// json.Number, in the caller's own spelling.
+// readJSON reads one JSON text (RFC 8259) more strictly than encoding/json does: UTF-8 only, without halves of
+// surrogate pairs, no name twice in an object, no deeper than maxDepth, numbers within the range of a double. What
+// two readers may read differently is refused, because a proxy that checks requests may be the other one. Numbers
+// are json.Number, in the caller's own spelling.
 func readJSON(text []byte) (any, error) {
-	if !utf8.Valid(text) {
-		return nil, errors.New("the body is not UTF-8")
+	tokens := jsontext.NewDecoder(bytes.NewReader(text))
+	value, err := readValue(tokens)
+	if err == nil {
+		if _, err = tokens.ReadToken(); errors.Is(err, io.EOF) {
+			return value, nil
+		}
+		err = errNoJSON // something stands after it
 	}
-	// The token reader below is lenient about commas; the whole text is checked first.
-	if !json.Valid(text) {
-		return nil, errors.New("the body is not JSON")
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, errors.New("an object in the body has a name twice")
+	case errors.As(err, &syntax), errors.Is(err, io.EOF):
+		return nil, errNoJSON
 	}
-	tokens := json.NewDecoder(bytes.NewReader(text))
-	tokens.UseNumber()
-	value, err := readValue(tokens, 0)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the body is not JSON")
-	}
-	return value, err
+	return nil, err
 }
 
-func readValue(tokens *json.Decoder, depth int) (any, error) {
-	token, err := tokens.Token()
+var errNoJSON = errors.New("the body is not JSON in UTF-8")
+
+func readValue(tokens *jsontext.Decoder) (any, error) {
+	token, err := tokens.ReadToken()
 	if err != nil {
 		return nil, err
 	}
-	switch token := token.(type) {
-	case json.Delim:
-		if depth == maxDepth {
-			return nil, fmt.Errorf("the body is nested deeper than %d", maxDepth)
-		}
-		if token == '{' {
-			return readObject(tokens, depth+1)
-		}
-		return readArray(tokens, depth+1)
-	case json.Number:
-		return token, checkNumber(token)
-	default:
-		return token, nil
+	if tokens.StackDepth() > maxDepth {
+		return nil, fmt.Errorf("the body is nested deeper than %d", maxDepth)
+	}
+	switch token.Kind() {
+	case jsontext.KindBeginObject:
+		return readObject(tokens)
+	case jsontext.KindBeginArray:
+		return readArray(tokens)
+	case jsontext.KindString:
+		return token.String(), nil
+	case jsontext.KindNumber:
+		number := json.Number(token.String())
+		return number, checkNumber(number)
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return token.Bool(), nil
+	default: // the decoder lets nothing else stand here
+		return nil, nil
 	}
 }
 
-func readObject(tokens *json.Decoder, depth int) (map[string]any, error) {
+func readObject(tokens *jsontext.Decoder) (map[string]any, error) {
 	object := map[string]any{}
-	for tokens.More() {
-		token, err := tokens.Token()
+	for tokens.PeekKind() != jsontext.KindEndObject {
+		name, err := tokens.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		name, ok := token.(string)
-		if !ok {
-			return nil, errors.New("the body is not JSON")
-		}
-		if _, twice := object[name]; twice {
-			return nil, errors.New("an object in the body has a name twice")
-		}
-		if object[name], err = readValue(tokens, depth); err != nil {
+		text := name.String() // the token is gone with the next
+		if object[text], err = readValue(tokens); err != nil {
 			return nil, err
 		}
 	}
-	_, err := tokens.Token()
+	_, err := tokens.ReadToken()
 	return object, err
 }
 
-func readArray(tokens *json.Decoder, depth int) ([]any, error) {
+func readArray(tokens *jsontext.Decoder) ([]any, error) {
 	array := []any{}
-	for tokens.More() {
-		value, err := readValue(tokens, depth)
+	for tokens.PeekKind() != jsontext.KindEndArray {
+		value, err := readValue(tokens)
 		if err != nil {
 			return nil, err
 		}
 		array = append(array, value)
 	}
-	_, err := tokens.Token()
+	_, err := tokens.ReadToken()
 	return array, err
 }
 

@@ -33,7 +33,7 @@ func TestReadJSONTakesWhatEveryReaderTakesAlike(t *testing.T) {
 	}
 	for _, text := range []string{
 		``, ` `, `{`, `{} {}`, `[1,]`, `{"a":1,}`, `{a:1}`, `'a'`, `01`, `+1`, `.5`, `NaN`, `1e309`, `-1e309`, `1e-9999`, `0e99999`,
-		"\ufeff{}", "\"\xc3\"", "\"\xed\xa0\x80\"", `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `[{"a":{"b":1,"b":2}}]`, "\"\x00\"",
+		"\ufeff{}", `"\ud800"`, `{"\udc00":1}`, "\"\xc3\"", "\"\xed\xa0\x80\"", `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `[{"a":{"b":1,"b":2}}]`, "\"\x00\"",
 		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), strings.Repeat("[", 30_000), strings.Repeat(`{"a":`, 12_000),
 	} {
 		if value, err := readJSON([]byte(text)); err == nil {

@@ -155,6 +155,7 @@ func (r *Response) Codes() []string {
 	return nil
 }
 
+// property returns a field of an object, or of the halves of one that it has to itself; nil when there is none.
 func (s *Schema) property(name string) *Schema {
 	if s == nil {
 		return nil
@@ -162,6 +163,11 @@ func (s *Schema) property(name string) *Schema {
 	for _, p := range s.Properties {
 		if p.Name == name {
 			return p.Schema
+		}
+	}
+	for _, part := range s.AllOf {
+		if part.Name == "" && part.property(name) != nil {
+			return part.property(name)
 		}
 	}
 	return nil

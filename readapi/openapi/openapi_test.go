@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestEverythingIsShownByAnExample(t *testing.T) {
 					}
 				}
 			}
-			if r.Status >= 400 && r.Status != http.StatusMethodNotAllowed && len(r.Codes()) == 0 && len(o.Keys) > 0 && o.Path != "/mcp" {
+			if o.Method != http.MethodHead && r.Status >= 400 && r.Status != http.StatusMethodNotAllowed && len(r.Codes()) == 0 && len(o.Keys) > 0 && o.Path != "/mcp" {
 				t.Errorf("%s %d: no codes", o.ID, r.Status)
 			}
 		}
@@ -152,5 +153,79 @@ func TestSchemasAreReadWhole(t *testing.T) {
 	identifiers := d.Operation("POST", "/v1/brands/batch").Body.Contents[0].Schema.Properties[0]
 	if identifiers.Name != "identifiers" || *identifiers.Schema.MinItems != 1 || *identifiers.Schema.MaxItems != 100 || identifiers.Schema.Items.Types[0] != "string" {
 		t.Errorf("identifiers are %+v", identifiers)
+	}
+}
+
+// TestTheDocumentSuitsGenerators: what code generators for Go and TypeScript stumbled over, or made useless types of,
+// does not come back.
+func TestTheDocumentSuitsGenerators(t *testing.T) {
+	source, err := openapi.JSON(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(source, &root); err != nil {
+		t.Fatal(err)
+	}
+	components := root["components"].(map[string]any)
+	schemas := components["schemas"].(map[string]any)
+	var look func(at string, value any)
+	look = func(at string, value any) {
+		switch value := value.(type) {
+		case []any:
+			for i, v := range value {
+				look(at+"/"+strconv.Itoa(i), v)
+			}
+		case map[string]any:
+			for name, v := range value {
+				if name != "example" && name != "examples" { // which hold values, not schemas
+					look(at+"/"+name, v)
+				}
+			}
+			types, _ := value["type"].([]any)
+			if len(slices.DeleteFunc(slices.Clone(types), func(v any) bool { return v == "null" })) > 1 {
+				t.Errorf("%s: several types at once: oneOf tells them apart", at)
+			}
+			if values, _ := value["enum"].([]any); slices.Contains(values, nil) {
+				t.Errorf("%s: null among the values: oneOf tells it apart", at)
+			}
+			if value["type"] == "object" && value["properties"] == nil && value["additionalProperties"] == nil {
+				t.Errorf("%s: an object of nothing; additionalProperties says that it holds anything", at)
+			}
+			if (value["type"] == "number" || slices.Contains(types, any("number"))) && value["format"] != "double" {
+				t.Errorf("%s: a number that some read as a float32", at)
+			}
+			parts, _ := value["oneOf"].([]any)
+			for i, part := range parts {
+				if part := part.(map[string]any); part["type"] == nil && part["$ref"] == nil {
+					t.Errorf("%s: part %d of oneOf is no type", at, i)
+				}
+			}
+		}
+	}
+	look("schemas", schemas)
+	look("responses", components["responses"])
+	look("paths", root["paths"])
+	for _, o := range read(t).Operations {
+		for name := range schemas {
+			if strings.EqualFold(o.ID+"Response", name) {
+				t.Errorf("the answer of %s would be another %s", o.ID, name)
+			}
+		}
+		for _, r := range o.Responses {
+			if o.Method == http.MethodHead && len(r.Contents) > 0 {
+				t.Errorf("%s %d: promises a body, which is then read as JSON", o.ID, r.Status)
+			}
+			// Of two halves with one field the second wins: it must have all of the first.
+			if len(r.Codes()) == 0 {
+				continue
+			}
+			halves := r.Contents[0].Schema.AllOf
+			for _, p := range halves[len(halves)-1].Properties {
+				if len(p.Schema.AllOf) == 0 || p.Schema.AllOf[0].Name != "ErrorObject" {
+					t.Errorf("%s %d: %s takes the place of the whole error", o.ID, r.Status, p.Name)
+				}
+			}
+		}
 	}
 }

@@ -148,3 +148,21 @@ func TestFaultsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// TestABatchItemHasABrandOrAnError, by its status.
+func TestABatchItemHasABrandOrAnError(t *testing.T) {
+	c := checker(t)
+	o := c.Document().Operation("POST", "/v1/brands/batch")
+	r := o.Response(http.StatusOK)
+	good := exampleOf(t, o, r, r.Contents[0], r.Contents[0].Examples[0].Text)
+	if _, _, err := c.Check(good); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{`"status": 200`: `"status": 404`, `"status": 503`: `"status": 200`} {
+		bad := good
+		bad.Body = []byte(strings.Replace(string(good.Body), from, to, 1))
+		if _, _, err := c.Check(bad); err == nil {
+			t.Errorf("nothing is found where %s stands for %s", to, from)
+		}
+	}
+}

@@ -26,6 +26,7 @@ func (a *API) routeBatch(r *mux.Router) {
 	batch.credits = true
 	r.Handle("/v1/brands/batch", batch)
 	r.Handle("/v2/brands/batch", batch)
+	r.Handle("/v2/brands/batch/", batch) // as every path below /v2
 }
 
 // serveBatch answers POST /v1/brands/batch.

@@ -117,10 +117,13 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 	path := c.document.PathOf(a.Path)
 	o := c.document.Operation(a.Method, path)
 	switch {
+	case isRedirected(a):
+		errs = append(errs, c.checkUnknown(a)...)
+		return Row{}, false, c.found(a, errs)
 	case a.Method == http.MethodOptions:
 		errs = append(errs, c.checkOptions(a)...)
 		return Row{}, false, c.found(a, errs)
-	case path == "" || isRedirected(a):
+	case path == "":
 		errs = append(errs, c.checkUnknown(a)...)
 		return Row{}, false, c.found(a, errs)
 	case o == nil:

@@ -47,6 +47,8 @@ type change struct {
 	status int  // of the refusal, where that is certain
 	alone  bool // what it means depends on the rest of the request, or on earlier ones, which no schema tells
 	apply  func(*derived)
+
+	elsewhere bool // it may be another operation then, or none
 }
 
 // Places that decide which operation it is.
@@ -231,6 +233,7 @@ func (d *deriver) parameterChanges(o *openapi.Operation, p *openapi.Parameter) [
 			c = unclear // clients and proxies take them out of paths
 		}
 		add(c, fmt.Sprintf("%.60q (%d letters)", text, utf8.RuneCountInString(text)), func(r *derived) { r.set(p, text) })
+		all[len(all)-1].elsewhere = p.In == "path" && c == unclear
 		if p.In == "path" && text == "" {
 			all[len(all)-1].status = http.StatusNotFound // another path, which is none
 		}
@@ -448,13 +451,13 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 		c := change{place: placeMethod, name: method, apply: func(r *derived) { r.method = method }}
 		switch {
 		case method == http.MethodOptions || d.document.Operation(method, o.Path) != nil:
-			c.class = unclear // to be judged as a request of another operation
+			c.class, c.elsewhere = unclear, true // to be judged as a request of another operation
 		default:
 			c.class, c.status = outside, http.StatusMethodNotAllowed
 		}
 		all = append(all, c)
 	}
-	return append(all, change{place: placeMethod, name: "a preflight", class: unclear, apply: func(r *derived) {
+	return append(all, change{place: placeMethod, name: "a preflight", class: unclear, elsewhere: true, apply: func(r *derived) {
 		r.method = http.MethodOptions
 		r.header.Set("Origin", "https://shop.example")
 		r.header.Set("Access-Control-Request-Method", o.Method)
@@ -506,6 +509,7 @@ func surroundingChanges(o *openapi.Operation) []change {
 			c = inside // some clients of that shape write every path so
 		}
 		add(placeBehind, suffix, c, func(r *derived) { r.suffix = suffix })
+		all[len(all)-1].elsewhere = c == unclear
 	}
 	return all
 }
@@ -599,8 +603,8 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 		if c.status != 0 && (status == 0 || slices.Index(refusals, c.status) < slices.Index(refusals, status)) {
 			status = c.status
 		}
-		if c.class == unclear && (c.place == placeMethod || c.place == placeBehind) {
-			return // it may be another operation, or none
+		if c.elsewhere {
+			return
 		}
 	}
 	switch {

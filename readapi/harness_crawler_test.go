@@ -22,6 +22,9 @@ type scriptedCrawler struct {
 	script  map[string]func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 	seen    []eventschemas.CrawlRequested
 	arrived chan struct{} // closed and made anew with each crawl that is seen
+
+	// otherwise ends crawls of domains that no script knows; nil where there should be none. Set before the first.
+	otherwise func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 }
 
 // ending is how a crawl ends; the zero ending is none at all.
@@ -105,6 +108,9 @@ func (c *scriptedCrawler) run(ctx context.Context) error {
 			c.mu.Lock()
 			c.seen = append(c.seen, crawl)
 			act := c.script[crawl.Domain]
+			if act == nil {
+				act = c.otherwise
+			}
 			close(c.arrived)
 			c.arrived = make(chan struct{})
 			c.mu.Unlock()

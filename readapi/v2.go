@@ -56,12 +56,14 @@ func parseUUID(text string) (brand.Identifier, error) {
 
 // parseDomain reads a domain and nothing else. Errors: brand.ErrInvalidDomain.
 func parseDomain(text string) (brand.Identifier, error) {
-	text = strings.Trim(text, " ")
-	domain, err := brand.RegistrableDomain(text)
-	if err == nil {
+	_, other := brand.ParseIdentifier(text)
+	domain, err := brand.RegistrableDomain(strings.Trim(text, " "))
+	switch {
+	case err == nil && other == nil:
 		return brand.Identifier{Kind: brand.Domain, Domain: domain}, nil
-	}
-	if _, other := brand.ParseIdentifier(text); other == nil {
+	case err == nil: // too long, for the spaces around it
+		err = other
+	case other == nil:
 		err = &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
 	}
 	return brand.Identifier{}, err

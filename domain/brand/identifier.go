@@ -36,6 +36,9 @@ type Identifier struct {
 // (its domain counts), a brand id or a brand's urn. The identifier has been percent-decoded once, as part
 // of the request; spaces around it are dropped. Errors: ErrInvalidDomain.
 func ParseIdentifier(s string) (Identifier, error) {
+	if len(s) > maxIdentifier { // the spaces are part of what was sent
+		return Identifier{}, checkCharacters(s, maxIdentifier)
+	}
 	s = strings.Trim(s, " ")
 	if err := checkCharacters(s, maxIdentifier); err != nil {
 		return Identifier{}, err

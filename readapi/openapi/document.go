@@ -195,7 +195,8 @@ func (d *Document) Methods(path string) []string {
 }
 
 // PathOf returns the path of the document that an escaped path is one of, empty when it is none. A path without
-// parameters goes before one with them. Below /v2 a slash may follow.
+// parameters goes before one with them, and a segment that other paths go on from (/v2/brands/id) fills none. Below
+// /v2 a slash may follow.
 func (d *Document) PathOf(escaped string) string {
 	if strings.HasPrefix(escaped, "/v2/") {
 		escaped = strings.TrimSuffix(escaped, "/")
@@ -205,6 +206,9 @@ func (d *Document) PathOf(escaped string) string {
 		if n, ok := matches(o.Path, escaped); ok && (best == "" || n < parameters) {
 			best, parameters = o.Path, n
 		}
+	}
+	if parameters > 0 && slices.ContainsFunc(d.Operations, func(o *Operation) bool { return strings.HasPrefix(o.Path, escaped+"/") }) {
+		return ""
 	}
 	return best
 }

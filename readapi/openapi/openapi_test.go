@@ -127,6 +127,9 @@ func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
 		"/v1/me/":                                  "",
 		"/v2/brands/acme.com/":                     "/v2/brands/{identifier}",
 		"/v2/brands/id/x":                          "/v2/brands/id/{id}",
+		"/v2/brands/id":                            "",
+		"/v2/brands/domain/":                       "",
+		"/v2/brands/batch/":                        "/v2/brands/batch",
 		"/v2/brands/other/x":                       "",
 		"/":                                        "",
 	} {

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -116,6 +117,9 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 	path := c.document.PathOf(a.Path)
 	o := c.document.Operation(a.Method, path)
 	switch {
+	case isRedirected(a):
+		errs = append(errs, c.checkUnknown(a)...)
+		return Row{}, false, c.found(a, errs)
 	case a.Method == http.MethodOptions:
 		errs = append(errs, c.checkOptions(a)...)
 		return Row{}, false, c.found(a, errs)
@@ -187,6 +191,13 @@ func (c *Checker) checkOptions(a Answer) []error {
 	default:
 		return []error{c.checkAllow(a, path)}
 	}
+}
+
+// isRedirected tells whether an answer is the redirect of a path below /v1 whose dots happen to stand where a path of
+// the document has a parameter.
+func isRedirected(a Answer) bool {
+	moved := a.Status == http.StatusMovedPermanently || a.Status == http.StatusPermanentRedirect
+	return moved && strings.HasPrefix(a.Path, "/v1/") && path.Clean(a.Path) != a.Path
 }
 
 // checkUnknown: a path that is not in the document is a 404, or a redirect to its clean form below /v1.

@@ -228,6 +228,7 @@ Letterhead serves on %[1]s
   secret       %[5]s
   publishable  %[6]s
   The keys are shown this once; only their hashes are stored.
+  docs         %[1]s/docs
 
 Try it:
   curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/brands/github.com
@@ -252,8 +253,9 @@ Letterhead serves on %s
 
   account      %s
   another key  %s%s key issue --account %s
+  docs         %s/docs
 
-`, s.config.BaseURL, accountID, self, data, accountID)
+`, s.config.BaseURL, accountID, self, data, accountID, s.config.BaseURL)
 	return err
 }
 

@@ -43,10 +43,20 @@ func (g *gate) enter(ctx context.Context, rank int) bool {
 		g.mu.Unlock()
 		return true
 	}
+	v := g.queue(rank)
+	g.mu.Unlock()
+	return g.await(ctx, v)
+}
+
+// queue wants the lock.
+func (g *gate) queue(rank int) *visitor {
 	g.asked++
 	v := &visitor{rank: rank, asked: g.asked, in: make(chan struct{})}
 	heap.Push(&g.waiting, v)
-	g.mu.Unlock()
+	return v
+}
+
+func (g *gate) await(ctx context.Context, v *visitor) bool {
 	select {
 	case <-v.in:
 		return true
@@ -65,13 +75,14 @@ func (g *gate) enter(ctx context.Context, rank int) bool {
 // is left then.
 func (g *gate) yield(ctx context.Context, rank int) bool {
 	g.mu.Lock()
-	others := len(g.waiting) > 0 && g.waiting[0].rank < rank
-	g.mu.Unlock()
-	if !others {
+	if len(g.waiting) == 0 || g.waiting[0].rank >= rank {
+		g.mu.Unlock()
 		return true
 	}
-	g.leave()
-	return g.enter(ctx, rank)
+	v := g.queue(rank) // before the place is given up: those behind must not come between
+	g.next()
+	g.mu.Unlock()
+	return g.await(ctx, v)
 }
 
 // leave gives the place to who waits with the lowest rank.
@@ -82,8 +93,11 @@ func (g *gate) leave() {
 		g.free++
 		return
 	}
-	close(heap.Pop(&g.waiting).(*visitor).in)
+	g.next()
 }
+
+// next lets the first of those who wait in. It wants the lock.
+func (g *gate) next() { close(heap.Pop(&g.waiting).(*visitor).in) }
 
 // visitors is a heap.
 type visitors []*visitor

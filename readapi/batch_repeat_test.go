@@ -89,14 +89,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 		for range rounds {
 			n := dice.n(keys)
 			key := fmt.Sprintf("key-%d", n)
-			ctx, cancel := context.WithCancel(t.Context())
-			leaves := cancel
-			switch {
-			case dice.one(4):
-				leaves = nil
-			case dice.one(4):
-				ctx, leaves = context.WithTimeout(ctx, dice.moment())
-			}
+			ctx, leaves, cancel := dice.client(t.Context())
 			gone := waiting.come(key, leaves)
 			a, err := c.at(nodes[dice.n(len(nodes))]).asksFor(ctx, key, lists[n]...)
 			gone()

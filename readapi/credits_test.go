@@ -423,6 +423,20 @@ func (d *dice) one(in int) bool { return d.n(in) == 0 }
 
 func (d *dice) moment() time.Duration { return time.Duration(d.n(int(4 * time.Millisecond))) }
 
+// client is a client's patience: it stays (leaves is nil), leaves at a moment of its own, or when it is told to.
+// cancel is for when its request is over.
+func (d *dice) client(parent context.Context) (ctx context.Context, leaves, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(parent)
+	switch {
+	case d.one(4):
+		return ctx, nil, cancel
+	case d.one(4):
+		ctx, leaves = context.WithTimeout(ctx, d.moment())
+		return ctx, leaves, cancel
+	}
+	return ctx, cancel, cancel
+}
+
 // stuck is an index that does not answer.
 type stuck struct{ readapi.BrandIndex }
 

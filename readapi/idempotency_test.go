@@ -505,14 +505,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 		for range rounds {
 			n := dice.n(keys)
 			key := fmt.Sprintf("key-%d", n)
-			ctx, cancel := context.WithCancel(t.Context())
-			leaves := cancel
-			switch {
-			case dice.one(4):
-				leaves = nil
-			case dice.one(4):
-				ctx, leaves = context.WithTimeout(ctx, dice.moment())
-			}
+			ctx, leaves, cancel := dice.client(t.Context())
 			gone := waiting.come(key, leaves)
 			a, err := nodes[dice.n(len(nodes))].do(ctx, c.keyed("/v1/brands/"+paths[n%len(paths)], key))
 			gone()

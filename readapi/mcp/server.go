@@ -70,17 +70,14 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 	calls.SetLimit(maxSideBySide)
 	for i := range p.messages {
 		m := &p.messages[i]
-		answer := func() error {
-			responses[i] = s.answer(ctx, m, Call{Index: i, Batch: p.batch}, denied, handle)
-			return nil
-		}
+		answer := func() { responses[i] = s.answer(ctx, m, Call{Index: i, Batch: p.batch}, denied, handle) }
 		if p.batch && m.kind == request && m.method == methodCall {
-			calls.Go(answer)
+			calls.Go(func() error { answer(); return nil })
 		} else {
-			_ = answer()
+			answer()
 		}
 	}
-	_ = calls.Wait()
+	_ = calls.Wait() // none of them returns an error: a failure is a response
 	given := responses[:0]
 	for _, r := range responses {
 		if r != nil {

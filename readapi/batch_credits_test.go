@@ -1,0 +1,306 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/readapi"
+)
+
+func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 2)
+	s.known("a.com", record("a"))
+	s.known("b.com", record("b"))
+	s.known("plain.com", plainRecord("plain"))
+	for domain, outcome := range map[string]string{"dns.com": brand.DNS, "blocked.com": brand.Blocked, "down.com": brand.FetchFailed, "parked.com": brand.NoData} {
+		s.crawler.fails(domain, outcome)
+	}
+	items, h := c.batch("dns.com", "blocked.com", "co.uk", "down.com", "plain.com", "a.com", "parked.com", "b.com", "c.com", "a.com", "plain2.com")
+	want := []string{"404 domain_not_found", "422 fetch_blocked", "400 invalid_domain", "502 fetch_failed", "200", "200", "404 no_brand_data", "200", "402 insufficient_credits", "200", "402 insufficient_credits"}
+	if got := said(items); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if h.Get("X-Credits-Remaining") != "0" || !slices.Equal(c.chargedDomains(), []string{"a.com", "b.com"}) {
+		t.Errorf("%s remaining, charged for %q", h.Get("X-Credits-Remaining"), c.chargedDomains())
+	}
+	if n := len(s.crawler.of("c.com")); n != 0 {
+		t.Error("a domain without a credit was crawled")
+	}
+}
+
+// An item without a credit waits for one that another of its batch still has, and gets it or not.
+func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
+	found := record("slow")
+	for name, c := range map[string]struct {
+		ending ending
+		want   []string
+	}{
+		"it is handed back": {ending{outcome: brand.Blocked}, []string{"422 fetch_blocked", "200"}},
+		"it is spent":       {ending{record: &found}, []string{"200", "402 insufficient_credits"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			customer := s.account(plan.Custom, 1)
+			s.known("acme.com", record("acme"))
+			release := make(chan struct{})
+			s.crawler.does("slow.com", waitThen(release, c.ending))
+			answered := make(chan answer, 1)
+			go func() {
+				a, err := s.post(t.Context(), batchPath, batchOf(t, []string{"slow.com", "acme.com"}), bearer(customer.secret))
+				if err != nil {
+					t.Error(err)
+				}
+				answered <- a
+			}()
+			s.crawler.sees("slow.com")
+			// The one credit is set aside: others are told so, and the batch is not refused meanwhile.
+			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
+			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
+			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "set aside") {
+				t.Errorf("%+v", p)
+			}
+			close(release)
+			items := (<-answered).items(t, []string{"slow.com", "acme.com"})
+			if got := said(items); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if b := customer.books(); b.balance() != 0 || len(b.charges) != 1 || b.lowest < 0 || len(b.openHolds) != 0 {
+				t.Errorf("balance %d, %d charges, lowest %d, %d holds open", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
+			}
+		})
+	}
+}
+
+// refusesCharges refuses charges of a domain as when another node was faster: the credit that was reserved is
+// gone, and what this batch has beside it may come back.
+type refusesCharges struct {
+	readapi.Desk
+	domain  string
+	left    atomic.Int64
+	refused chan struct{} // gets one for each refusal
+}
+
+func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+	if in.Domain == d.domain && d.left.Add(-1) >= 0 {
+		in.Reservation.Drop()
+		d.refused <- struct{}{}
+		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
+	}
+	return d.Desk.ChargeLookup(ctx, in)
+}
+
+func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals int64
+		want     string
+	}{
+		"once":      {1, "200"},
+		"for ever":  {1 << 40, "402 insufficient_credits"},
+		"ten times": {10, "402 insufficient_credits"},
+		"nine":      {9, "200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
+			d.left.Store(c.refusals)
+			s := start(t, func(set *setup) {
+				set.deps = func(deps *readapi.Deps) { d.Desk, deps.Desk = deps.Desk, d }
+			})
+			customer := s.account(plan.Custom, 2)
+			s.known("acme.com", record("acme"))
+			s.known("other.com", record("other"))
+			items, h := customer.batch("acme.com", "other.com")
+			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
+				t.Errorf("%q after %d refusals", got, len(d.refused))
+			}
+			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
+				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)
+			}
+		})
+	}
+}
+
+// A batch sets five credits aside and no more, so that a single look-up beside it has the sixth.
+func TestABatchTakesFiveLanesAndLeavesTheRest(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 6)
+	s.known("acme.com", record("acme"))
+	slow := numbered("slow-%d.com", 12)
+	release := make(chan struct{})
+	var running, most atomic.Int64
+	for _, domain := range slow {
+		wait := waitThen(release, ending{outcome: brand.NoData})
+		s.crawler.does(domain, func(ctx context.Context, crawl eventschemas.CrawlRequested) ending {
+			now := running.Add(1)
+			defer running.Add(-1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			return wait(ctx, crawl)
+		})
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := s.post(t.Context(), batchPath, batchOf(t, slow), bearer(c.secret))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	for _, domain := range slow[:5] { // in request order
+		s.crawler.sees(domain)
+	}
+	if h := c.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "5" {
+		t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+	}
+	if n := len(c.books().openHolds); n != 5 {
+		t.Errorf("%d holds of the batch", n)
+	}
+	close(release)
+	for i, item := range (<-answered).items(t, slow) {
+		if item.said() != "404 no_brand_data" {
+			t.Errorf("%s: %s", slow[i], item.said())
+		}
+	}
+	if b := c.books(); most.Load() != 5 || b.balance() != 5 || len(b.openHolds) != 0 {
+		t.Errorf("%d crawls at once, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
+	}
+}
+
+func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
+	third, release := make(chan struct{}), make(chan struct{})
+	var charges atomic.Int64
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+				switch n := charges.Add(1); {
+				case n == 3:
+					close(third)
+					<-ctx.Done() // the server has noticed that the client is gone
+				case n > 3:
+					<-release
+				}
+			}}
+		}
+	})
+	c := s.account(plan.Custom, 50)
+	for _, domain := range []string{"a.com", "b.com", "c.com"} {
+		s.known(domain, record("known"))
+	}
+	s.crawler.does("slow.com", waitThen(release, ending{outcome: brand.NoData}))
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.post(ctx, batchPath, batchOf(t, []string{"slow.com", "a.com", "b.com", "c.com"}), bearer(c.secret))
+		done <- err
+	}()
+	<-third
+	leave()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client's own error is %v", err)
+	}
+	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
+		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0
+	})
+	close(release)
+	if b.balance() != 50 || len(b.charges) != 3 {
+		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+	}
+	for _, r := range b.reversals {
+		if r.Reason != account.ReasonClientGone || r.RequestID != b.charges[0].RequestID {
+			t.Errorf("reversal %+v", r)
+		}
+	}
+}
+
+// standing lets a test step in where the desk has told the credits that are left, which is the last that a batch
+// asks of it.
+type standing struct {
+	readapi.Desk
+	told func(context.Context)
+}
+
+func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
+	s, err := d.Desk.Standing(ctx, accountID)
+	d.told(ctx)
+	return s, err
+}
+
+func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
+	worked := make(chan struct{})
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Desk = &standing{Desk: d.Desk, told: func(ctx context.Context) {
+				close(worked)
+				<-ctx.Done() // the server has noticed that the client is gone
+			}}
+		}
+	})
+	c := s.account(plan.Custom, 50)
+	domains := []string{"a.com", "b.com", "c.com"}
+	for _, domain := range domains {
+		s.known(domain, record("known"))
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.post(ctx, batchPath, batchOf(t, domains), bearer(c.secret))
+		done <- err
+	}()
+	<-worked
+	if n := len(c.books().charges); n != 3 {
+		t.Errorf("%d charges", n)
+	}
+	leave()
+	<-done
+	if b := c.until("all charges are reversed", func(b books) bool { return len(b.reversals) == 3 }); b.balance() != 50 {
+		t.Errorf("balance %d", b.balance())
+	}
+}
+
+// What was looked up before an account is suspended stands, and what is under way is paid from its hold.
+func TestAnAccountThatIsSuspendedInTheMiddleOfABatch(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Custom, 50)
+	slow := numbered("slow-%d.com", 5)
+	release := make(chan struct{})
+	r := record("slow")
+	for _, domain := range slow {
+		s.crawler.does(domain, waitThen(release, ending{record: &r}))
+	}
+	s.known("acme.com", record("acme"))
+	s.known("plain.com", plainRecord("plain"))
+	s.known("other.com", record("other"))
+	identifiers := append(slices.Insert(slices.Clone(slow), 0, "acme.com"), "other.com", "plain.com")
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := s.post(t.Context(), batchPath, batchOf(t, identifiers), bearer(c.secret))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	for _, domain := range slow {
+		s.crawler.sees(domain)
+	}
+	c.suspend()
+	close(release)
+	items := (<-answered).items(t, identifiers)
+	if got, want := said(items), []string{"200", "200", "200", "200", "200", "200", "403 forbidden", "403 forbidden"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if b := c.books(); len(b.charges) != 6 || b.balance() != 44 || len(b.openHolds) != 0 {
+		t.Errorf("%d charges, balance %d, %d holds open", len(b.charges), b.balance(), len(b.openHolds))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -48,6 +49,10 @@ type Config struct {
 	RequestTimeout time.Duration
 	// BatchTimeout is how long a batch starts items; those under way then have a request's own time. 0 = 25 s.
 	BatchTimeout time.Duration
+
+	LogoHost       string         // host that serves logos at its root; "" = none
+	LogoTimeout    time.Duration  // how long a logo waits for a live crawl; 0 = 4 s
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For says who asks for a logo
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -131,6 +136,7 @@ type Deps struct {
 	Usage     UsageCounts
 	Search    Searcher
 	Assets    AssetStore
+	Logos     LogoStudio
 	Changes   Changes
 	Counters  ratelimit.Counters
 	// CaughtUp waits until the Index holds all that the log held when it was called. Before an id is told to be
@@ -144,7 +150,7 @@ func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
 		"Desk": d.Desk, "UsageDesk": d.UsageDesk, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
-		"Usage": d.Usage, "Search": d.Search, "Assets": d.Assets, "Changes": d.Changes, "Counters": d.Counters,
+		"Usage": d.Usage, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters,
 	} {
 		if part == nil {
 			errs = append(errs, fmt.Errorf("API: %s is missing", name))
@@ -165,6 +171,7 @@ type API struct {
 	usage      UsageCounts
 	search     Searcher
 	assets     AssetStore
+	logos      LogoStudio
 	counters   ratelimit.Counters
 	timeout    time.Duration // of a request that may wait for a crawl
 	quick      time.Duration // of any other, and of all that is not a crawl
@@ -191,7 +198,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
-		search: deps.Search, assets: deps.Assets, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
 		quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"image"
 	"io"
 	"log/slog"
 	"net"
@@ -29,7 +30,9 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/resvg"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/variants"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
@@ -39,6 +42,7 @@ import (
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
 	"letterhead/readapi"
+	"letterhead/readapi/logo"
 )
 
 const (
@@ -216,8 +220,36 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	must(s.runner.CatchUp(ctx))
 	return readapi.Deps{
 		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
-		Usage: used, Search: found, Assets: s.assets, Changes: s.tail, Counters: counters,
+		Usage: used, Search: found, Assets: s.assets, Logos: newStudio(t, s.assets), Changes: s.tail, Counters: counters,
 	}
+}
+
+// vectors compiles the renderer of SVG files once for all tests, when the first of them draws one. It is older
+// than any bubble's clock would be.
+type vectors struct{}
+
+var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+
+func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	r, err := renderer()
+	if err != nil {
+		return nil, err
+	}
+	return r.Render(ctx, svg, side)
+}
+
+func newStudio(t testing.TB, files logo.Files) *logo.Studio {
+	t.Helper()
+	drawn, err := variants.New(variants.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(drawn.Close)
+	studio, err := logo.NewStudio(files, vectors{}, drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return studio
 }
 
 func openAssets(t testing.TB, ctx context.Context, folder string) *assets.Store {

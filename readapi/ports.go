@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/keys"
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
+	"letterhead/readapi/logo"
 )
 
 // What the API needs of the other parts. Their own packages say what each method promises and which
@@ -77,6 +78,11 @@ type (
 	// AssetStore holds logos and images; *assets.Store.
 	AssetStore interface {
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
+	}
+
+	// LogoStudio draws logos; *logo.Studio.
+	LogoStudio interface {
+		Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Picture, error)
 	}
 
 	// Changes tells what happens on brand streams as it happens; projections/changes.

@@ -66,6 +66,7 @@ func (a *API) newRouter() *mux.Router {
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/search", search)
 	r.Handle("/cdn/{file}", asset)
+	a.routeLogos(r)
 	a.routeV2(r)
 	a.routeDocs(r)
 	a.routeAgents(r)

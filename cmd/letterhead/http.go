@@ -24,13 +24,14 @@ func (s *service) handler() (http.Handler, error) {
 	}
 	deps := readapi.Deps{
 		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
-		Usage: s.usage, Search: s.search, Assets: s.assets, Changes: s.changes, Counters: s.counters,
+		Usage: s.usage, Search: s.search, Assets: s.assets, Logos: s.logos, Changes: s.changes, Counters: s.counters,
 	}
 	if s.config.Shared() { // another node folds what this one answers from
 		deps.CaughtUp = func(ctx context.Context) error { return s.foldedTo(ctx, brands.Name) }
 	}
 	api, err := readapi.New(readapi.Config{
 		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
+		LogoHost: s.config.LogoHost, LogoTimeout: s.config.LogoTimeout, TrustedProxies: s.config.TrustedProxies,
 		CrawlTimeout: s.config.CrawlTimeout, BatchTimeout: s.config.BatchTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
 		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
 		Extra: operators,

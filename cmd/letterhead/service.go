@@ -30,6 +30,7 @@ import (
 	"letterhead/projections/ledger"
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
+	"letterhead/readapi/logo"
 )
 
 // service is one opened data folder with every part wired together. A command that finds no server opens
@@ -62,6 +63,8 @@ type service struct {
 	changes     *changes.Tail
 	search      *search.Projection
 	counters    ratelimit.Counters // nil without role api
+	vectors     *vectors           // nil until somebody draws
+	logos       *logo.Studio       // nil until somebody draws logos
 	pulse       *pulse             // nil when everything is in this process
 	bus         *broker.Bus        // nil without a role that uses it
 	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process

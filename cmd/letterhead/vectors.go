@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"image"
 	"log/slog"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
 )
 
 // vectors draws SVG files as soon as the renderer's module is compiled: that takes a second on a first
@@ -17,6 +20,32 @@ type vectors struct {
 	ready    chan struct{}
 	renderer *resvg.Renderer
 	err      error
+}
+
+// openDrawing opens what draws vectors, once for all who do.
+func (s *service) openDrawing() {
+	if s.vectors == nil {
+		s.vectors = openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
+		s.closing(s.vectors.close)
+	}
+}
+
+// openLogos opens what draws logos.
+func (s *service) openLogos() error {
+	if s.logos != nil {
+		return nil
+	}
+	s.openDrawing()
+	drawn, err := variants.New(variants.Config{
+		MemoryBytes: s.config.LogoCacheBytes, Folder: filepath.Join(s.config.CachePath(), "logos"), DiskBytes: s.config.LogoDiskBytes,
+		Logger: s.logger, Registerer: s.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	s.closing(func() error { drawn.Close(); return nil })
+	s.logos, err = logo.NewStudio(s.assets, s.vectors, drawn)
+	return err
 }
 
 // openVectors compiles in the background, with what it learns kept in a folder. failed is called when that

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"sync"
 
 	"letterhead/internal/broker"
@@ -126,6 +125,9 @@ func (s *service) openTransport(ctx context.Context) (broker.Transport, error) {
 }
 
 func (s *service) openAPI(ctx context.Context) ([]part, error) {
+	if err := s.openLogos(); err != nil {
+		return nil, err
+	}
 	parts := []part{{"changes", s.changes.Run}, {"usage recorder", s.recorder.Run}}
 	if !s.store.Shared() {
 		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.Now})
@@ -143,8 +145,7 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 }
 
 func (s *service) openCrawler(context.Context) ([]part, error) {
-	drawn := openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
-	s.closing(drawn.close)
+	s.openDrawing()
 	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Registerer: s.metrics})
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (s *service) openCrawler(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: drawn, Browser: browser, Logger: s.logger}, client, s.assets)
+	crawler, err := crawl.New(crawl.Config{Renderer: s.vectors, Browser: browser, Logger: s.logger}, client, s.assets)
 	if err != nil {
 		return nil, err
 	}

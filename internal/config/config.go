@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,6 +34,12 @@ type Config struct {
 	Node  string // name of this node, for its own streams
 	// ClockSkew is added to what this machine's clock says, before the database corrects it.
 	ClockSkew time.Duration
+
+	LogoHost       string         // host that serves logos at its root; "" = none
+	LogoTimeout    time.Duration  // how long a logo waits for a live crawl
+	LogoCacheBytes int64          // memory for drawn logos
+	LogoDiskBytes  int64          // disk for drawn logos, in the data folder
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 
 	Starter         bool          // load the embedded starter index on first start
 	Refresh         bool          // crawl brands again in the background
@@ -144,12 +151,32 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "memory for rendered brand records", func(c *Config, v string) error {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < 1<<20 {
-				return fmt.Errorf("%q is not a number of bytes of at least 1048576", v)
+		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "memory for rendered brand records", byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
+		{"LETTERHEAD_LOGO_HOST", "none", "second host name, which serves logos at its root: https://logos.example.com/acme.com", func(c *Config, v string) error {
+			if v == "none" {
+				return nil
 			}
-			c.BrandCacheBytes = n
+			u, err := url.Parse("//" + v)
+			if err != nil || u.Host != v || u.Hostname() == "" || strings.ContainsAny(v, " @") {
+				return fmt.Errorf("%q is not a host name, with or without a port", v)
+			}
+			c.LogoHost = strings.ToLower(v)
+			return nil
+		}},
+		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
+		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
+		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "disk for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
+		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo", func(c *Config, v string) error {
+			if v == "none" {
+				return nil
+			}
+			for _, part := range strings.Split(v, ",") {
+				network, err := parseNetwork(strings.TrimSpace(part))
+				if err != nil {
+					return err
+				}
+				c.TrustedProxies = append(c.TrustedProxies, network)
+			}
 			return nil
 		}},
 		{"LETTERHEAD_USER_AGENT", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "how the crawler introduces itself", func(c *Config, v string) error {
@@ -282,4 +309,30 @@ func number(low, high int, field func(*Config) *int) func(*Config, string) error
 		*field(c) = n
 		return nil
 	}
+}
+
+// minBytes is the least that a cache may be set to.
+const minBytes = 1 << 20
+
+func byteCount(field func(*Config) *int64) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < minBytes {
+			return fmt.Errorf("%q is not a number of bytes of at least %d", v, minBytes)
+		}
+		*field(c) = n
+		return nil
+	}
+}
+
+// parseNetwork reads a network, or an address, which is a network of one.
+func parseNetwork(s string) (netip.Prefix, error) {
+	if network, err := netip.ParsePrefix(s); err == nil {
+		return network.Masked(), nil
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", s)
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -95,6 +96,8 @@ type Entry struct {
 	// Revision is that of the brand stream's event that the answer goes back to.
 	Revision uint64
 	Body     Body
+
+	looks atomic.Pointer[Looks] // read out of the body once somebody asks
 }
 
 // Doc is what a search index keeps of a brand.

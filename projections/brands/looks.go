@@ -1,0 +1,65 @@
+package brands
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"letterhead/eventschemas"
+)
+
+// Looks is what a logo is drawn of.
+type Looks struct {
+	Name       string // "" when it is not known
+	Logos      []eventschemas.Logo
+	Restricted bool // a record without data on purpose
+}
+
+// looksBody are the parts of a body that Looks reads; see body.go.
+type looksBody struct {
+	Name  *string `json:"name"`
+	Logos []struct {
+		Type    string  `json:"type"`
+		Theme   *string `json:"theme"`
+		Formats []struct {
+			Src        string  `json:"src"`
+			Format     string  `json:"format"`
+			Background *string `json:"background"`
+			Width      *int    `json:"width"`
+			Height     *int    `json:"height"`
+			Size       int64   `json:"size"`
+		} `json:"formats"`
+		Tags []string `json:"tags"`
+	} `json:"logos"`
+	Restriction *struct{} `json:"restriction"`
+}
+
+// Looks reads the brand's logos out of its body, the first time; it must not be changed. An error means that
+// the body is not one of ours.
+func (e *Entry) Looks() (*Looks, error) {
+	if known := e.looks.Load(); known != nil {
+		return known, nil
+	}
+	var body looksBody
+	if err := json.Unmarshal(bytes.ReplaceAll(e.Body.marked, []byte{baseURLMark}, nil), &body); err != nil {
+		return nil, fmt.Errorf("read the logos of %s: %w", e.Domain, err)
+	}
+	looks := &Looks{Restricted: body.Restriction != nil}
+	if body.Name != nil {
+		looks.Name = *body.Name
+	}
+	for _, l := range body.Logos {
+		logo := eventschemas.Logo{Type: l.Type, Theme: l.Theme, Tags: l.Tags}
+		for _, f := range l.Formats {
+			logo.Formats = append(logo.Formats, eventschemas.Asset{
+				ID: strings.TrimSuffix(path.Base(f.Src), "."+f.Format), Format: f.Format, Background: f.Background,
+				Width: f.Width, Height: f.Height, Size: f.Size,
+			})
+		}
+		looks.Logos = append(looks.Logos, logo)
+	}
+	e.looks.Store(looks)
+	return looks, nil
+}

@@ -101,7 +101,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				api, err := readapi.New(readapi.Config{BaseURL: baseURL}, readapi.Deps{
 					Desk: desk, UsageDesk: noUsageDesk{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
 					Keys:  oneKey{keys.Key{ID: "k", AccountID: id, Plan: plan.Growth, AccountStatus: string(account.Active)}},
-					Usage: noUsage{}, Search: noSearch{}, Assets: noAssets{}, Changes: tail, Counters: counters,
+					Usage: noUsage{}, Search: noSearch{}, Assets: noAssets{}, Logos: newStudio(t, openAssets(t, ctx, t.TempDir())), Changes: tail, Counters: counters,
 				})
 				must(err)
 				key, _ := newKey(t, apikey.Secret)

@@ -45,6 +45,17 @@ func EncodePNG(img *image.NRGBA) ([]byte, error) {
 // does not.
 const maxBundled = 16
 
+// visible counts the colors that are not clear. All clear ones are one to nativewebp.
+func visible(palette color.Palette) int {
+	n := 0
+	for _, c := range palette {
+		if c.(color.NRGBA).A > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // exactColor is a color that survives the way through 16-bit premultiplied colors, which nativewebp sends those of
 // a palette: taken from the middle of what becomes the same 8 bits, it cannot be rounded to its neighbor.
 type exactColor struct{ r, g, b, a uint32 }
@@ -67,7 +78,7 @@ func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	var what image.Image = img
-	if few := indexed(img); few != nil && len(few.Palette) > maxBundled {
+	if few := indexed(img); few != nil && visible(few.Palette) > maxBundled {
 		for i, c := range few.Palette {
 			few.Palette[i] = exactly(c.(color.NRGBA))
 		}

@@ -27,7 +27,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// renderer is compiled once for all tests, when the first of them draws a vector.
+// renderer is compiled once for all tests.
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
 
 // vectors counts what the real renderer draws.
@@ -64,6 +64,10 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	// Compiled before anything is drawn: under the race detector it takes longer than one picture may.
+	if _, err := renderer(); err != nil {
+		t.Fatal(err)
+	}
 	w := &world{t: t, folder: filepath.Join(t.TempDir(), "assets"), vectors: &vectors{}}
 	where, err := assets.FolderURL(w.folder)
 	if err != nil {

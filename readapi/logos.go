@@ -35,6 +35,9 @@ func (x *exchange) serveLogo() error {
 		return err
 	}
 	x.domain = domain
+	if _, problem := x.admitLogo(); problem != nil {
+		return problem
+	}
 	looks, err := x.api.lookup.Looks(x.context(), domain)
 	if err != nil {
 		return err

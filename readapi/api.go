@@ -186,9 +186,10 @@ type API struct {
 	logoHost   logoHost
 	logoURLs   string // what stands before the domain in the address of a logo
 	counters   ratelimit.Counters
-	timeout    time.Duration // of a request that may wait for a crawl
-	quick      time.Duration // of any other, and of all that is not a crawl
-	batch      time.Duration // in which a batch starts items
+	trusted    []netip.Prefix // proxies whose X-Forwarded-For says who asks for a logo
+	timeout    time.Duration  // of a request that may wait for a crawl
+	quick      time.Duration  // of any other, and of all that is not a crawl
+	batch      time.Duration  // in which a batch starts items
 	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
@@ -213,7 +214,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
 		logoHost: parseLogoHost(cfg.LogoHost), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"letterhead/commands"
@@ -73,8 +74,11 @@ func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
 	c := s.account(plan.Free, 0) // no credit is needed
 	before := c.length()
 	s.finding("fresh.com", 0)
-	a := c.logoOf("fresh.com")
-	a.is(t, "after the crawl", true, logoKept)
+	w, line := s.logged("/logo/fresh.com?format=png", bearer(c.publishable))
+	answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()}.is(t, "after the crawl", true, logoKept)
+	if line["crawl"] != "ended" || line["logo"] != "brand" || line["account"] != c.id {
+		t.Errorf("log %v", line)
+	}
 	s.keyless("fresh.com").is(t, "without a key", true, logoKept)
 	c.logoOf("www.fresh.com").is(t, "again", true, logoKept)
 	crawls := s.crawler.of("fresh.com")
@@ -83,9 +87,6 @@ func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
 	}
 	if n := c.length(); n != before {
 		t.Errorf("%d events were appended to the account's stream", n-before)
-	}
-	if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["crawl"] != "ended" || lines[0]["logo"] != "brand" || lines[0]["account"] != c.id {
-		t.Errorf("log %v", lines)
 	}
 }
 
@@ -125,6 +126,7 @@ func TestALogoWaitsItsTimeAndTheCrawlGoesOn(t *testing.T) {
 		if took := s.clock.now().Sub(began); took != 4*time.Second {
 			s.t.Errorf("waited %s", took)
 		}
+		synctest.Wait()
 		if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["crawl"] != "runs" || lines[0]["logo"] != "fallback" {
 			s.t.Errorf("log %v", lines)
 		}

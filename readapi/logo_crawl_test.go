@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -396,4 +397,29 @@ func TestLogosWithoutTheLog(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { d.Brands = downLog{d.Brands, hangs} }
 		})
 	}
+}
+
+// Requests that wait for a crawl do not pile up without end: one too many gets its image at once.
+func TestLogosThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 2048
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		ask := func() answer {
+			return s.sendTo("", http.MethodGet, "/logo/unknown.com?size=16&format=png", bearer(c.secret))
+		}
+		var waiting sync.WaitGroup
+		for range most {
+			waiting.Go(func() { ask() })
+		}
+		synctest.Wait()
+		began := s.clock.now()
+		ask().is(s.t, "one more", false, "no-store")
+		if took := s.clock.now().Sub(began); took != 0 {
+			s.t.Errorf("answered after %s", took)
+		}
+		waiting.Wait()
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Brands = downLog{d.Brands, true} }
+	})
 }

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy logo-sheet logo-sheet starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy logo-sheet starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'

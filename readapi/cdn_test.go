@@ -49,6 +49,8 @@ func (f *storedFile) Read(p []byte) (int, error) {
 	left := f.s.sends - f.s.sent.Load()
 	if left == 0 {
 		<-f.ctx.Done()
+	}
+	if f.ctx.Err() != nil { // the file lasts as long as the context, as those of a bucket do
 		return 0, context.Cause(f.ctx)
 	}
 	n := min(int64(len(p)), left)

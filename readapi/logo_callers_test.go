@@ -374,25 +374,26 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 
 func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
 	t.Parallel()
-	s := start(t, behindProxy)
-	s.plain()
-	c := s.account(plan.Starter, 50)
-	c.logosServed(2_999_960)
-	var served, degraded atomic.Int64
-	together(100, func(i int) {
-		a, err := s.do(s.t.Context(), request{path: logoPath, header: from(fmt.Sprintf("198.51.100.%d", i), bearer(c.secret))})
-		switch {
-		case err != nil || a.status != http.StatusOK:
-			t.Errorf("%d %v", a.status, err)
-		case a.header.Get("X-Api-Key-Status") == "":
-			served.Add(1)
-		case a.header.Get("X-Api-Key-Status") == "quota-exceeded":
-			degraded.Add(1)
+	inBubble(t, func(s *service) {
+		s.plain()
+		c := s.account(plan.Starter, 50)
+		c.logosServed(2_999_960)
+		var served, degraded atomic.Int64
+		together(100, func(int) {
+			a, err := s.do(s.t.Context(), request{path: logoPath, header: bearer(c.secret)})
+			switch {
+			case err != nil || a.status != http.StatusOK:
+				s.t.Errorf("%d %v", a.status, err)
+			case a.header.Get("X-Api-Key-Status") == "":
+				served.Add(1)
+			case a.header.Get("X-Api-Key-Status") == "quota-exceeded":
+				degraded.Add(1)
+			}
+		})
+		if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
+			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
 		}
 	})
-	if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
-		t.Errorf("%d served, %d degraded, %d of 3,000,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
-	}
 }
 
 // TestThreeNodesServeNoMoreLogosThanAreLeft: near the limit each is taken singly, so that none is left with a node.
@@ -405,7 +406,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 	c := s.nodes[0].account(plan.Free, 50)
 	c.s.clock = &clock{bubble: true} // the machine's own, as that of the nodes
 	c.logosServed(499_950)
-	var served, degraded atomic.Int64
+	var served, degraded, failed atomic.Int64
 	ask := func(i int) {
 		a, err := s.nodes[i%3].do(t.Context(), request{path: logoPath, header: bearer(c.secret)})
 		switch {
@@ -415,16 +416,22 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 			served.Add(1)
 		case a.status == http.StatusOK && a.header.Get("X-Api-Key-Status") == "quota-exceeded":
 			degraded.Add(1)
+		case a.status == http.StatusServiceUnavailable: // a machine that is busy; what it had taken by then is gone
+			failed.Add(1)
 		default:
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	together(150, ask)
+	together(12, func(i int) {
+		for n := range 10 {
+			ask(i + n)
+		}
+	})
 	for i := range 60 { // what a node could not settle in time is left
 		ask(i)
 	}
-	if served.Load() != 50 || degraded.Load() != 160 || c.logosAllotted() != 500_000 {
-		t.Errorf("%d served, %d degraded, %d of 500,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
+	if served.Load() > 50 || served.Load()+failed.Load() < 50 || degraded.Load() < 130-failed.Load() || c.logosAllotted() != 500_000 {
+		t.Errorf("%d served, %d degraded, %d not answered, %d of 500,000 taken", served.Load(), degraded.Load(), failed.Load(), c.logosAllotted())
 	}
 }
 

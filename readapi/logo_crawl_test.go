@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
+	"letterhead/readapi/logo"
 )
 
 // logoOf asks for a logo as PNG with the customer's publishable key.
@@ -38,7 +39,7 @@ func (s *service) keyless(domain string) answer {
 func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 	t.Helper()
 	if a.status != http.StatusOK {
-		t.Fatalf("%s: %d %s", what, a.status, a.body)
+		t.Fatalf("%s: %d %.200q", what, a.status, a.body)
 	}
 	if shown := a.showsInk(t); shown != logo || a.header.Get("Cache-Control") != kept {
 		t.Errorf("%s: the logo is shown: %v; Cache-Control %s, want %s", what, shown, a.header.Get("Cache-Control"), kept)
@@ -421,5 +422,30 @@ func TestLogosThatWaitAreBounded(t *testing.T) {
 		waiting.Wait()
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Brands = downLog{d.Brands, true} }
+	})
+}
+
+// The wait for a crawl takes nothing of the time that there is for drawing.
+func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		s.finding("slow.com", time.Hour)
+		began := s.clock.now()
+		a := c.logoOf("slow.com")
+		if took := s.clock.now().Sub(began); a.status != http.StatusOK || string(a.body) != "a picture" || took != 7*time.Second {
+			s.t.Errorf("%d after %s: %q", a.status, took, a.body)
+		}
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Logos = studioWith(func(ctx context.Context) (logo.Picture, error) {
+				select {
+				case <-time.After(3 * time.Second):
+					return logo.Picture{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
+				case <-ctx.Done():
+					return logo.Picture{}, ctx.Err()
+				}
+			})
+		}
 	})
 }

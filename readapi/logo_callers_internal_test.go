@@ -1,0 +1,48 @@
+package readapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"letterhead/internal/apikey"
+)
+
+// FuzzLogoKey: whatever stands in ?key, only a publishable key leaves it, a secret one is told and not used, and a key
+// in a header is the one that counts.
+func FuzzLogoKey(f *testing.F) {
+	for _, seed := range []string{"", "key=", "key=lh_pk_x", "key=lh_sk_x&key=a", "k%65y=%6ch_sk_", "key=%zz", "a=b&key=+lh_sk_+", "key=a;key=lh_sk_b", "%6"} {
+		f.Add(seed)
+	}
+	const inHeader = "lh_sk_whatever"
+	f.Fuzz(func(t *testing.T, query string) {
+		secret, sent := false, false
+		for _, pair := range strings.Split(query, "&") { // what url.ParseQuery does, but for its refusal of semicolons
+			name, value, _ := strings.Cut(pair, "=")
+			if name, err := url.QueryUnescape(name); err != nil || name != "key" {
+				continue
+			}
+			unescaped, err := url.QueryUnescape(value)
+			unescaped = strings.TrimSpace(unescaped)
+			secret = secret || strings.HasPrefix(unescaped, "lh_sk_") || strings.HasPrefix(value, "lh_sk_")
+			sent = sent || err != nil || unescaped != ""
+		}
+		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
+		key, status := logoKey(r)
+		parsed, err := apikey.Parse(key)
+		switch {
+		case key != "" && (err != nil || parsed.Kind != apikey.Publishable || status != ""):
+			t.Fatalf("%q: %q, %q", query, key, status)
+		case secret != (status == keySecretInURL):
+			t.Fatalf("%q: %q, and it holds a secret: %t", query, status, secret)
+		case sent != (key != "" || status != ""):
+			t.Fatalf("%q: %q, %q, and a key was sent: %t", query, key, status, sent)
+		}
+		r.Header.Set("X-Api-Key", inHeader)
+		key, beside := logoKey(r)
+		if key != inHeader || secret != (beside == keySecretInURL) || !secret && beside != "" {
+			t.Fatalf("%q beside a header: %q, %q", query, key, beside)
+		}
+	})
+}

@@ -119,6 +119,11 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 			t.Errorf("%s is not linked", c.Code)
 		}
 	}
+	walk(t, p.reference.body, func(n *html.Node) {
+		if attribute(n, "id") == "op-getLogo" && !strings.Contains(textOf(n), "with or without a key") {
+			t.Errorf("it is not said that logos need no key: %.300s", textOf(n))
+		}
+	})
 	for to := range links {
 		if id, inside := strings.CutPrefix(to, "#"); inside && !ids[id] {
 			t.Errorf("%s leads nowhere", to)
@@ -126,6 +131,8 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 	}
 	for _, want := range []string{
 		"curl " + base + "/v1/brands/github.com \\\n  -H \"Authorization: Bearer $LETTERHEAD_KEY\"\n",
+		"curl " + base + "/logo/github.com\n",
+		"curl " + base + "/logo/github.com/logo\n",
 		"curl '" + base + "/v1/search?q=github' \\\n",
 		"  --data '{\"identifiers\":[\"github.com\",\"jane@figma.com\"]}'\n",
 		`--data '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"github.com"}}}'`,

@@ -37,7 +37,7 @@ func TestBothFormsOfALogoPathAnswerAlike(t *testing.T) {
 	both(http.StatusNotModified, "acme.com", "size=32", http.Header{"If-None-Match": {"*"}})
 	both(http.StatusBadRequest, "acme.com", "size=0", nil)
 	both(http.StatusNotFound, "unknown.com", "fallback=404", nil)
-	both(http.StatusInternalServerError, "broken.com", "", nil)
+	both(http.StatusInternalServerError, "broken.com", "size=32", nil)
 	for _, path := range []string{"/logo/acme.com", "/logo/acme.com/icon"} {
 		s.send(request{method: http.MethodDelete, path: path}).plainly(t, http.StatusMethodNotAllowed)
 	}

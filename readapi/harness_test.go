@@ -80,6 +80,7 @@ func (c *clock) add(d time.Duration) {
 type service struct {
 	t           testing.TB
 	url         string
+	logoHost    string
 	clock       *clock
 	log         eventlog.Log
 	desk        *commands.Desk
@@ -122,7 +123,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	for _, change := range changes {
 		change(&set)
 	}
-	s.clock.bubble = set.bubble
+	s.clock.bubble, s.logoHost = set.bubble, set.config.LogoHost
 	set.desk.Now = s.clock.now
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -18,6 +18,7 @@ func (a *API) routeLogos(r *mux.Router) {
 	e := newEndpoint("logo", open, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveLogo, http.MethodHead: (*exchange).serveLogo})
 	e.plain = true
 	r.PathPrefix(logoPath).Handler(e)
+	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // which has no domain, as the path with its slash
 }
 
 const logoPath = "/logo/"

@@ -196,8 +196,18 @@ func (d *Document) Methods(path string) []string {
 
 // PathOf returns the path of the document that an escaped path is one of, empty when it is none. A path without
 // parameters goes before one with them, and a segment that other paths go on from (/v2/brands/id) fills none. Below
-// /v2 a slash may follow.
+// /v2 a slash may follow. What stands below a logo's domain are options in any number, which no path of OpenAPI can
+// tell: they count as its second form, and the first is what has no domain, too.
 func (d *Document) PathOf(escaped string) string {
+	if escaped == "/logo" {
+		return "/logo/{domain}"
+	}
+	if rest, ok := strings.CutPrefix(escaped, "/logo/"); ok {
+		if _, options, _ := strings.Cut(rest, "/"); options != "" {
+			return "/logo/{domain}/{type}"
+		}
+		return "/logo/{domain}"
+	}
 	if strings.HasPrefix(escaped, "/v2/") {
 		escaped = strings.TrimSuffix(escaped, "/")
 	}

@@ -64,6 +64,8 @@ var specPaths = map[string][]int{
 	"GET /v2/search/{name}":          {200, 400, 401, 403, 429, 500, 503},
 	"GET /v1/me":                     {200, 401, 403, 429, 503},
 	"GET /v1/openapi.json":           {200},
+	"GET /logo/{domain}":             {200, 304, 400, 404, 429, 500, 503},
+	"GET /logo/{domain}/{type}":      {200, 304, 400, 404, 429, 500, 503},
 	"GET /cdn/{file}":                {200, 404, 503},
 	"POST /mcp":                      {200, 202, 400, 401, 403, 413, 503},
 }
@@ -131,6 +133,15 @@ func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
 		"/v2/brands/domain/":                       "",
 		"/v2/brands/batch/":                        "/v2/brands/batch",
 		"/v2/brands/other/x":                       "",
+		"/logo/acme.com":                           "/logo/{domain}",
+		"/logo/acme.com/":                          "/logo/{domain}",
+		"/logo/acme.com/icon.png":                  "/logo/{domain}/{type}",
+		"/logo/acme.com/w/64/icon/theme/dark/":     "/logo/{domain}/{type}",
+		"/logo/acme.com//":                         "/logo/{domain}/{type}",
+		"/logo//icon":                              "/logo/{domain}/{type}",
+		"/logo/":                                   "/logo/{domain}",
+		"/logo":                                    "/logo/{domain}",
+		"/logos":                                   "",
 		"/":                                        "",
 	} {
 		if got := d.PathOf(sent); got != want {

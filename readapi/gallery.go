@@ -111,11 +111,10 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	if err != nil {
 		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
 	}
-	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: baseURL + "/logo", source: "../logo"}
+	// Without a host of their own logos are reached beside this page, by whatever name that was asked for.
+	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
 	pictures := "'self'"
 	if logoHost != "" {
-		scheme, _, _ := strings.Cut(baseURL, "://")
-		g.logoBase = scheme + "://" + logoHost
 		g.source = g.logoBase
 		pictures += " " + g.logoBase
 	}

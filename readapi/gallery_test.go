@@ -21,8 +21,8 @@ func testGallery(t *testing.T, logoHost string) *gallery {
 	return p.gallery
 }
 
-// shown is what a visitor sees of the gallery.
-type shown struct {
+// galleryShown is what a visitor sees of the gallery.
+type galleryShown struct {
 	sources  map[string]bool // of pictures, each of which is asked for once
 	pictures int
 	refused  string
@@ -30,13 +30,13 @@ type shown struct {
 	code     []string
 }
 
-func show(t *testing.T, g *gallery, sent url.Values) shown {
+func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 	t.Helper()
 	body, err := g.page(sent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := shown{sources: map[string]bool{}, selected: map[string]string{}}
+	s := galleryShown{sources: map[string]bool{}, selected: map[string]string{}}
 	walk(t, body, func(n *html.Node) {
 		switch n.Data {
 		case "img":
@@ -74,7 +74,7 @@ func show(t *testing.T, g *gallery, sent url.Values) shown {
 func TestTheGalleryAsksForFewLogosAndOnlyValidOnes(t *testing.T) {
 	for _, host := range []string{"", "logos.example.com:8443"} {
 		g := testGallery(t, host)
-		s := show(t, g, url.Values{"domain": {"acme.com"}, "size": {"333"}})
+		s := showGallery(t, g, url.Values{"domain": {"acme.com"}, "size": {"333"}})
 		if len(s.sources) > maxGalleryLogos || len(wallBrands) != 24 || s.pictures < 2*len(wallBrands)+20 {
 			t.Errorf("%d pictures from %d addresses", s.pictures, len(s.sources))
 		}
@@ -93,7 +93,7 @@ func TestTheGalleryAsksForFewLogosAndOnlyValidOnes(t *testing.T) {
 
 func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
 	g := testGallery(t, "")
-	s := show(t, g, url.Values{"domain": {" figma.com "}, "type": {"symbol"}, "size": {"200"}, "background": {"dark"}, "format": {"png"}, "fallback": {""}})
+	s := showGallery(t, g, url.Values{"domain": {" figma.com "}, "type": {"symbol"}, "size": {"200"}, "background": {"dark"}, "format": {"png"}, "fallback": {""}})
 	const query = "/figma.com?type=symbol&size=200&background=dark&format=png"
 	if !s.sources["../logo"+query] || s.refused != "" {
 		t.Errorf("the picture is not shown (%q)", s.refused)
@@ -116,10 +116,10 @@ func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
 			t.Errorf("the form has %s %q, want %q", name, s.selected[name], want)
 		}
 	}
-	if s := show(t, g, nil); !s.sources["../logo/"+galleryDomain] {
+	if s := showGallery(t, g, nil); !s.sources["../logo/"+galleryDomain] {
 		t.Error("nothing is shown to who sent nothing")
 	}
-	if s := show(t, g, url.Values{"domain": {"bücher.example.de"}}); !s.sources["../logo/b%C3%BCcher.example.de"] {
+	if s := showGallery(t, g, url.Values{"domain": {"bücher.example.de"}}); !s.sources["../logo/b%C3%BCcher.example.de"] {
 		t.Errorf("a domain in its own script gives %v", s.code)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheGallerySaysWhatIsWrong(t *testing.T) {
 		{url.Values{"fallback": {"none"}}, "fallback"},
 		{url.Values{"background": {"<b>"}}, "background"},
 	} {
-		s := show(t, g, c.sent)
+		s := showGallery(t, g, c.sent)
 		if s.refused == "" || !strings.Contains(s.refused, c.want) || len(s.code) != 0 {
 			t.Errorf("%v: said %q, and shows %v", c.sent, s.refused, s.code)
 		}

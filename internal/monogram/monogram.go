@@ -3,25 +3,144 @@
 package monogram
 
 import (
+	"fmt"
 	"image"
-	"image/color"
 	"image/draw"
+	"math"
+
+	"golang.org/x/image/vector"
 )
 
-// Monogram is what is drawn. The same Monogram always gives the same picture.
+// Monogram is what is drawn. The same Monogram always gives the same picture. Any text will do for both fields.
 type Monogram struct {
 	Domain string // registrable, ASCII; decides the color
 	Name   string // of the brand; "" = the domain's own label stands in
 }
 
-// Draw draws a square of so many pixels.
+// Shape, in parts of the side.
+const (
+	corner = 0.1875 // radius: 3 pixels of 16
+	// capital letters, when there is one of them and when there are two
+	oneHeight, twoHeight = 0.58, 0.46
+	// what the ink may take where letters are wider, or have marks
+	maxWidth, maxHeight = 0.74, 0.74
+)
+
+// Pixels of a side.
+const (
+	// minCapital is the least height of two letters. Where they would be smaller the first stands alone: WM on 24
+	// pixels, and any two on 16.
+	minCapital = 8
+	// minFree is the smallest picture whose letters lie where they come to lie. On smaller ones the ink's box is
+	// fitted to whole pixels: edges that lie across them turn a stem of two pixels into three gray ones.
+	minFree = 64
+	// narrow letters may lie half a pixel beside the middle: one column more or less would change their form.
+	narrow = 9
+	// MaxSide bounds a picture; larger ones are not asked for.
+	MaxSide = 2048
+)
+
+// Draw draws a square of so many pixels, 1 to MaxSide, with transparent corners.
 func (m Monogram) Draw(side int) *image.NRGBA {
+	side = min(max(side, 1), MaxSide)
+	var shape pen
+	back := mask(shape.rounded(float64(side), corner*float64(side)).done, side)
+	front := mask(m.figure(side), side)
+	tile := digestOf(m.Domain).tile()
+
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
-	draw.Draw(img, img.Rect, image.NewUniform(color.NRGBA{0x33, 0x55, 0x99, 0xff}), image.Point{}, draw.Src)
+	mix := func(a, b, share uint8) uint8 {
+		return uint8((int(a)*(math.MaxUint8-int(share)) + int(b)*int(share) + math.MaxUint8/2) / math.MaxUint8)
+	}
+	for i, share := range front.Pix {
+		// The color goes up to the edges and beyond, where only alpha falls: nothing else shines through when the
+		// picture is scaled or flattened.
+		px := img.Pix[4*i : 4*i+4 : 4*i+4]
+		px[0], px[1], px[2], px[3] = mix(tile.R, ink.R, share), mix(tile.G, ink.G, share), mix(tile.B, ink.B, share), back.Pix[i]
+	}
 	return img
 }
 
-// SVG returns the same as an SVG, with outlines in place of text.
+// mask draws an outline.
+func mask(o outline, side int) *image.Alpha {
+	img := image.NewAlpha(image.Rect(0, 0, side, side))
+	z := vector.NewRasterizer(side, side)
+	z.DrawOp = draw.Src
+	o.fill(z)
+	z.Draw(img, img.Rect, image.Opaque, image.Point{})
+	return img
+}
+
+// svgSide is the side of the SVG's view box.
+const svgSide = 64
+
+// SVG returns the same as an SVG, with outlines in place of text. It is of the size it is shown in.
 func (m Monogram) SVG() []byte {
-	return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><path fill="#335599" d="M0 0h64v64H0z"/></svg>`)
+	tile := digestOf(m.Domain).tile()
+	svg := fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><rect width="%[1]d" height="%[1]d" rx="%[3]v" fill="#%02x%02x%02x"/><path fill="#fff" d="`,
+		svgSide, svgSide, corner*svgSide, tile.R, tile.G, tile.B)
+	svg = m.figureOf(m.letters(), svgSide, false).appendData(svg)
+	return append(svg, `"/></svg>`...)
+}
+
+// figure is what is seen on the tile in a picture of so many pixels.
+func (m Monogram) figure(side int) outline {
+	letters, free := m.letters(), float64(side)
+	if len(letters) > 1 && scaleOf(word(letters), len(letters), free)*outfit().capital < minCapital {
+		letters = letters[:1]
+	}
+	return m.figureOf(letters, free, side < minFree)
+}
+
+func (m Monogram) figureOf(letters []rune, side float64, fitted bool) outline {
+	if len(letters) == 0 {
+		return markOf(digestOf(m.Domain), side)
+	}
+	return centred(word(letters), len(letters), side, fitted)
+}
+
+// word sets letters beside each other, in units of the font.
+func word(letters []rune) outline {
+	var out outline
+	at := 0.0
+	for _, r := range letters {
+		glyph, advance := outfit().glyph(r)
+		out = append(out, glyph.moved(1, 1, at, 0)...)
+		at += advance
+	}
+	return out
+}
+
+// scaleOf returns what a unit of the font is on a tile.
+func scaleOf(word outline, letters int, side float64) float64 {
+	height := oneHeight
+	if letters > 1 {
+		height = twoHeight
+	}
+	ink := word.bounds()
+	return side * min(height/outfit().capital, maxWidth/ink.width(), maxHeight/ink.height())
+}
+
+// centred returns letters with the box of their ink in the middle of a tile.
+func centred(word outline, letters int, side float64, fitted bool) outline {
+	ink := word.bounds()
+	scaleX := scaleOf(word, letters, side)
+	scaleY := scaleX
+	if fitted {
+		odd := math.Mod(side, 2)
+		even := func(pixels float64) float64 { return max(2*math.Round((pixels-odd)/2)+odd, 1) } // as many free on both sides
+		scaleY = even(ink.height()*scaleX) / ink.height()
+		columns := ink.width() * scaleY
+		if columns < narrow {
+			columns = max(math.Round(columns), 1)
+		} else {
+			columns = even(columns)
+		}
+		scaleX = columns / ink.width()
+	}
+	left, top := (side-ink.width()*scaleX)/2, (side-ink.height()*scaleY)/2
+	if fitted {
+		left, top = math.Floor(left+0.25), math.Round(top) // the quarter is for what rounding took away
+	}
+	return word.moved(scaleX, scaleY, left-ink.min.x*scaleX, top-ink.min.y*scaleY)
 }

@@ -89,6 +89,20 @@ func core(words []string) []string {
 	return out
 }
 
+// WithoutForms returns which words of a name are left, words[from:to], without the legal forms that stand at its
+// ends as words of their own. The words are folded one by one. At least one is left of those that are there.
+func WithoutForms(words []string) (from, to int) {
+	to = len(words)
+	for {
+		n := formAt(trailing, words[:to], func(n int) []string { return words[to-n : to] })
+		if n == 0 {
+			break
+		}
+		to -= n
+	}
+	return formAt(leading, words[:to], func(n int) []string { return words[:n] }), to
+}
+
 // size is what core makes smaller.
 func size(words []string) (bytes int) {
 	for _, w := range words {

@@ -1,0 +1,104 @@
+package monogram
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"image/color"
+	"math"
+)
+
+// ink is the color of letters and marks.
+var ink = color.NRGBA{R: 0xff, G: 0xff, B: 0xff, A: 0xff}
+
+// tones are the contrasts between ink and tile. The letters need 4.5 to 1 (WCAG 2.2, 1.4.3). A contrast of c with
+// white is one of 18.9/c with a page of #111111, where a tile needs 3 to 1 (1.4.11): that leaves what lies between
+// 4.5 and 6.3, and two tones that can be told apart fit into it.
+var tones = [...]float64{4.7, 6.1}
+
+const (
+	// maxChroma in OKLCH: most hues have no more at these tones within sRGB, and those that do would glow beside them.
+	maxChroma = 0.17
+	// Between these hues a color as dark as the tones is mud: few brands are khaki, so no domain is given it.
+	mudFrom, mudTo = 88.0, 128.0
+)
+
+// digest is what a domain decides by: its color, and its mark.
+type digest [sha256.Size]byte
+
+func digestOf(domain string) digest { return sha256.Sum256([]byte(domain)) }
+
+// tile is the color behind the letters.
+func (d digest) tile() color.NRGBA {
+	hue := float64(binary.BigEndian.Uint16(d[:])) / (math.MaxUint16 + 1) * (360 - (mudTo - mudFrom))
+	if hue >= mudFrom {
+		hue += mudTo - mudFrom
+	}
+	return shade(hue, tones[int(d[2])%len(tones)])
+}
+
+// mark and turn choose among the marks, and the way round that one is drawn.
+func (d digest) mark() int { return int(d[3]) }
+func (d digest) turn() int { return int(d[4]) }
+
+// shade returns the most colorful color of a hue, in degrees of OKLCH, that has a contrast with white.
+func shade(hue, contrast float64) color.NRGBA {
+	luminance := 1.05/contrast - 0.05
+	chroma := maxChroma
+	for {
+		low, high := 0.0, 1.0
+		for range 20 { // to a millionth
+			if mid := (low + high) / 2; oklch(mid, chroma, hue).luminance() < luminance {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		if c := oklch(low, chroma, hue); c.shown() || chroma <= 0 {
+			return c.color()
+		}
+		chroma -= 0.005
+	}
+}
+
+// linear is a color in linear light of sRGB, of which 0 to 1 can be shown.
+type linear [3]float64
+
+// oklch converts lightness, chroma and hue in degrees. The numbers are Björn Ottosson's,
+// https://bottosson.github.io/posts/oklab/.
+func oklch(lightness, chroma, hue float64) linear {
+	sin, cos := math.Sincos(hue * math.Pi / 180)
+	a, b := chroma*cos, chroma*sin
+	l := cube(lightness + 0.3963377774*a + 0.2158037573*b)
+	m := cube(lightness - 0.1055613458*a - 0.0638541728*b)
+	s := cube(lightness - 0.0894841775*a - 1.2914855480*b)
+	return linear{
+		+4.0767416621*l - 3.3077115913*m + 0.2309699292*s,
+		-1.2684380046*l + 2.6097574011*m - 0.3413193965*s,
+		-0.0041960863*l - 0.7034186147*m + 1.7076147010*s,
+	}
+}
+
+func cube(v float64) float64 { return v * v * v }
+
+// luminance is that of WCAG.
+func (c linear) luminance() float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] }
+
+// shown: it lies within sRGB, give or take what rounding takes away.
+func (c linear) shown() bool {
+	const rounding = 0.0005
+	return min(c[0], c[1], c[2]) > -rounding && max(c[0], c[1], c[2]) < 1+rounding
+}
+
+func (c linear) color() color.NRGBA {
+	var bytes [3]uint8
+	for i, v := range c {
+		v = min(max(v, 0), 1)
+		if v <= 0.0031308 {
+			v *= 12.92
+		} else {
+			v = 1.055*math.Pow(v, 1/2.4) - 0.055
+		}
+		bytes[i] = uint8(math.Round(v * math.MaxUint8))
+	}
+	return color.NRGBA{R: bytes[0], G: bytes[1], B: bytes[2], A: math.MaxUint8}
+}

@@ -1,0 +1,200 @@
+package monogram
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
+
+	"letterhead/internal/searchindex"
+)
+
+// maxText bounds what is looked at of a name or a domain, in bytes. Their first two words stand before it.
+const maxText = 512
+
+// letters returns the one or two letters to draw, in upper case, or none where the font has none for them.
+//
+// They begin the first two words of the name, or of the domain's own label when there is no name: GitHub is G, whether
+// its name is known or not, and Goldman Sachs is GS. Capitals inside a word begin no other one: an initial of its own
+// would change eBay and McDonald's for the worse, and the monogram of github.com with the day its name is learned. Only
+// a word as short as HP, O2 or 3M, or that begins with digits as 23andMe does, has two letters of its own.
+//
+// A name in a script that the font lacks has no letters, though its domain may have some: whoever reads that name
+// would not look for them.
+func (m Monogram) letters() []rune {
+	words := wordsOf(m.Name)
+	if len(words) == 0 {
+		words = wordsOf(labelOf(m.Domain))
+	}
+	var found []string
+	var first []rune
+	for _, w := range words {
+		if r, ok := letter(clusters(w, 1)[0]); ok && len(found) < 2 {
+			found, first = append(found, w), append(first, r)
+		}
+	}
+	if len(found) != 1 {
+		return first
+	}
+	all := clusters(found[0], 3)
+	if len(all) < 2 {
+		return first
+	}
+	second, ok := letter(all[1])
+	one, two := unicode.IsDigit(first[0]), unicode.IsDigit(second)
+	switch {
+	case !ok:
+		return first
+	case len(all) == 2, one && !two: // HP, 1Password
+		return append(first, second)
+	case one && two && !startsWithDigit(all[2]): // 23andMe
+		return append(first, second)
+	}
+	return first
+}
+
+func startsWithDigit(s string) bool { return s[0] >= '0' && s[0] <= '9' }
+
+// labelOf returns a registrable domain's own label, in the script it is read in; "" when it is none.
+func labelOf(domain string) string {
+	domain = head(domain)
+	if rest, ok := strings.CutPrefix(domain, "www."); ok && strings.Contains(rest, ".") {
+		domain = rest // www.gov.uk is a registrable domain
+	}
+	label, _, _ := strings.Cut(domain, ".")
+	own, err := idna.Punycode.ToUnicode(label)
+	if err != nil {
+		return "" // the letters of broken punycode mean nothing
+	}
+	return own
+}
+
+// wordsOf returns the words of a name that an initial is taken of: without legal forms, and without articles and
+// such where other words are left.
+func wordsOf(name string) []string {
+	words := split(head(name))
+	folded := make([]string, len(words))
+	for i, w := range words {
+		folded[i] = searchindex.Fold(w)
+	}
+	from, to := searchindex.WithoutForms(folded)
+	if to-from > 1 && articles[folded[from]] {
+		from++
+	}
+	var out []string
+	for i := from; i < to; i++ {
+		if i > from && particles[folded[i]] {
+			continue
+		}
+		out = append(out, undotted(words[i])...)
+	}
+	return out
+}
+
+// articles that begin a name without being felt as its beginning. Those of Romance languages are: LV is Las Vegas.
+var articles = wordSet("the der die das")
+
+// particles have no initial behind the first word.
+var particles = wordSet("and of the for und fur et de du des del di da y e och og en и та και")
+
+func wordSet(list string) map[string]bool {
+	set := make(map[string]bool)
+	for _, w := range strings.Fields(list) {
+		set[w] = true
+	}
+	return set
+}
+
+// undotted returns the words in one with dots: those of A.P. are two, that of Booking.com is one.
+func undotted(word string) []string {
+	parts := strings.FieldsFunc(word, func(r rune) bool { return r == '.' })
+	if len(parts) == 0 || len(clusters(parts[0], 2)) > 1 {
+		return parts[:min(len(parts), 1)]
+	}
+	return parts
+}
+
+// head cuts a text to what is looked at, of valid UTF-8.
+func head(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
+
+// signs of a trademark would else be read as letters.
+var signs = strings.NewReplacer("™", " ", "℠", " ", "®", " ", "©", " ", "℗", " ")
+
+// split cuts a name into words, composed and without ligatures and letters of another width. Apostrophes and dots
+// belong to a word, and so do marks, but a word begins with a letter or digit, and ends where another script begins
+// that the font has or lacks: 株式会社LIXIL.
+func split(name string) []string {
+	var words []string
+	var word strings.Builder
+	end := func() {
+		if word.Len() > 0 {
+			words = append(words, word.String())
+			word.Reset()
+		}
+	}
+	ours := false
+	for _, r := range norm.NFKC.String(signs.Replace(name)) {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			if here := written(r); here != ours {
+				end()
+				ours = here
+			}
+			word.WriteRune(r)
+		case unicode.Is(unicode.M, r), r == '.', r == '\'', r == '’', r == 'ʼ':
+			if word.Len() > 0 {
+				word.WriteRune(r)
+			}
+		case unicode.Is(unicode.Cf, r): // joiners and marks of direction, which are not seen
+		default:
+			end()
+		}
+	}
+	end()
+	return words
+}
+
+// written: the script is one that the font is for.
+func written(r rune) bool {
+	return r >= '0' && r <= '9' || unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic)
+}
+
+// clusters returns the first letters of a word, each with its marks, at most so many.
+func clusters(word string, most int) []string {
+	var out []string
+	begin := 0
+	for i, r := range word {
+		if i == begin || unicode.Is(unicode.M, r) {
+			continue
+		}
+		out = append(out, word[begin:i])
+		if begin = i; len(out) == most {
+			return out
+		}
+	}
+	return append(out, word[begin:])
+}
+
+// letter returns what stands for a letter with its marks: its capital, with as many of its marks as the font has.
+// Capitals are those of no language: Turkish writes İ for i, but nothing says that a name is Turkish. ß begins no word,
+// and is S.
+func letter(cluster string) (rune, bool) {
+	upper := norm.NFD.String(cases.Upper(language.Und).String(cluster))
+	base := []rune(clusters(upper, 1)[0])
+	if !written(base[0]) {
+		return 0, false
+	}
+	for n := min(len(base), maxMarks+1); n > 0; n-- {
+		composed := []rune(norm.NFC.String(string(base[:n])))
+		if len(composed) == 1 && outfit().has(composed[0]) {
+			return composed[0], true
+		}
+	}
+	return 0, false
+}
+
+// maxMarks bounds the marks of one letter. No letter of the font has more than two.
+const maxMarks = 4

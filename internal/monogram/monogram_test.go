@@ -1,0 +1,259 @@
+package monogram_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"strings"
+	"sync"
+	"testing"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/monogram"
+	"letterhead/internal/resvg"
+)
+
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	for _, m := range []monogram.Monogram{{Domain: "acme.com"}, {Domain: "acme.com", Name: "Goldman Sachs"}, {Domain: "baidu.com", Name: "百度"}, {}} {
+		for _, side := range []int{1, 2, 15, 16, 17, 31, 32, 63, 64, 65, 128, 511, 512, 513, 1024} {
+			img := m.Draw(side)
+			if img.Rect != image.Rect(0, 0, side, side) {
+				t.Fatalf("%+v at %d pixels is %v", m, side, img.Rect)
+			}
+			if side < 16 {
+				continue
+			}
+			if a := img.NRGBAAt(0, 0).A; a > 60 {
+				t.Errorf("%+v at %d pixels has a corner with an alpha of %d", m, side, a)
+			}
+			tile := img.NRGBAAt(side/2, 0)
+			white := 0.0
+			for y := range side {
+				for x := range side {
+					c := img.NRGBAAt(x, y)
+					white += inkAt(c, tile)
+					if c.A < 0xff && (c.R != tile.R || c.G != tile.G || c.B != tile.B) {
+						t.Fatalf("%+v at %d pixels: the edge at %d,%d is %v, not of the tile's %v", m, side, x, y, c, tile)
+					}
+				}
+			}
+			if share := white / float64(side*side); share < 0.08 || share > 0.5 {
+				t.Errorf("%+v at %d pixels is %.0f%% ink", m, side, 100*share)
+			}
+		}
+	}
+	if side := (monogram.Monogram{}).Draw(1 << 30).Rect.Dx(); side != monogram.MaxSide {
+		t.Errorf("a huge picture has %d pixels", side)
+	}
+	if side := (monogram.Monogram{}).Draw(-5).Rect.Dx(); side != 1 {
+		t.Errorf("a picture of less than nothing has %d pixels", side)
+	}
+}
+
+// TestInkIsInTheMiddle: at every size the free columns on the left and right of the ink differ by no more than one
+// pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
+func TestInkIsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Acme", "Quora", "Javelin", "Walmart", "IKEA", "Éclair", "Щит", "HP", "Goldman Sachs", "Will Mason", "A1"} {
+		for _, side := range []int{16, 17, 20, 24, 31, 32, 48, 63, 64, 100, 128} {
+			ink := inkOf(monogram.Monogram{Domain: "acme.com", Name: name}.Draw(side), 0.3)
+			if d := ink.Min.X - (side - ink.Max.X); d < -1 || d > 1 {
+				t.Errorf("%s at %d pixels has %d free on the left and %d on the right", name, side, ink.Min.X, side-ink.Max.X)
+			}
+			if d := ink.Min.Y - (side - ink.Max.Y); d < -1 || d > 1 || side == 16 && d != 0 {
+				t.Errorf("%s at %d pixels has %d free above and %d below", name, side, ink.Min.Y, side-ink.Max.Y)
+			}
+		}
+	}
+	// Flat letters stand on whole pixels: above and below them nothing is gray.
+	for _, name := range []string{"Hotel", "Igloo", "Echo", "Zulu", "Lima", "Шапка"} {
+		img := monogram.Monogram{Domain: "acme.com", Name: name}.Draw(16)
+		if faint, plain := inkOf(img, 0.05), inkOf(img, 0.9); faint.Min.Y != plain.Min.Y || faint.Max.Y != plain.Max.Y {
+			t.Errorf("%s at 16 pixels has gray rows: its ink is %v, what is plainly white of it %v", name, faint, plain)
+		}
+	}
+}
+
+// inkOf returns the box of the pixels that are ink to at least a share.
+func inkOf(img *image.NRGBA, share float64) image.Rectangle {
+	var ink image.Rectangle
+	tile := img.NRGBAAt(img.Rect.Dx()/2, 0)
+	for y := range img.Rect.Dy() {
+		for x := range img.Rect.Dx() {
+			if inkAt(img.NRGBAAt(x, y), tile) >= share {
+				ink = ink.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return ink
+}
+
+// inkAt returns the share of ink in a pixel, between that of the tile and white.
+func inkAt(c, tile color.NRGBA) float64 {
+	from := float64(min(tile.R, tile.G, tile.B))
+	return (float64(min(c.R, c.G, c.B)) - from) / (255 - from)
+}
+
+func TestColorIsTheDomains(t *testing.T) {
+	t.Parallel()
+	at := func(m monogram.Monogram) color.NRGBA { return m.Draw(32).NRGBAAt(16, 1) }
+	if a, b := at(monogram.Monogram{Domain: "acme.com"}), at(monogram.Monogram{Domain: "acme.com", Name: "Something Else"}); a != b {
+		t.Errorf("the name changed the color from %v to %v", a, b)
+	}
+	if a, b := at(monogram.Monogram{Domain: "acme.com"}), at(monogram.Monogram{Domain: "acme.org"}); a == b {
+		t.Errorf("two domains have the color %v", a)
+	}
+}
+
+// various are monograms of all kinds.
+var various = func() []monogram.Monogram {
+	var out []monogram.Monogram
+	for _, name := range []string{"Acme", "Quora", "Walmart", "Éclair", "Щит", "Ωmega", "Ľudia", "3M", "Will Mason", "Goldman Sachs", "Ελλάδα Ώρα", "<svg> & \"x\"", ""} {
+		out = append(out, monogram.Monogram{Domain: "acme.com", Name: name})
+	}
+	for _, domain := range markDomains() {
+		out = append(out, monogram.Monogram{Domain: domain, Name: "東京"})
+	}
+	return out
+}()
+
+func TestSVGIsCleanAndSmall(t *testing.T) {
+	t.Parallel()
+	for _, m := range various {
+		svg := m.SVG()
+		clean, info, err := imaging.SanitizeSVG(svg)
+		if err != nil {
+			t.Fatalf("%+v: %v\n%s", m, err, svg)
+		}
+		if !bytes.Equal(clean, svg) {
+			t.Errorf("%+v: the sanitizer changes\n%s\ninto\n%s", m, svg, clean)
+		}
+		if info.HasText || info.HasRaster || info.Shapes != 2 {
+			t.Errorf("%+v: %+v", m, info)
+		}
+		if len(svg) > 2500 {
+			t.Errorf("%+v: an SVG of %d bytes", m, len(svg))
+		}
+	}
+}
+
+// TestSVGIsWhatIsDrawn compares Draw with what resvg makes of the SVG.
+func TestSVGIsWhatIsDrawn(t *testing.T) {
+	t.Parallel()
+	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { renderer.Close(context.Background()) })
+	for _, m := range various {
+		for _, c := range []struct {
+			side       int
+			most, mean float64 // differences of a channel, as it looks on black
+		}{
+			// resvg knows four shares of ink in a row and Draw all of them, so single pixels of an edge may differ.
+			{64, 96, 2}, {128, 96, 1},
+			{48, 255, 12}, // fitted to the pixels, which moves edges by up to one
+		} {
+			want, err := renderer.Render(t.Context(), m.SVG(), c.side)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most, mean := difference(m.Draw(c.side), want)
+			if most > c.most || mean > c.mean {
+				t.Errorf("%+v at %d pixels differs from its SVG by up to %.0f, by %.2f on average", m, c.side, most, mean)
+			}
+		}
+	}
+}
+
+// difference compares two pictures as they look on black, and their alpha.
+func difference(a, b *image.NRGBA) (most, mean float64) {
+	for i := 0; i < len(a.Pix); i += 4 {
+		alphaA, alphaB := float64(a.Pix[i+3]), float64(b.Pix[i+3])
+		d := max(alphaA-alphaB, alphaB-alphaA)
+		for j := range 3 {
+			x, y := float64(a.Pix[i+j])*alphaA/255, float64(b.Pix[i+j])*alphaB/255
+			d = max(d, x-y, y-x)
+		}
+		most, mean = max(most, d), mean+d
+	}
+	return most, mean / float64(len(a.Pix)/4)
+}
+
+// TestSamePictureForAll draws the same from many goroutines, the first of which read the font.
+func TestSamePictureForAll(t *testing.T) {
+	t.Parallel()
+	const callers = 8
+	pictures, svgs := make([][]byte, callers), make([][]byte, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for _, m := range various {
+				pictures[i] = append(pictures[i], m.Draw(40).Pix...)
+				svgs[i] = append(svgs[i], m.SVG()...)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range callers {
+		if !bytes.Equal(pictures[i], pictures[0]) || !bytes.Equal(svgs[i], svgs[0]) {
+			t.Errorf("caller %d has other pictures than caller 0", i)
+		}
+	}
+}
+
+func TestAnyTextIsDrawn(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat
+	for _, text := range []string{
+		"", "\x00", "\xff\xfe\xfd", long("a", 10<<10), long("é", 10<<10), "e" + long("\u0301", 10<<10), long("\u0301", 10<<10), long("🔥", 3000),
+		long(".", 10<<10), long("a.", 5000), long("ﷺ", 5000), long("Inc ", 3000), long("\u202e", 5000), "a" + long("\u200d", 600) + "b", long("ß", 999),
+	} {
+		for _, m := range []monogram.Monogram{{Name: text}, {Domain: text}, {Domain: "xn--" + text, Name: text}} {
+			if inkOf(m.Draw(32), 0.5).Empty() {
+				t.Errorf("%.40q is drawn as nothing", fmt.Sprint(m))
+			}
+		}
+	}
+}
+
+func FuzzMonogram(f *testing.F) {
+	for _, m := range various {
+		f.Add(m.Domain, m.Name, 16)
+	}
+	f.Add("xn--bcher-kva.de", "", 128)
+	f.Add("xn--\xff", "e\u0301\u0301\u0301", -1)
+	f.Add("", "ŉ ǆ ﬃ ﷺ", 1<<30)
+	f.Fuzz(func(t *testing.T, domain, name string, side int) {
+		m := monogram.Monogram{Domain: domain, Name: name}
+		side = min(side, 256) // a larger one takes long and is no other
+		img := m.Draw(side)
+		if side >= 16 && inkOf(img, 0.5).Empty() {
+			t.Errorf("%+v at %d pixels has no ink", m, side)
+		}
+		if !bytes.Equal(img.Pix, m.Draw(side).Pix) {
+			t.Errorf("%+v at %d pixels is another picture the second time", m, side)
+		}
+		svg := m.SVG()
+		clean, _, err := imaging.SanitizeSVG(svg)
+		if err != nil || !bytes.Equal(clean, svg) {
+			t.Errorf("%+v: the SVG is not clean (%v):\n%s", m, err, svg)
+		}
+	})
+}
+
+func BenchmarkDraw(b *testing.B) {
+	for _, side := range []int{16, 128, 512} {
+		for _, m := range []monogram.Monogram{{Domain: "acme.com", Name: "Goldman Sachs"}, {Domain: "aa.jp", Name: "東京"}} {
+			b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "mark", false: "letters"}[m.Domain == "aa.jp"], side), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					m.Draw(side)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package monogram
+
+import (
+	"math"
+	"strconv"
+
+	"golang.org/x/image/vector"
+)
+
+// outline is a path: what is drawn, and what the SVG says. Contours do not overlap.
+type outline []segment
+
+// segment is one step of a path, in the letters of SVG: M and L with one point, Q with two, C with three, Z with
+// none. The last point is where it ends.
+type segment struct {
+	op     byte
+	points [3]point
+}
+
+type point struct{ x, y float64 }
+
+// counts are the points of the steps.
+func (s segment) count() int {
+	switch s.op {
+	case 'M', 'L':
+		return 1
+	case 'Q':
+		return 2
+	case 'C':
+		return 3
+	}
+	return 0
+}
+
+// box is a rectangle with its sides along the axes.
+type box struct{ min, max point }
+
+func (b box) width() float64  { return b.max.x - b.min.x }
+func (b box) height() float64 { return b.max.y - b.min.y }
+
+// moved returns the outline scaled and then shifted.
+func (o outline) moved(scaleX, scaleY, x, y float64) outline {
+	out := make(outline, len(o))
+	for i, s := range o {
+		for j := range s.points {
+			s.points[j] = point{s.points[j].x*scaleX + x, s.points[j].y*scaleY + y}
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// bounds returns the box of the ink, which that of the points exceeds where a curve does not reach its control
+// points. Curves of the third degree are all quarters of circles that end where they reach furthest.
+func (o outline) bounds() box {
+	b := box{point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}}
+	add := func(p point) {
+		b.min = point{min(b.min.x, p.x), min(b.min.y, p.y)}
+		b.max = point{max(b.max.x, p.x), max(b.max.y, p.y)}
+	}
+	var pen point
+	for _, s := range o {
+		n := s.count()
+		if n == 0 {
+			continue
+		}
+		end := s.points[n-1]
+		if s.op == 'Q' {
+			c := s.points[0]
+			add(point{furthest(pen.x, c.x, end.x), furthest(pen.y, c.y, end.y)})
+		}
+		add(end)
+		pen = end
+	}
+	return b
+}
+
+// furthest returns where a curve of the second degree turns back on one axis, or its end when it does not.
+func furthest(from, control, to float64) float64 {
+	t := (from - control) / (from - 2*control + to)
+	if !(t > 0 && t < 1) { // also not a number, for a straight line
+		return to
+	}
+	return (1-t)*(1-t)*from + 2*t*(1-t)*control + t*t*to
+}
+
+// fill adds the outline to what a rasterizer draws.
+func (o outline) fill(z *vector.Rasterizer) {
+	for _, s := range o {
+		var p [3][2]float32
+		for i, at := range s.points {
+			p[i] = [2]float32{float32(at.x), float32(at.y)}
+		}
+		switch s.op {
+		case 'M':
+			z.MoveTo(p[0][0], p[0][1])
+		case 'L':
+			z.LineTo(p[0][0], p[0][1])
+		case 'Q':
+			z.QuadTo(p[0][0], p[0][1], p[1][0], p[1][1])
+		case 'C':
+			z.CubeTo(p[0][0], p[0][1], p[1][0], p[1][1], p[2][0], p[2][1])
+		case 'Z':
+			z.ClosePath()
+		}
+	}
+}
+
+// appendData appends the outline as the data of an SVG path, to a hundredth.
+func (o outline) appendData(to []byte) []byte {
+	for _, s := range o {
+		to = append(to, s.op)
+		for i, p := range s.points[:s.count()] {
+			if i > 0 {
+				to = append(to, ' ')
+			}
+			to = appendNumber(to, p.x)
+			to = append(to, ' ')
+			to = appendNumber(to, p.y)
+		}
+	}
+	return to
+}
+
+func appendNumber(to []byte, v float64) []byte {
+	v = math.Round(v*100)/100 + 0 // + 0 makes a positive nought of a negative one
+	return strconv.AppendFloat(to, v, 'f', -1, 64)
+}
+
+// arc is how far the control points of a quarter of a circle lie from its ends, for a radius of 1
+// (https://spencermortensen.com/articles/bezier-circle/).
+const arc = 0.551915
+
+// pen draws outlines of lines and of quarters of circles.
+type pen struct {
+	done outline
+	at   point
+}
+
+func (p *pen) move(x, y float64) *pen {
+	p.at = point{x, y}
+	p.done = append(p.done, segment{op: 'M', points: [3]point{p.at}})
+	return p
+}
+
+func (p *pen) line(x, y float64) *pen {
+	p.at = point{x, y}
+	p.done = append(p.done, segment{op: 'L', points: [3]point{p.at}})
+	return p
+}
+
+// quarter draws a quarter of a circle, or of an ellipse, which leaves upright or level.
+func (p *pen) quarter(upright bool, x, y float64) *pen {
+	dx, dy := x-p.at.x, y-p.at.y
+	one, two := point{p.at.x + arc*dx, p.at.y}, point{x, y - arc*dy}
+	if upright {
+		one, two = point{p.at.x, p.at.y + arc*dy}, point{x - arc*dx, y}
+	}
+	p.at = point{x, y}
+	p.done = append(p.done, segment{op: 'C', points: [3]point{one, two, p.at}})
+	return p
+}
+
+func (p *pen) close() *pen {
+	p.done = append(p.done, segment{op: 'Z'})
+	return p
+}
+
+// disc draws a circle, the other way round for a hole.
+func (p *pen) disc(x, y, r float64, hole bool) *pen {
+	if hole {
+		return p.move(x, y-r).quarter(false, x-r, y).quarter(true, x, y+r).quarter(false, x+r, y).quarter(true, x, y-r).close()
+	}
+	return p.move(x, y-r).quarter(false, x+r, y).quarter(true, x, y+r).quarter(false, x-r, y).quarter(true, x, y-r).close()
+}
+
+// block draws a rectangle.
+func (p *pen) block(x, y, width, height float64) *pen {
+	return p.move(x, y).line(x+width, y).line(x+width, y+height).line(x, y+height).close()
+}
+
+// rounded draws a square whose corners are quarters of circles.
+func (p *pen) rounded(side, r float64) *pen {
+	return p.move(r, 0).line(side-r, 0).quarter(false, side, r).
+		line(side, side-r).quarter(true, side-r, side).
+		line(r, side).quarter(false, 0, side-r).
+		line(0, r).quarter(true, r, 0).close()
+}

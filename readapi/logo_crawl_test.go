@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"letterhead/commands"
@@ -73,8 +75,11 @@ func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
 	c := s.account(plan.Free, 0) // no credit is needed
 	before := c.length()
 	s.finding("fresh.com", 0)
-	a := c.logoOf("fresh.com")
-	a.is(t, "after the crawl", true, logoKept)
+	w, line := s.logged("/logo/fresh.com?format=png", bearer(c.publishable))
+	answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()}.is(t, "after the crawl", true, logoKept)
+	if line["crawl"] != "ended" || line["logo"] != "brand" || line["account"] != c.id {
+		t.Errorf("log %v", line)
+	}
 	s.keyless("fresh.com").is(t, "without a key", true, logoKept)
 	c.logoOf("www.fresh.com").is(t, "again", true, logoKept)
 	crawls := s.crawler.of("fresh.com")
@@ -83,9 +88,6 @@ func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
 	}
 	if n := c.length(); n != before {
 		t.Errorf("%d events were appended to the account's stream", n-before)
-	}
-	if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["crawl"] != "ended" || lines[0]["logo"] != "brand" || lines[0]["account"] != c.id {
-		t.Errorf("log %v", lines)
 	}
 }
 
@@ -125,6 +127,7 @@ func TestALogoWaitsItsTimeAndTheCrawlGoesOn(t *testing.T) {
 		if took := s.clock.now().Sub(began); took != 4*time.Second {
 			s.t.Errorf("waited %s", took)
 		}
+		synctest.Wait()
 		if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["crawl"] != "runs" || lines[0]["logo"] != "fallback" {
 			s.t.Errorf("log %v", lines)
 		}
@@ -394,4 +397,29 @@ func TestLogosWithoutTheLog(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { d.Brands = downLog{d.Brands, hangs} }
 		})
 	}
+}
+
+// Requests that wait for a crawl do not pile up without end: one too many gets its image at once.
+func TestLogosThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 2048
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		ask := func() answer {
+			return s.sendTo("", http.MethodGet, "/logo/unknown.com?size=16&format=png", bearer(c.secret))
+		}
+		var waiting sync.WaitGroup
+		for range most {
+			waiting.Go(func() { ask() })
+		}
+		synctest.Wait()
+		began := s.clock.now()
+		ask().is(s.t, "one more", false, "no-store")
+		if took := s.clock.now().Sub(began); took != 0 {
+			s.t.Errorf("answered after %s", took)
+		}
+		waiting.Wait()
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Brands = downLog{d.Brands, true} }
+	})
 }

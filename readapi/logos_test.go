@@ -3,7 +3,6 @@ package readapi_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -11,6 +10,7 @@ import (
 	"image/draw"
 	"image/png"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -237,13 +237,16 @@ func TestLogoErrorsArePlain(t *testing.T) {
 // What is stored of a logo may be gone, damaged or out of reach.
 func TestLogosThatCannotBeDrawn(t *testing.T) {
 	t.Parallel()
+	_, err := renderer() // its first use takes longer than a request has
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := start(t)
 	s.known("broken.com", s.withLogo("broken", "svg", []byte("<svg")))
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
-	a := s.send(request{path: "/logo/broken.com"})
-	a.plainly(t, http.StatusInternalServerError)
-	if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["level"] != "ERROR" || lines[0]["route"] != "logo" || lines[0]["domain"] != "broken.com" {
-		t.Errorf("log %v", lines)
+	s.send(request{path: "/logo/broken.com"}).plainly(t, http.StatusInternalServerError)
+	if _, line := s.logged("/logo/broken.com", nil); line["level"] != "ERROR" || line["route"] != "logo" || line["domain"] != "broken.com" {
+		t.Errorf("log %v", line)
 	}
 	elsewhere := filepath.Join(filepath.Dir(s.assetFolder), "elsewhere")
 	s.must(os.Rename(s.assetFolder, elsewhere))
@@ -310,6 +313,22 @@ func TestPagesOfOtherOriginsMayAskForLogosWithAKey(t *testing.T) {
 	}
 }
 
+// logged serves a request past the network, which ends once its line is in the log, and returns both.
+func (s *service) logged(path string, header http.Header) (*httptest.ResponseRecorder, map[string]any) {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, path, nil)
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	s.api.Handler().ServeHTTP(w, r)
+	lines := s.logs.of(w.Header().Get("X-Request-Id"))
+	if len(lines) != 1 {
+		s.t.Fatalf("log of %s: %v", path, lines)
+	}
+	return w, lines[0]
+}
+
 func TestLogosInTheLogAndTheMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -317,14 +336,10 @@ func TestLogosInTheLogAndTheMetrics(t *testing.T) {
 	for _, c := range []struct{ domain, key, shown, status string }{
 		{"acme.com", "", "brand", ""}, {"unknown.com", "lh_pk_nobody", "fallback", "invalid"},
 	} {
-		a := s.send(request{path: "/logo/" + c.domain + "?key=" + c.key})
-		lines := s.logs.of(a.header.Get("X-Request-Id"))
-		if len(lines) != 1 {
-			t.Fatalf("log %v", lines)
-		}
-		status, _ := lines[0]["key_status"].(string)
-		if lines[0]["route"] != "logo" || lines[0]["domain"] != c.domain || lines[0]["logo"] != c.shown || status != c.status || lines[0]["bytes"] != float64(len(a.body)) {
-			t.Errorf("log %v", lines[0])
+		w, line := s.logged("/logo/"+c.domain+"?key="+c.key, nil)
+		status, _ := line["key_status"].(string)
+		if line["route"] != "logo" || line["domain"] != c.domain || line["logo"] != c.shown || status != c.status || line["bytes"] != float64(w.Body.Len()) {
+			t.Errorf("log %v", line)
 		}
 	}
 	families, err := s.metrics.Gather()
@@ -406,20 +421,14 @@ func TestRestrictedBrandsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestConfigOfLogos(t *testing.T) {
+func TestConfigOfTheLogoTimeout(t *testing.T) {
 	for _, c := range []readapi.Config{
-		{BaseURL: baseURL, LogoHost: "brands.example.com"},
-		{BaseURL: baseURL, LogoHost: "BRANDS.example.com."},
-		{BaseURL: "http://localhost:8080", LogoHost: "localhost:8080"},
 		{BaseURL: baseURL, LogoTimeout: -1},
 		{BaseURL: baseURL, LogoTimeout: time.Hour},
 	} {
 		if err := c.Validate(); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}
-	}
-	if err := (readapi.Config{BaseURL: "http://localhost:8080", LogoHost: "localhost:8081"}).Validate(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -434,18 +443,4 @@ func (c awayFor) Take(ctx context.Context, key ratelimit.Key, units, limit int64
 		return ratelimit.Decision{}, errors.New("no counters today")
 	}
 	return c.Counters.Take(ctx, key, units, limit)
-}
-
-func TestIconsAreWhereLogosAre(t *testing.T) {
-	t.Parallel()
-	s := start(t, func(set *setup) { set.config.LogoHost = "logos.example.net" })
-	c := s.account(plan.Growth, 50)
-	s.known("acme.com", record("Acme"))
-	var found struct {
-		Results []struct{ Icon string }
-	}
-	s.must(json.Unmarshal(c.get("/v1/search?q=acme").body, &found))
-	if len(found.Results) != 1 || found.Results[0].Icon != "https://logos.example.net/acme.com" {
-		t.Errorf("icons %+v", found.Results)
-	}
 }

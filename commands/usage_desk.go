@@ -45,6 +45,7 @@ func (c UsageConfig) actors() actorConfig {
 // UsageDesk counts what costs no credit against the plan's monthly allowance. It is safe for concurrent use.
 type UsageDesk struct {
 	months  *registry[*tally]
+	logos   allotments
 	metrics *deskMetrics
 	shared  bool
 }
@@ -159,20 +160,20 @@ type searchJob struct {
 }
 
 func (j *searchJob) decide(t *tally, _ time.Time) (verdict, error) {
-	want := t.joined + 1
+	want := t.joined.searches + 1
 	counted, _, err := t.counter.Count(want, max(j.limit, -1))
 	if err != nil {
 		return verdict{}, err
 	}
 	if counted < want {
-		return verdict{}, &usage.QuotaExceededError{Month: t.month, Used: t.counter.Searches() + t.joined, Limit: j.limit}
+		return verdict{}, &usage.QuotaExceededError{What: "searches", Month: t.month, Used: t.counter.Searches() + t.joined.searches, Limit: j.limit}
 	}
 	return verdict{joined: true}, nil
 }
 
 func (j *searchJob) applied(t *tally) {
-	t.joined++
-	j.used = t.counter.Searches() + t.joined
+	t.joined.searches++
+	j.used = t.counter.Searches() + t.joined.searches
 }
 
 func (j *searchJob) undone(*tally) {} // Rollback takes all of them back

@@ -9,8 +9,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// tally counts the searches of one account in one month. Searches that are decided together join one event,
-// which the group's finale appends.
+// tally counts the searches of one account in one month, and the logos that are allotted to it. Those that are
+// decided together join one event of each, which the group's finale appends.
 type tally struct {
 	accountID string
 	month     usage.Month
@@ -18,12 +18,19 @@ type tally struct {
 	counter   *usage.Counter
 	lastAt    time.Time
 
-	joined int64 // searches of the round under way
+	joined joinedCounts // of the round under way
 
 	before     usage.Counter // at Begin
 	beforeLast time.Time
 
 	shown shownTally // guarded by the actor's lock
+}
+
+// joinedCounts are those of one round.
+type joinedCounts struct {
+	searches int64
+	logos    int64
+	ahead    bool // some of the logos are ahead of their coming
 }
 
 type shownTally struct {
@@ -48,36 +55,40 @@ func (t *tally) LastAt() time.Time { return t.lastAt }
 
 func (t *tally) Begin() {
 	t.before, t.beforeLast = *t.counter, t.lastAt
-	t.joined = 0
+	t.joined = joinedCounts{}
 }
 
-func (t *tally) Commit() { t.joined = 0 }
+func (t *tally) Commit() { t.joined = joinedCounts{} }
 
 func (t *tally) Rollback() {
 	*t.counter, t.lastAt = t.before, t.beforeLast
-	t.joined = 0
+	t.joined = joinedCounts{}
 }
 
 func (t *tally) Remembered() int { return 1 }
 
 func (t *tally) Reset() {
-	t.counter, t.lastAt, t.joined = usage.New(t.accountID, t.month), time.Time{}, 0
+	t.counter, t.lastAt, t.joined = usage.New(t.accountID, t.month), time.Time{}, joinedCounts{}
 }
 
 // Prelude adds nothing.
 func (t *tally) Prelude(time.Time) []authored { return nil }
 
-// Finale is the one event of all searches that were counted together.
+// Finale is the one event of all searches that were counted together, and that of all logos.
 func (t *tally) Finale() []authored {
-	if t.joined == 0 {
-		return nil
+	var events []authored
+	if t.joined.searches > 0 {
+		events = append(events, authored{
+			event: eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
+				{AccountID: t.accountID, Month: t.month.String(), Searches: t.joined.searches},
+			}},
+			request: t.requests(),
+		})
 	}
-	return []authored{{
-		event: eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
-			{AccountID: t.accountID, Month: t.month.String(), Searches: t.joined},
-		}},
-		request: t.requests(),
-	}}
+	if t.joined.logos > 0 {
+		events = append(events, authored{event: eventschemas.LogosAllotted{Requests: t.joined.logos}, request: t.requests()})
+	}
+	return events
 }
 
 func (t *tally) Publish(durable bool) {

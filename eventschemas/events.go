@@ -116,6 +116,13 @@ type UsageTicked struct {
 	Entries []UsageEntry `json:"entries"`
 }
 
+// LogosAllotted takes logo requests from an account's monthly allowance, on usage-<account>-<YYYYMM>. It is durable
+// before any of them is served with the rights of a key, and may be for requests that are yet to come. How many came
+// is what UsageTicked tells.
+type LogosAllotted struct {
+	Requests int64 `json:"requests"`
+}
+
 // UsageEntry is what one account used in one month (UTC).
 type UsageEntry struct {
 	AccountID string    `json:"account_id"`
@@ -211,6 +218,7 @@ func (PaymentRefunded) EventType() string   { return "PaymentRefunded" }
 func (KeyIssued) EventType() string         { return "KeyIssued" }
 func (KeyRevoked) EventType() string        { return "KeyRevoked" }
 func (UsageTicked) EventType() string       { return "UsageTicked" }
+func (LogosAllotted) EventType() string     { return "LogosAllotted" }
 func (BrandDiscovered) EventType() string   { return "BrandDiscovered" }
 func (CrawlRequested) EventType() string    { return "CrawlRequested" }
 func (CrawlSucceeded) EventType() string    { return "CrawlSucceeded" }

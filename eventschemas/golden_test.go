@@ -64,6 +64,7 @@ var golden = map[string]eventschemas.Event{
 		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
 		{AccountID: accountID, Month: "2026-12", Searches: 1},
 	}},
+	"LogosAllotted.v1":   eventschemas.LogosAllotted{Requests: 50},
 	"BrandDiscovered.v1": eventschemas.BrandDiscovered{BrandID: acmeID, Domain: "acme.com"},
 	"CrawlRequested.v1":  eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500},
 	"CrawlSucceeded.v1": eventschemas.CrawlSucceeded{

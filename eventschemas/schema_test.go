@@ -223,6 +223,7 @@ func TestSchemasRefuseWrongValues(t *testing.T) {
 		{"HoldReleased.v1", "cause", `"bored"`}, {"ChargeReversed.v1", "reason", `"because"`}, {"KeyIssued.v1", "last4", `"abcde"`}, {"KeyIssued.v1", "kind", `"public"`},
 		{"KeyIssued.v1", "hash", `"9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08"`},
 		{"UsageTicked.v1", "entries", `[]`}, {"UsageTicked.v1", "entries", `[{"account_id":"` + accountID + `","month":"2026-13"}]`},
+		{"LogosAllotted.v1", "requests", `0`},
 		{"CrawlRequested.v1", "lane", `"fast"`}, {"CrawlRequested.v1", "cause", `"whim"`}, {"CrawlRequested.v1", "allowed_ms", `0`},
 		{"CrawlFailed.v1", "outcome", `"bored"`}, {"CrawlFailed.v1", "remember_seconds", `0`}, {"CrawlSucceeded.v1", "final_url", `"/relative"`},
 		{"CrawlSucceeded.v1", "evidence", `[{"field":"name","source":"s","method":"m","confidence":1.1}]`},

@@ -33,6 +33,7 @@ func Definitions() []Definition {
 		Define[KeyRevoked](),
 		// usage-<account>-<YYYYMM>, usage-node-<node>
 		Define[UsageTicked](),
+		Define[LogosAllotted](),
 		// brand-<domain>
 		Define[BrandDiscovered](),
 		Define[CrawlRequested](),

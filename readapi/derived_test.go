@@ -128,17 +128,18 @@ func newDeriver(t *testing.T) *deriver {
 	d.kin, err = openapi3.NewLoader().LoadFromData(source)
 	s.must(err)
 	for domain := range heldDomains {
-		s.known(domain, record(domain))
+		s.known(domain, d.drawnRecord(domain))
 	}
 	s.known("plain.com", plainRecord("plain"))
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {
 		t.Fatal(err)
 	}
 	// Whatever else is read as a domain is not there, but for one that a crawl finds.
+	found := d.drawnRecord("found")
 	s.crawler.otherwise = func(_ context.Context, crawl eventschemas.CrawlRequested) ending {
 		switch {
 		case heldDomains[crawl.Domain], crawl.Domain == "found.com":
-			return ending{record: ref(record("found"))}
+			return ending{record: ref(found)}
 		case crawl.Domain == "plain.com":
 			return ending{record: ref(plainRecord("plain"))}
 		default:
@@ -182,7 +183,8 @@ func goodTexts(p *openapi.Parameter) []string {
 	return []string{fmt.Sprint(p.Example)}
 }
 
-// plain is the request of an operation that has what it needs and nothing else.
+// plain is the request of an operation that has what it needs and nothing else, and a key where one may come: without
+// one, all requests for logos would share the limit of one address.
 func (d *deriver) plain(o *openapi.Operation, c *customer) *derived {
 	r := &derived{o: o, method: o.Method, path: map[string]string{}, query: map[string][]string{}, header: http.Header{}}
 	for _, p := range o.Parameters {
@@ -194,7 +196,7 @@ func (d *deriver) plain(o *openapi.Operation, c *customer) *derived {
 		r.body = encodedJSON(o.Body.Contents[0].Examples[0].Value)
 		r.header.Set("Content-Type", o.Body.Contents[0].Type)
 	}
-	if len(o.Keys) > 0 {
+	if len(o.Security) > 0 {
 		r.header.Set("Authorization", "Bearer "+c.secret)
 	}
 	return r
@@ -243,8 +245,12 @@ func (d *deriver) parameterChanges(o *openapi.Operation, p *openapi.Parameter) [
 		}
 		add(c, fmt.Sprintf("%.60q (%d letters)", text, utf8.RuneCountInString(text)), func(r *derived) { r.set(p, text) })
 		all[len(all)-1].elsewhere = p.In == "path" && c == unclear
-		if p.In == "path" && text == "" {
+		switch {
+		case p.In != "path" || text != "":
+		case !ofLogos(o):
 			all[len(all)-1].status = http.StatusNotFound // another path, which is none
+		case p.Name != "domain": // the first form, with a slash behind it
+			all[len(all)-1].elsewhere = true
 		}
 	}
 	absent := inside
@@ -514,7 +520,7 @@ func surroundingChanges(o *openapi.Operation) []change {
 	header("Forwarded", "for=;;", inside)
 	for _, suffix := range []string{"/", "//", "/x", "%2f", "%20"} {
 		c := unclear
-		if suffix == "/" && strings.HasPrefix(o.Path, "/v2/") {
+		if suffix == "/" && (strings.HasPrefix(o.Path, "/v2/") || ofLogos(o)) {
 			c = inside // some clients of that shape write every path so
 		}
 		add(placeBehind, suffix, c, func(r *derived) { r.suffix = suffix })
@@ -630,6 +636,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 		switch {
 		case a.status < 400 || a.status == http.StatusNotFound: // no brand, no file
 		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text that names no domain
+		case a.status == http.StatusBadRequest && ofLogos(r.o) && !r.namesDomain():
 		default:
 			wrong("the document allows it")
 		}

@@ -2,10 +2,14 @@ package readapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"letterhead/commands"
+	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 )
@@ -15,6 +19,12 @@ import (
 const (
 	keylessLogosPerMinute = 300   // of a visitor's address
 	keyedLogosPerMinute   = 3_000 // of an account
+)
+
+// What a logo request waits at most, of checksWithin, for what it can do without. The rest is for the windows.
+const (
+	keyWithin       = time.Second
+	allowanceWithin = time.Second
 )
 
 // Scopes of the counters of logo requests.
@@ -87,10 +97,7 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 			out.KeyStatus = why
 		}
 	}
-	caller, problem := x.api.callerBy(ctx, sent)
-	if problem != nil && problem.Status != http.StatusUnauthorized {
-		x.api.log.WarnContext(ctx, "key of a logo request could not be checked; it is served like none", "request_id", x.id, "error", problem)
-	}
+	caller, problem := x.callerOfLogo(ctx, sent)
 	if problem != nil || caller.Suspended {
 		degraded(keyInvalid)
 		return nil
@@ -100,12 +107,42 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 	switch {
 	case problem != nil:
 		return problem
-	case !decision.Allowed:
+	case !decision.Allowed: // before the allowance, so that a flood does not use up the month
 		degraded(keyRateLimited)
+	case !x.withinAllowance(ctx, caller):
+		degraded(keyQuotaExceeded)
 	default:
 		out.Keyed, out.Caller = true, caller
 	}
 	return nil
+}
+
+// callerOfLogo finds out whose key it is. A key that could not be checked in time is one that is not used.
+func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Problem) {
+	ctx, cancel := context.WithTimeout(ctx, keyWithin)
+	defer cancel()
+	caller, problem := x.api.callerBy(ctx, sent)
+	if problem != nil && problem.Status != http.StatusUnauthorized {
+		x.api.log.WarnContext(ctx, "key of a logo request could not be checked", "request_id", x.id, "error", problem)
+	}
+	return caller, problem
+}
+
+// withinAllowance takes one logo from the account's allowance of the month. Where nobody can say in time whether one
+// is left, the request is served like one past the allowance: the image does not break, and no more than the
+// allowance is ever served. A plan without a bound has nothing to break; it is counted for the day on which the
+// account moves to one with a bound.
+func (x *exchange) withinAllowance(ctx context.Context, caller Caller) bool {
+	ctx, cancel := context.WithTimeout(ctx, allowanceWithin)
+	defer cancel()
+	err := x.api.usageDesk.CountLogo(ctx, caller.AccountID, x.api.now(), caller.Plan.LogosPerMonth)
+	if err == nil {
+		return true
+	}
+	if !errors.Is(err, commands.ErrQuotaExceeded) {
+		x.api.log.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.id, "account", caller.AccountID, "error", err)
+	}
+	return caller.Plan.LogosPerMonth == plan.Unlimited
 }
 
 // takeLogo takes one unit of a minute window.

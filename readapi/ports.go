@@ -33,9 +33,10 @@ type (
 		Standing(ctx context.Context, accountID string) (commands.Standing, error)
 	}
 
-	// UsageDesk counts searches durably; *commands.UsageDesk.
+	// UsageDesk counts searches and logos durably; *commands.UsageDesk.
 	UsageDesk interface {
 		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
+		CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error
 		Searches(ctx context.Context, accountID, month string) (int64, error)
 		SearchesSeen(ctx context.Context, accountID, month string) (int64, error)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // FoldVersion names the shape and meaning of the JSON state; see brand.FoldVersion.
-const FoldVersion = 1
+const FoldVersion = 2
 
 // Prefixes of the streams.
 const (
@@ -18,7 +18,17 @@ const (
 	NodeStreamPrefix = "usage-node-"
 )
 
-// Stream names the stream that decides an account's searches of a month.
+// Logo requests are allotted ahead of their coming, because an append for each would cost more than the answer.
+const (
+	// MaxLogosAhead is about what an account's limit of 3,000 a minute lets come in a second. That many are lost to the
+	// account when a node is killed that held them.
+	MaxLogosAhead = 50
+	// aheadPart is the part of what is left that may be allotted ahead. So less is held the nearer the limit, and the
+	// last aheadPart-1 are allotted singly; so are all of a small allowance.
+	aheadPart = 100
+)
+
+// Stream names the stream that decides an account's searches and logos of a month.
 func Stream(accountID string, m Month) string {
 	return StreamPrefix + accountID + "-" + m.Start().Format("200601")
 }
@@ -27,17 +37,18 @@ func Stream(accountID string, m Month) string {
 // never meets an account's stream.
 func NodeStream(node string) string { return NodeStreamPrefix + node }
 
-// ErrQuotaExceeded is the refusal of Count; the error is a *QuotaExceededError.
+// ErrQuotaExceeded is the refusal of Count and AllotLogos; the error is a *QuotaExceededError.
 var ErrQuotaExceeded = errors.New("the monthly allowance is used up")
 
 // QuotaExceededError says which allowance is used up.
 type QuotaExceededError struct {
+	What        string // searches, logos
 	Month       Month
 	Used, Limit int64
 }
 
 func (e *QuotaExceededError) Error() string {
-	return fmt.Sprintf("%d of %d searches of %s are used: %s", e.Used, e.Limit, e.Month, ErrQuotaExceeded)
+	return fmt.Sprintf("%d of %d %s of %s are used: %s", e.Used, e.Limit, e.What, e.Month, ErrQuotaExceeded)
 }
 
 // Is makes errors.Is(err, ErrQuotaExceeded) true.
@@ -53,6 +64,7 @@ type Counter struct {
 type state struct {
 	Events   uint64 `json:"events"` // folded so far; the next revision
 	Searches int64  `json:"searches"`
+	Logos    int64  `json:"logos"` // allotted
 }
 
 // New returns the counter of an account's month before its first event.
@@ -64,13 +76,14 @@ func (c *Counter) Apply(ev eventschemas.Event, revision uint64) {
 		return
 	}
 	c.s.Events = revision + 1
-	tick, ok := ev.(eventschemas.UsageTicked)
-	if !ok {
-		return
-	}
-	for _, e := range tick.Entries {
-		if e.AccountID == c.account && e.Month == c.month.String() {
-			c.s.Searches += e.Searches
+	switch ev := ev.(type) {
+	case eventschemas.LogosAllotted:
+		c.s.Logos += ev.Requests
+	case eventschemas.UsageTicked:
+		for _, e := range ev.Entries {
+			if e.AccountID == c.account && e.Month == c.month.String() {
+				c.s.Searches += e.Searches
+			}
 		}
 	}
 }
@@ -83,20 +96,49 @@ func (c *Counter) Count(n, limit int64) (counted int64, events []eventschemas.Ev
 	if n < 1 {
 		return 0, nil, nil
 	}
-	counted = n
-	if limit != plan.Unlimited {
-		counted = min(n, limit-c.s.Searches)
-	}
-	if counted < 1 {
-		return 0, nil, &QuotaExceededError{Month: c.month, Used: c.s.Searches, Limit: limit}
+	if counted = fitting(n, c.s.Searches, limit); counted < 1 {
+		return 0, nil, &QuotaExceededError{What: "searches", Month: c.month, Used: c.s.Searches, Limit: limit}
 	}
 	return counted, []eventschemas.Event{eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
 		{AccountID: c.account, Month: c.month.String(), Searches: counted},
 	}}}, nil
 }
 
+// AllotLogos decides how many of n logo requests the month's limit still allows to be served with the account's
+// rights, first come first served; plan.Unlimited allows all. One event carries those that are allotted.
+//
+// When none is allowed it refuses with ErrQuotaExceeded. n below one allots nothing.
+func (c *Counter) AllotLogos(n, limit int64) (allotted int64, events []eventschemas.Event, err error) {
+	if n < 1 {
+		return 0, nil, nil
+	}
+	if allotted = fitting(n, c.s.Logos, limit); allotted < 1 {
+		return 0, nil, &QuotaExceededError{What: "logos", Month: c.month, Used: c.s.Logos, Limit: limit}
+	}
+	return allotted, []eventschemas.Event{eventschemas.LogosAllotted{Requests: allotted}}, nil
+}
+
+// LogosAhead returns how many requests that are yet to come may be allotted beside n that wait.
+func (c *Counter) LogosAhead(n, limit int64) int64 {
+	if limit == plan.Unlimited {
+		return MaxLogosAhead
+	}
+	return min(MaxLogosAhead, max(0, limit-c.s.Logos-n)/aheadPart)
+}
+
+// fitting returns how many of n more the limit allows; it may be below zero.
+func fitting(n, used, limit int64) int64 {
+	if limit == plan.Unlimited {
+		return n
+	}
+	return min(n, limit-used)
+}
+
 // Searches returns how many searches are counted.
 func (c *Counter) Searches() int64 { return c.s.Searches }
+
+// Logos returns how many logo requests are allotted.
+func (c *Counter) Logos() int64 { return c.s.Logos }
 
 // Month returns the month that is counted.
 func (c *Counter) Month() Month { return c.month }
@@ -114,7 +156,7 @@ func (c *Counter) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("state of a usage counter: %w", err)
 	}
-	if s == nil || s.Searches < 0 {
+	if s == nil || s.Searches < 0 || s.Logos < 0 {
 		return fmt.Errorf("state of a usage counter: no counts in %.80q", data)
 	}
 	c.s = *s

@@ -115,6 +115,60 @@ func TestNothingCountsNothing(t *testing.T) {
 	given(t).when(0, 10).then(0, 0).when(-3, 10).then(0, 0).when(1, 0).refused(0, 0)
 }
 
+func allotted(n int64) eventschemas.LogosAllotted { return eventschemas.LogosAllotted{Requests: n} }
+
+func (s *scenario) whenLogos(n, limit int64) *scenario {
+	s.t.Helper()
+	var events []eventschemas.Event
+	s.counted, events, s.err = s.counter.AllotLogos(n, limit)
+	if (len(events) > 0) != (s.counted > 0) {
+		s.t.Fatalf("%d allotted by %v", s.counted, events)
+	}
+	for _, ev := range events {
+		s.happened(ev)
+	}
+	return s
+}
+
+func (s *scenario) thenLogos(counted, used int64) *scenario {
+	s.t.Helper()
+	if s.err != nil || s.counted != counted || s.counter.Logos() != used {
+		s.t.Fatalf("allotted %d, used %d, %v; want %d, %d", s.counted, s.counter.Logos(), s.err, counted, used)
+	}
+	return s
+}
+
+func TestLogosAreAllottedUpToTheLimit(t *testing.T) {
+	s := given(t, searches(100))
+	s.happened(allotted(4))
+	s.happened(allotted(3))
+	s.whenLogos(1, 10).thenLogos(1, 8).
+		whenLogos(5, 10).thenLogos(2, 10).
+		whenLogos(1, 10).refused(10, 10).
+		whenLogos(1, 9).refused(10, 9).
+		whenLogos(3, 20).thenLogos(3, 13).
+		whenLogos(500, plan.Unlimited).thenLogos(500, 513).
+		whenLogos(0, 20).thenLogos(0, 513).
+		when(1, 101).then(1, 101)
+}
+
+func TestTheNearerTheLimitTheFewerLogosAreAhead(t *testing.T) {
+	for _, c := range []struct{ used, n, limit, want int64 }{
+		{0, 1, plan.Unlimited, usage.MaxLogosAhead},
+		{0, 1, 500_000, usage.MaxLogosAhead},
+		{495_000, 1, 500_000, 49}, {499_899, 1, 500_000, 1}, {499_900, 1, 500_000, 0}, {500_000, 1, 500_000, 0},
+		{0, 1, 101, 1}, {0, 2, 101, 0}, {0, 1, 5, 0}, {9, 1, 5, 0}, {0, 1, 0, 0},
+	} {
+		s := given(t)
+		if c.used > 0 {
+			s.happened(allotted(c.used))
+		}
+		if got := s.counter.LogosAhead(c.n, c.limit); got != c.want {
+			t.Errorf("%d wait with %d of %d used: %d ahead, want %d", c.n, c.used, c.limit, got, c.want)
+		}
+	}
+}
+
 func TestOnlyTheOwnAccountAndMonthCount(t *testing.T) {
 	const other = "0a1b2c3d-0000-4000-8000-000000000002"
 	s := given(t, tick(
@@ -147,7 +201,7 @@ func TestStreamNames(t *testing.T) {
 
 func TestADamagedStateChangesNothing(t *testing.T) {
 	s := given(t, searches(3))
-	for _, state := range []string{``, `null`, `[]`, `{"searches":-1}`, `{"searches":"x"}`} {
+	for _, state := range []string{``, `null`, `[]`, `{"searches":-1}`, `{"searches":"x"}`, `{"logos":-1}`} {
 		if err := s.counter.UnmarshalJSON([]byte(state)); err == nil {
 			t.Errorf("%q was read", state)
 		}
@@ -161,10 +215,12 @@ func TestAnySequenceStaysWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := given(t)
 		limit := rapid.Int64Range(-1, 50).Draw(r, "limit")
-		var counted int64
+		var counted, logos int64
 		for range rapid.IntRange(0, 30).Draw(r, "groups") {
 			s.when(rapid.Int64Range(-1, 10).Draw(r, "searches"), limit)
 			counted += s.counted
+			s.whenLogos(rapid.Int64Range(-1, 10).Draw(r, "logos"), limit)
+			logos += s.counted
 			state, err := json.Marshal(s.counter)
 			if err != nil {
 				r.Fatal(err)
@@ -174,6 +230,9 @@ func TestAnySequenceStaysWithinTheLimit(t *testing.T) {
 				r.Fatalf("%s comes back as %+v, %v", state, back, err)
 			}
 			s.counter = back
+		}
+		if got := s.counter.Logos(); got != logos || (limit >= 0 && got > limit) {
+			r.Fatalf("%d logos allotted, %d told, limit %d", got, logos, limit)
 		}
 		if got := s.counter.Searches(); got != counted || (limit >= 0 && got > limit) {
 			r.Fatalf("%d used, %d answered, limit %d", got, counted, limit)

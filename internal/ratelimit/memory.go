@@ -12,8 +12,8 @@ import (
 const (
 	// shards bounds how many callers wait for each other; a power of two.
 	shards = 64
-	// defaultMaxKeys is a few hundred MB of counters at the very worst, in one minute.
-	defaultMaxKeys = 1 << 20
+	// defaultMaxKeys is some 30 MB of counters of a scope at the very worst, in one minute.
+	defaultMaxKeys = 1 << 18
 	// minKeys is one key for each shard.
 	minKeys = shards
 	// maxStepBack is how far a clock may run back and still be taken for an adjustment, in which case the
@@ -26,8 +26,11 @@ const (
 
 // Config sets up a Memory. The zero Config is usable.
 type Config struct {
-	Now     func() time.Time // nil = time.Now
-	MaxKeys int              // keys counted in one minute; past it new keys are refused; 0 = 1,048,576
+	Now func() time.Time // nil = time.Now
+	// MaxKeys bounds the keys of one scope that are counted in one minute; past it new keys of that scope are refused.
+	// Scopes have a bound each, because anybody can come from many addresses, and accounts are to be counted all the
+	// same. They are a handful, named in code. 0 = 262,144.
+	MaxKeys int
 }
 
 // Validate reports everything that is wrong at once.
@@ -63,7 +66,8 @@ type shard struct {
 	mu     sync.Mutex
 	window int64 // minutes since 1970
 	used   map[Key]int64
-	_      [64]byte // a cache line of its own: neighbours are locked by other cores
+	keys   map[string]int // in used, by scope
+	_      [64]byte       // a cache line of its own: neighbours are locked by other cores
 }
 
 // NewMemory returns empty counters, or what is wrong with the Config.
@@ -74,13 +78,13 @@ func NewMemory(cfg Config) (*Memory, error) {
 	cfg = cfg.withDefaults()
 	m := &Memory{now: cfg.Now, keysPerShard: cfg.MaxKeys / shards, seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].used = map[Key]int64{}
+		m.shards[i].used, m.shards[i].keys = map[Key]int64{}, map[string]int{}
 	}
 	return m, nil
 }
 
-// Take implements Counters. It answers ErrUnavailable when MaxKeys different keys were seen in this
-// minute and the key is another one.
+// Take implements Counters. It answers ErrUnavailable when MaxKeys different keys of the scope were seen
+// in this minute and the key is another one.
 func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decision, error) {
 	if units < 1 || limit < 0 {
 		return Decision{}, fmt.Errorf("take %d units of %s below %d: %w", units, key.Scope, limit, ErrInvalid)
@@ -97,8 +101,11 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	decision := Decision{Limit: limit, Reset: windowEnd(s.window)}
 	// Written so that no sum can overflow: units and limit come from the caller.
 	if units <= limit && used <= limit-units {
-		if !seen && len(s.used) >= m.keysPerShard {
-			return Decision{}, fmt.Errorf("take of %s: %d keys in one minute: %w", key.Scope, m.keysPerShard*shards, ErrUnavailable)
+		if !seen {
+			if s.keys[key.Scope] >= m.keysPerShard {
+				return Decision{}, fmt.Errorf("take of %s: %d keys in one minute: %w", key.Scope, m.keysPerShard*shards, ErrUnavailable)
+			}
+			s.keys[key.Scope]++
 		}
 		used += units
 		s.used[key] = used
@@ -120,10 +127,13 @@ func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision)
 	if !taken.Allowed || !windowEnd(s.window).Equal(taken.Reset) {
 		return nil
 	}
-	if used := s.used[key] - units; used > 0 {
-		s.used[key] = used
-	} else {
+	used, seen := s.used[key]
+	switch {
+	case used > units:
+		s.used[key] = used - units
+	case seen:
 		delete(s.used, key)
+		s.keys[key.Scope]--
 	}
 	return nil
 }
@@ -151,6 +161,7 @@ func (s *shard) advance(now time.Time) {
 		return
 	}
 	s.window = window
+	clear(s.keys)
 	if len(s.used) > keptCapacity {
 		s.used = map[Key]int64{}
 		return

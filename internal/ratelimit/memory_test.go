@@ -86,6 +86,45 @@ func TestPastTheBoundNewKeysAreRefusedAndKnownOnesGoOn(t *testing.T) {
 	}
 }
 
+// Addresses are anybody's to have many of; accounts are not to suffer for it.
+func TestAFloodOfOneScopeLeavesTheOthersTheirKeys(t *testing.T) {
+	c := newClock(noon)
+	m := newMemory(t, ratelimit.Config{Now: c.now, MaxKeys: 64})
+	flood := func() (refused int) {
+		for i := range 1000 {
+			if _, err := m.Take(t.Context(), ratelimit.Key{Scope: "addresses", ID: fmt.Sprint(i)}, 1, 1); errors.Is(err, ratelimit.ErrUnavailable) {
+				refused++
+			}
+		}
+		return refused
+	}
+	if n := flood(); n < 1000-64 {
+		t.Fatalf("%d of 1000 addresses refused, with a bound of 64", n)
+	}
+	// One key a scope and shard is sure to find room.
+	if d := take(t, m, acme, 1, 1); !d.Allowed {
+		t.Fatal("an account was refused for the addresses")
+	}
+	given := ratelimit.Key{Scope: "addresses", ID: "given back"}
+	for range 1000 { // a key that goes makes room for another, and no more than one
+		if d, err := m.Take(t.Context(), given, 1, 1); err == nil {
+			if err := m.Give(t.Context(), given, 1, d); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Give(t.Context(), given, 1, d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := flood(); m.Keys() > 65 || n == 0 {
+		t.Fatalf("%d keys, %d refused", m.Keys(), n)
+	}
+	c.add(time.Minute)
+	if n := flood(); n < 1000-64 || m.Keys() > 65 {
+		t.Fatalf("in the next minute %d were refused and %d keys are held", n, m.Keys())
+	}
+}
+
 func TestABoundBelowOneKeyAShardIsRefused(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
 		t.Error("it was accepted")

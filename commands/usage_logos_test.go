@@ -1,0 +1,280 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// allotted adds up what an account's stream of November says of logos.
+func (w *world) allotted(id string) (requests int64, events int) {
+	w.Helper()
+	recs, err := w.log.Log.ReadStream(context.Background(), usage.Stream(id, usage.MonthOf(november)), 0, eventlog.Forward, 4096)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, rec := range recs {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if allotted, ok := ev.(eventschemas.LogosAllotted); ok {
+			requests += allotted.Requests
+			events++
+		}
+	}
+	return requests, events
+}
+
+func usedUp(t testing.TB, err error, limit int64) {
+	t.Helper()
+	var quota *usage.QuotaExceededError
+	if !errors.Is(err, ErrQuotaExceeded) || !errors.As(err, &quota) || quota.Limit != limit || quota.Used < limit {
+		t.Fatalf("past %d: %v", limit, err)
+	}
+}
+
+func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	id := uuid.NewString()
+	ask := func(n int, limit int64) {
+		t.Helper()
+		for i := range n {
+			if err := d.CountLogo(t.Context(), id, november, limit); err != nil {
+				t.Fatalf("logo %d of %d: %v", i+1, limit, err)
+			}
+		}
+	}
+	ask(5, 5)
+	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
+	ask(2, 7) // an upgrade
+	usedUp(t, d.CountLogo(t.Context(), id, november, 7), 7)
+	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
+	if requests, events := w.allotted(id); requests != 7 || events != 7 {
+		t.Fatalf("%d allotted by %d events", requests, events)
+	}
+	if err := d.CountLogo(t.Context(), id, november.Add(time.Second), 5); err != nil {
+		t.Fatalf("next month: %v", err)
+	}
+	ask(993, 1000)
+	usedUp(t, d.CountLogo(t.Context(), id, november, 1000), 1000)
+	if requests, _ := w.allotted(id); requests != 1000 {
+		t.Fatalf("%d allotted", requests)
+	}
+	ask(100, -7)
+	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil {
+		t.Fatalf("%d searches, %v", n, err)
+	}
+}
+
+// Far from the limit most requests cost no append, and once the limit is reached none costs a read.
+func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{Shared: true})
+	id := uuid.NewString()
+	for range 1000 {
+		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests, events := w.allotted(id)
+	if requests < 1000 || requests > 1000+usage.MaxLogosAhead || events > 1000/usage.MaxLogosAhead+10 {
+		t.Fatalf("%d allotted by %d events", requests, events)
+	}
+	usedUp(t, d.CountLogo(t.Context(), id, november, 900), 900) // after a downgrade
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error { return unavailable() }
+		f.reading = func(string) error { return unavailable() }
+	})
+	usedUp(t, d.CountLogo(t.Context(), id, november, 900), 900)
+	for range requests - 1000 { // those ahead
+		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.CountLogo(t.Context(), id, november, 500_000); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Fatalf("a logo more, with the log away: %v", err)
+	}
+	w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
+}
+
+func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
+	w := newWorld(t)
+	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
+	id := uuid.NewString()
+	const limit = 99 // below a hundred all are single, so none is left with a desk
+	var served, refused atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 10 {
+				switch err := desks[i%2].CountLogo(context.Background(), id, november, limit); {
+				case err == nil:
+					served.Add(1)
+				case errors.Is(err, ErrQuotaExceeded):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if requests, _ := w.allotted(id); served.Load() != limit || refused.Load() != 160-limit || requests != limit {
+		t.Fatalf("%d served, %d refused, %d allotted", served.Load(), refused.Load(), requests)
+	}
+}
+
+// TestKillsAndNodesNeverServeMoreThanTheLimit: several desks on one log, requests one by one and at once, callers
+// who leave, appends that fail or whose outcome is not known, desks that are killed with what they hold, and limits
+// that go up.
+func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
+	w := newWorld(t)
+	rapid.Check(t, func(r *rapid.T) {
+		id := uuid.NewString()
+		limit := rapid.SampledFrom([]int64{0, 1, 5, 120, 700, 1500}).Draw(r, "limit")
+		desks := make([]*UsageDesk, 3)
+		open := func() *UsageDesk {
+			d, err := NewUsageDesk(UsageConfig{Shared: true, KnowWithin: time.Millisecond}, w.log)
+			if err != nil {
+				r.Fatal(err)
+			}
+			return d
+		}
+		end := func(d *UsageDesk) {
+			if err := d.Drain(context.Background()); err != nil {
+				r.Fatal(err)
+			}
+		}
+		for i := range desks {
+			desks[i] = open()
+		}
+		var served atomic.Int64
+		ask := func(ctx context.Context, d *UsageDesk) error {
+			err := d.CountLogo(ctx, id, november, limit)
+			if err == nil {
+				served.Add(1)
+			}
+			return err
+		}
+		for range rapid.IntRange(1, 10).Draw(r, "steps") {
+			i := rapid.IntRange(0, 2).Draw(r, "desk")
+			switch rapid.SampledFrom([]string{"one by one", "one by one", "at once", "leave", "kill", "lost", "ambiguous", "upgrade"}).Draw(r, "step") {
+			case "one by one":
+				for range rapid.IntRange(1, 20).Draw(r, "n") {
+					if err := ask(context.Background(), desks[i]); err != nil && !errors.Is(err, ErrQuotaExceeded) {
+						r.Fatal(err)
+					}
+				}
+			case "at once":
+				var wg sync.WaitGroup
+				for n := range rapid.IntRange(1, 150).Draw(r, "n") {
+					wg.Go(func() { _ = ask(context.Background(), desks[n%3]) }) // a conflict that cannot be settled is ErrBusy
+				}
+				wg.Wait()
+			case "leave":
+				var wg sync.WaitGroup
+				ctx, cancel := context.WithCancel(context.Background())
+				w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
+				for range 5 {
+					wg.Go(func() { _ = ask(ctx, desks[i]) })
+				}
+				wg.Wait()
+				cancel()
+				w.log.set(func(f *faults) { f.after = nil })
+			case "kill": // what it holds goes with it
+				end(desks[i])
+				desks[i] = open()
+			case "lost":
+				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
+				_ = ask(context.Background(), desks[i])
+				w.log.set(func(f *faults) { f.before = nil })
+			case "ambiguous":
+				w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
+				_ = ask(context.Background(), desks[i])
+				w.log.set(func(f *faults) { f.after = nil })
+			case "upgrade":
+				limit += rapid.Int64Range(0, 500).Draw(r, "by")
+			}
+			if requests, _ := w.allotted(id); requests > limit || served.Load() > requests {
+				r.Fatalf("%d served, %d allotted, limit %d", served.Load(), requests, limit)
+			}
+		}
+		for _, d := range desks { // each gives what it holds, and then all there is
+			var wg sync.WaitGroup
+			for range 100 {
+				wg.Go(func() {
+					for {
+						err := ask(context.Background(), d)
+						if errors.Is(err, ErrQuotaExceeded) {
+							return
+						}
+						if err != nil {
+							w.Errorf("%v", err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			end(d)
+		}
+		if requests, _ := w.allotted(id); requests != limit || served.Load() > limit {
+			r.Fatalf("in the end %d served, %d allotted, limit %d", served.Load(), requests, limit)
+		}
+	})
+}
+
+// A request that has gone leaves what was allotted to it to the next.
+func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	id := uuid.NewString()
+	ctx, cancel := context.WithCancel(t.Context())
+	w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
+	if err := d.CountLogo(ctx, id, november, 1); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.log.set(func(f *faults) { f.after = nil })
+	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // behind it in the queue
+		t.Fatal(n, err)
+	}
+	if err := d.CountLogo(t.Context(), id, november, 1); err != nil {
+		t.Fatal(err)
+	}
+	usedUp(t, d.CountLogo(t.Context(), id, november, 1), 1)
+}
+
+func TestADeskForgetsAllotmentsPastItsBound(t *testing.T) {
+	var h allotments
+	month := usage.MonthOf(november)
+	for range maxAllotments + 10 {
+		h.learn(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
+	}
+	if len(h.of) != maxAllotments {
+		t.Fatalf("%d accounts are known", len(h.of))
+	}
+}
+
+func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	for _, id := range []string{"", "node-1", "../" + uuid.NewString()} {
+		if err := d.CountLogo(t.Context(), id, november, plan.Unlimited); !errors.Is(err, account.ErrNotFound) && !errors.Is(err, account.ErrInvalid) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}

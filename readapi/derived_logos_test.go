@@ -1,0 +1,51 @@
+package readapi_test
+
+import (
+	"bytes"
+	"image"
+	"image/draw"
+	"image/png"
+	"net/url"
+	"strings"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/readapi/openapi"
+)
+
+// What derived requests for logos need beyond those of other endpoints: pictures to draw from, and what the document
+// says in prose only.
+
+// ofLogos tells whether an operation is one of the logo paths.
+func ofLogos(o *openapi.Operation) bool { return strings.HasPrefix(o.Path, "/logo/") }
+
+// namesDomain tells whether the path of a request for a logo has a domain, which no schema can tell.
+func (r *derived) namesDomain() bool {
+	domain, err := url.PathUnescape(r.path["domain"])
+	if err == nil {
+		_, err = brand.RegistrableDomain(domain)
+	}
+	return err == nil
+}
+
+// drawnLogo is a logo as it is stored for tests: a vector.
+const drawnLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 32"><path d="M0 0h64v32H0z" fill="#0b57d0"/></svg>`
+
+// drawnRecord is a record whose logo is stored, as a vector and as a raster. What draws vectors is compiled before the
+// time of a request runs: that takes seconds.
+func (d *deriver) drawnRecord(name string) eventschemas.Record {
+	_, err := renderer()
+	d.s.must(err)
+	r, width, height := record(name), 64, 32
+	stored := func(file []byte, format string) eventschemas.Asset {
+		id, err := d.s.assets.Put(d.s.t.Context(), file, format)
+		d.s.must(err)
+		return eventschemas.Asset{ID: id, Format: format, Background: ref("transparent"), Width: &width, Height: &height, Size: int64(len(file))}
+	}
+	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
+	draw.Draw(picture, picture.Rect, image.Black, image.Point{}, draw.Src)
+	var raster bytes.Buffer
+	d.s.must(png.Encode(&raster, picture))
+	r.Logos[0].Formats = []eventschemas.Asset{stored([]byte(drawnLogo), "svg"), stored(raster.Bytes(), "png")}
+	return r
+}

@@ -1,0 +1,497 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/plan"
+	"letterhead/domain/usage"
+	"letterhead/eventschemas"
+	"letterhead/internal/apikey"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/ratelimit"
+	"letterhead/readapi"
+)
+
+const logoPath = "/logo/nobody.example"
+
+// logo checks that an answer is an image with that X-Api-Key-Status, "" for none.
+func (a answer) logo(t testing.TB, keyStatus string) {
+	t.Helper()
+	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "image/") || len(a.body) == 0 {
+		t.Fatalf("%d %s with %d bytes, want an image: %.200s", a.status, a.header.Get("Content-Type"), len(a.body), a.body)
+	}
+	if got := strings.Join(a.header.Values("X-Api-Key-Status"), ", "); got != keyStatus {
+		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
+	}
+	for name := range a.header {
+		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit-") {
+			t.Errorf("%s on a logo", name)
+		}
+	}
+}
+
+// plainly checks a refusal of the logo endpoints, and returns its wait.
+func (a answer) plainly(t testing.TB, status int, keyStatus string) time.Duration {
+	t.Helper()
+	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
+		t.Fatalf("%d %s %q, want a plain text of %d", a.status, a.header.Get("Content-Type"), a.body, status)
+	}
+	if got := a.header.Get("X-Api-Key-Status"); got != keyStatus {
+		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
+	}
+	return seconds(t, a.header.Get("Retry-After"))
+}
+
+// from adds where a request comes from, as the proxy of the tests tells it.
+func from(address string, h http.Header) http.Header {
+	out := h.Clone()
+	if out == nil {
+		out = http.Header{}
+	}
+	out.Set("X-Forwarded-For", address)
+	return out
+}
+
+// behindProxy makes the tests' own machine the proxy.
+func behindProxy(set *setup) {
+	set.config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
+// watchedCounters note which counter was asked with which limit, and can be away.
+type watchedCounters struct {
+	ratelimit.Counters
+	mu   sync.Mutex
+	last map[int64]ratelimit.Key // by limit
+	away atomic.Bool
+}
+
+func (c *watchedCounters) Take(ctx context.Context, key ratelimit.Key, units, limit int64) (ratelimit.Decision, error) {
+	if c.away.Load() {
+		return ratelimit.Decision{}, fmt.Errorf("take: %w", ratelimit.ErrUnavailable)
+	}
+	c.mu.Lock()
+	c.last[limit] = key
+	c.mu.Unlock()
+	return c.Counters.Take(ctx, key, units, limit)
+}
+
+// fill takes units of the counter that was asked last with that limit, as so many requests would.
+func (c *watchedCounters) fill(t testing.TB, limit, units int64) {
+	t.Helper()
+	c.mu.Lock()
+	key, ok := c.last[limit]
+	c.mu.Unlock()
+	if !ok {
+		t.Fatalf("no counter was asked with a limit of %d", limit)
+	}
+	if d, err := c.Counters.Take(t.Context(), key, units, limit); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+}
+
+func watched(c *watchedCounters) func(*setup) {
+	return func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			c.Counters, c.last = d.Counters, map[int64]ratelimit.Key{}
+			d.Counters = c
+		}
+	}
+}
+
+// logosTold waits until everything that is counted at leisure is told, and returns it.
+func (c *customer) logosTold() int64 {
+	c.s.t.Helper()
+	c.s.clock.add(time.Hour) // past the recorder's flush; the service is in a bubble
+	c.s.settled()
+	return c.me().Usage.Logos
+}
+
+// TestAKeyNeverBreaksALogo: every way to send a key, good or bad, gets the image, and X-Api-Key-Status says why a
+// key was not used. What counts is what came with a valid key of an active account.
+func TestAKeyNeverBreaksALogo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c, gone, closed, suspended := s.account(plan.Growth, 50), s.account(plan.Free, 50), s.account(plan.Free, 50), s.account(plan.Free, 50)
+		unknown, _ := newKey(s.t, apikey.Publishable)
+		revoked, revokedID := gone.issue(apikey.Publishable)
+		done, err := s.desk.RevokeKey(s.t.Context(), commands.RevokeKey{Request: operator(), AccountID: gone.id, KeyID: revokedID})
+		s.must(err)
+		s.inForce(done)
+		done, err = s.desk.Close(s.t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
+		s.must(err)
+		s.inForce(done)
+		suspended.suspend()
+		apiKey := func(key string) http.Header { return http.Header{"X-Api-Key": {key}} }
+		two := func(h http.Header, key string) http.Header { h.Add("X-Api-Key", key); return h }
+		const none, invalid, inURL = "", "invalid", "secret-key-in-url"
+		var counted int64
+		for name, k := range map[string]struct {
+			header http.Header
+			query  string
+			status string
+			counts bool
+		}{
+			"no key":                                {nil, "", none, false},
+			"secret in Authorization":               {bearer(c.secret), "", none, true},
+			"publishable in Authorization":          {bearer(c.publishable), "", none, true},
+			"secret in X-Api-Key":                   {apiKey(c.secret), "", none, true},
+			"publishable in X-Api-Key":              {apiKey(c.publishable), "", none, true},
+			"the same key in both headers":          {two(bearer(c.secret), c.secret), "", none, true},
+			"publishable in key":                    {nil, "key=" + c.publishable, none, true},
+			"publishable in key, twice":             {nil, "key=" + c.publishable + "&size=32&key=" + c.publishable, none, true},
+			"publishable in key, escaped":           {nil, "key=" + strings.ReplaceAll(c.publishable, "_", "%5F"), none, true},
+			"a key of another's scheme":             {http.Header{"Authorization": {"Basic dXNlcjpwdw=="}}, "key=" + c.publishable, none, true},
+			"an empty key":                          {nil, "key=", none, false},
+			"an empty header":                       {apiKey(""), "", none, false},
+			"a key in c":                            {nil, "c=" + c.publishable, none, false},
+			"a secret in c":                         {nil, "c=" + c.secret, none, false},
+			"a header before a bad key":             {bearer(c.secret), "key=" + unknown, none, true},
+			"a header before another's key":         {bearer(c.secret), "key=" + suspended.publishable, none, true},
+			"a bad header before a good key":        {bearer(unknown), "key=" + c.publishable, invalid, false},
+			"unknown":                               {bearer(unknown), "", invalid, false},
+			"unknown in key":                        {nil, "key=" + unknown, invalid, false},
+			"mistyped":                              {bearer(mistyped(c.secret)), "", invalid, false},
+			"mistyped in key":                       {nil, "key=" + mistyped(c.publishable), invalid, false},
+			"no key at all in key":                  {nil, "key=hello", invalid, false},
+			"not escaped right":                     {nil, "key=%zz", invalid, false},
+			"two keys in key":                       {nil, "key=" + c.publishable + "&key=" + suspended.publishable, invalid, false},
+			"revoked":                               {bearer(revoked), "", invalid, false},
+			"revoked in key":                        {nil, "key=" + revoked, invalid, false},
+			"closed":                                {bearer(closed.secret), "", invalid, false},
+			"suspended":                             {bearer(suspended.secret), "", invalid, false},
+			"suspended in key":                      {nil, "key=" + suspended.publishable, invalid, false},
+			"different keys in headers":             {two(bearer(c.secret), c.publishable), "", invalid, false},
+			"different keys in headers, one in key": {two(bearer(c.secret), c.publishable), "key=" + c.publishable, invalid, false},
+			"one header twice":                      {http.Header{"X-Api-Key": {c.secret, c.secret}}, "", invalid, false},
+			"a secret in key":                       {nil, "key=" + c.secret, inURL, false},
+			"a secret in key, escaped":              {nil, "k%65y=%6Ch_sk_" + c.secret[6:], inURL, false},
+			"a secret in key, with spaces":          {nil, "key=+" + c.secret + "+", inURL, false},
+			"a mistyped secret in key":              {nil, "key=" + mistyped(c.secret), inURL, false},
+			"the beginning of a secret in key":      {nil, "key=lh_sk_", inURL, false},
+			"a secret in key that is not escaped":   {nil, "key=lh_sk_%zz", inURL, false},
+			"a secret beside a good key":            {nil, "key=" + c.publishable + "&key=" + c.secret, inURL, false},
+			"a secret in key beside a good header":  {bearer(c.secret), "key=" + c.secret, inURL, true},
+			"a secret in key beside a bad header":   {bearer(unknown), "key=" + c.secret, inURL, false},
+			"a secret in key beside two headers":    {two(bearer(c.secret), c.publishable), "key=" + c.secret, inURL, false},
+		} {
+			s.t.Log(name)
+			for _, path := range []string{logoPath, logoPath + "/logo"} {
+				a := s.send(request{path: path + "?" + k.query, header: k.header})
+				a.logo(s.t, k.status)
+				if k.counts {
+					counted++
+				}
+				head := s.send(request{method: http.MethodHead, path: path + "?" + k.query, header: k.header})
+				if head.status != a.status || head.header.Get("X-Api-Key-Status") != k.status {
+					s.t.Errorf("HEAD answers %d with X-Api-Key-Status %q", head.status, head.header.Get("X-Api-Key-Status"))
+				}
+				if k.counts {
+					counted++
+				}
+				// A parameter that is refused takes nothing.
+				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).plainly400(s.t)
+			}
+		}
+		if got := c.logosTold(); got != counted {
+			s.t.Errorf("%d logos are told, want %d", got, counted)
+		}
+		suspended.reinstate()
+		if got := suspended.logosTold(); got != 0 {
+			s.t.Errorf("%d logos are told of an account that was suspended", got)
+		}
+		all := s.logs.all()
+		for _, key := range []string{c.secret, c.publishable, suspended.publishable, revoked, unknown, mistyped(c.secret), mistyped(c.publishable)} {
+			if strings.Contains(all, key) || strings.Contains(all, url.QueryEscape(key)) || strings.Contains(all, key[6:]) {
+				s.t.Error("a key is in the log")
+			}
+		}
+	})
+}
+
+func (a answer) plainly400(t testing.TB) {
+	t.Helper()
+	if a.status != http.StatusBadRequest || a.header.Get("X-Api-Key-Status") != "" {
+		t.Fatalf("%d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
+	}
+}
+
+// TestAVisitorWithoutAKeyGets300LogosAMinute, by address; nobody else is counted with them.
+func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
+	t.Parallel()
+	counters := &watchedCounters{}
+	s := start(t, behindProxy, watched(counters))
+	c := s.account(plan.Free, 50)
+	get := func(address string, h http.Header) answer {
+		t.Helper()
+		return s.send(request{path: logoPath, header: from(address, h)})
+	}
+	for _, visitor := range []struct{ address, same, other string }{
+		{"198.51.100.7", "::ffff:198.51.100.7", "198.51.100.8"},
+		{"2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:3::1"},
+	} {
+		s.clock.add(30 * time.Second)
+		get(visitor.address, nil).logo(t, "")
+		counters.fill(t, 300, 298)
+		get(visitor.same, nil).logo(t, "")
+		wait := get(visitor.same, nil).plainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, bearer(mistyped(c.secret))).plainly(t, http.StatusTooManyRequests, "invalid")
+		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).plainly(t, http.StatusTooManyRequests, "secret-key-in-url")
+		get(visitor.other, nil).logo(t, "")
+		get(visitor.other+", "+visitor.address, nil).plainly(t, http.StatusTooManyRequests, "") // what the visitor wrote itself
+		get(visitor.address, bearer(c.publishable)).logo(t, "")
+		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, bearer(c.secret))}).logo(t, "secret-key-in-url")
+		s.clock.add(wait - time.Second)
+		get(visitor.address, nil).plainly(t, http.StatusTooManyRequests, "")
+		s.clock.add(time.Second)
+		get(visitor.address, nil).logo(t, "")
+	}
+	if h := c.get("/v1/me").ok(t); h.Get("X-RateLimit-Remaining") != "59" {
+		t.Errorf("logos took of the account's minute: %s are left", h.Get("X-RateLimit-Remaining"))
+	}
+}
+
+// TestWithoutTrustedProxiesNobodyChoosesAnAddress.
+func TestWithoutTrustedProxiesNobodyChoosesAnAddress(t *testing.T) {
+	t.Parallel()
+	counters := &watchedCounters{}
+	s := start(t, watched(counters))
+	s.send(request{path: logoPath, header: from("198.51.100.1", nil)}).logo(t, "")
+	counters.fill(t, 300, 299)
+	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).plainly(t, http.StatusTooManyRequests, "")
+}
+
+// TestAnAccountGets3000LogosAMinute over all its keys and all visitors; past it the visitor's own limit counts.
+func TestAnAccountGets3000LogosAMinute(t *testing.T) {
+	t.Parallel()
+	counters := &watchedCounters{}
+	s := start(t, behindProxy, watched(counters))
+	c, other := s.account(plan.Free, 50), s.account(plan.Free, 50)
+	second, _ := c.issue(apikey.Publishable)
+	get := func(address, key string) answer {
+		t.Helper()
+		return s.send(request{path: logoPath, header: from(address, bearer(key))})
+	}
+	get("198.51.100.1", c.secret).logo(t, "")
+	counters.fill(t, 3000, 2998)
+	get("198.51.100.2", c.publishable).logo(t, "")
+	get("198.51.100.3", second).logo(t, "rate-limited")
+	counters.fill(t, 300, 298)
+	s.send(request{path: logoPath + "?key=" + c.publishable, header: from("198.51.100.3", nil)}).logo(t, "rate-limited")
+	wait := get("198.51.100.3", c.secret).plainly(t, http.StatusTooManyRequests, "rate-limited")
+	get("198.51.100.1", c.secret).logo(t, "rate-limited")
+	get("198.51.100.3", other.publishable).logo(t, "")
+	s.send(request{path: logoPath + "?key=" + c.secret, header: from("198.51.100.1", bearer(c.secret))}).logo(t, "secret-key-in-url")
+	s.clock.add(wait)
+	get("198.51.100.3", c.secret).logo(t, "")
+	if requests := c.logosAllotted(); requests < 3 || requests > 3+3 {
+		t.Errorf("%d logos were taken of the allowance by three that were served with the key's rights", requests)
+	}
+}
+
+// logosAllotted adds up what the log says was taken of the month's allowance.
+func (c *customer) logosAllotted() (sum int64) {
+	c.s.t.Helper()
+	events, err := c.s.log.ReadStream(context.Background(), usage.Stream(c.id, usage.MonthOf(c.s.clock.now())), 0, eventlog.Forward, 4096)
+	c.s.must(err)
+	for _, recorded := range events {
+		ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
+		c.s.must(err)
+		if allotted, ok := ev.(eventschemas.LogosAllotted); ok {
+			sum += allotted.Requests
+		}
+	}
+	return sum
+}
+
+// logosServed takes logos of this month's allowance as if they had been served, in one event.
+func (c *customer) logosServed(n int64) {
+	c.s.t.Helper()
+	encoded, err := eventschemas.Encode(eventschemas.LogosAllotted{Requests: n})
+	c.s.must(err)
+	_, err = c.s.log.Append(c.s.t.Context(), usage.Stream(c.id, usage.MonthOf(c.s.clock.now())), eventlog.NoStream(), []eventlog.Proposed{{
+		ID: uuid.New(), Type: encoded.Type, SchemaVersion: encoded.SchemaVersion, OccurredAt: c.s.clock.now().UTC().Truncate(time.Microsecond), Data: encoded.Data,
+	}})
+	c.s.must(err)
+}
+
+// TestPastTheMonthsAllowanceLogosKeepLoading, served as without a key, until an upgrade or the turn of the month.
+func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
+	t.Parallel()
+	counters := &watchedCounters{}
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 50)
+		c.logosServed(499_997)
+		get := func(key string) answer {
+			s.t.Helper()
+			return s.send(request{path: logoPath, header: bearer(key)})
+		}
+		get(c.secret).logo(s.t, "")
+		get(c.publishable).logo(s.t, "")
+		s.send(request{path: logoPath + "?key=" + c.publishable}).logo(s.t, "")
+		get(c.secret).logo(s.t, "quota-exceeded")
+		get(c.publishable).logo(s.t, "quota-exceeded")
+		counters.fill(s.t, 300, 298)
+		wait := get(c.secret).plainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
+		s.clock.add(wait)
+		get(c.secret).logo(s.t, "quota-exceeded")
+		c.to(plan.Starter)
+		get(c.secret).logo(s.t, "")
+		c.to(plan.Free)
+		get(c.secret).logo(s.t, "quota-exceeded")
+		c.to(plan.Growth)
+		get(c.secret).logo(s.t, "")
+		c.to(plan.Free)
+		get(c.secret).logo(s.t, "quota-exceeded")
+		if told := c.logosTold(); told != 11 {
+			s.t.Errorf("%d logos are told, want all eleven that came with a key", told)
+		}
+		end := usage.MonthOf(s.clock.now()).End()
+		s.clock.add(end.Sub(s.clock.now()) - 1)
+		get(c.secret).logo(s.t, "quota-exceeded")
+		s.clock.add(1)
+		get(c.secret).logo(s.t, "")
+		if requests := c.logosAllotted(); requests != 1 {
+			s.t.Errorf("%d logos were taken of the new month's allowance", requests)
+		}
+	}, watched(counters))
+}
+
+// TestLogosAtOnceUseUpExactlyTheAllowance.
+func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
+	t.Parallel()
+	s := start(t, behindProxy)
+	c := s.account(plan.Starter, 50)
+	c.logosServed(2_999_960)
+	var served, degraded atomic.Int64
+	together(100, func(i int) {
+		a, err := s.do(s.t.Context(), request{path: logoPath, header: from(fmt.Sprintf("198.51.100.%d", i), bearer(c.secret))})
+		switch {
+		case err != nil || a.status != http.StatusOK:
+			t.Errorf("%d %v", a.status, err)
+		case a.header.Get("X-Api-Key-Status") == "":
+			served.Add(1)
+		case a.header.Get("X-Api-Key-Status") == "quota-exceeded":
+			degraded.Add(1)
+		}
+	})
+	if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
+		t.Errorf("%d served, %d degraded, %d of 3,000,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
+	}
+}
+
+// TestThreeNodesServeNoMoreLogosThanAreLeft.
+func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
+	s := startSite(t, 3)
+	c := s.nodes[0].account(plan.Free, 50)
+	c.s.clock = &clock{bubble: true} // the machine's own, as that of the nodes
+	c.logosServed(499_950)
+	var served, degraded atomic.Int64
+	ask := func(i int) {
+		a, err := s.nodes[i%3].do(t.Context(), request{path: logoPath, header: bearer(c.secret)})
+		switch {
+		case err != nil:
+			t.Error(err)
+		case a.status == http.StatusOK && a.header.Get("X-Api-Key-Status") == "":
+			served.Add(1)
+		case a.status == http.StatusOK && a.header.Get("X-Api-Key-Status") == "quota-exceeded":
+			degraded.Add(1)
+		default:
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	together(150, ask)
+	for i := range 60 { // what a node could not settle in time is left
+		ask(i)
+	}
+	if served.Load() != 50 || degraded.Load() != 160 || c.logosAllotted() != 500_000 {
+		t.Errorf("%d served, %d degraded, %d of 500,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
+	}
+}
+
+// TestLogosWithoutCountersAre503: with and without a key, and nothing else of the service tells.
+func TestLogosWithoutCountersAre503(t *testing.T) {
+	t.Parallel()
+	counters := &watchedCounters{}
+	s := start(t, watched(counters))
+	c := s.account(plan.Free, 50)
+	counters.away.Store(true)
+	for _, header := range []http.Header{nil, bearer(c.secret)} {
+		if wait := s.send(request{path: logoPath, header: header}).plainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
+			t.Errorf("Retry-After %s", wait)
+		}
+	}
+	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).plainly(t, http.StatusServiceUnavailable, "invalid")
+	counters.away.Store(false)
+	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
+}
+
+// TestAKeyThatCannotBeCheckedIsNotUsed, and the log says so.
+func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
+	t.Parallel()
+	var away, unheardOf string
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Keys = faultyKeys{d.Keys, &away, &unheardOf} }
+	})
+	c := s.account(plan.Free, 50)
+	away = c.secretID
+	a := s.send(request{path: logoPath, header: bearer(c.secret)})
+	a.logo(t, "invalid")
+	warned := false
+	for _, line := range s.logs.of(a.header.Get("X-Request-Id")) {
+		warned = warned || line["level"] == "WARN"
+	}
+	if !warned {
+		t.Error("no warning in the log")
+	}
+}
+
+// awayUsage is a usage desk whose log is away, or that hangs.
+type awayUsage struct {
+	readapi.UsageDesk
+	hung atomic.Bool
+}
+
+func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int64) error {
+	if u.hung.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return fmt.Errorf("count: %w", errors.Join(eventlog.ErrUnavailable))
+}
+
+// TestALogoWhoseAllowanceCannotBeCheckedIsShown in time, without the key's rights, and with them where the plan has
+// no bound.
+func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
+	t.Parallel()
+	desk := &awayUsage{}
+	inBubble(t, func(s *service) {
+		bound, unlimited := s.account(plan.Free, 50), s.account(plan.Growth, 50)
+		for _, hung := range []bool{false, true} {
+			desk.hung.Store(hung)
+			began := time.Now()
+			bound.get(logoPath).logo(s.t, "quota-exceeded")
+			unlimited.get(logoPath).logo(s.t, "")
+			if took := time.Since(began); took > 2*time.Second {
+				s.t.Errorf("the two took %s", took)
+			}
+		}
+		if !strings.Contains(s.logs.all(), "logo allowance could not be checked") {
+			s.t.Error("nothing in the log")
+		}
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { desk.UsageDesk = d.UsageDesk; d.UsageDesk = desk }
+	})
+}

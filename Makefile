@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy logo-sheet starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -102,6 +102,9 @@ lab-cluster: build ## Crawl with a whole cluster in the closed little internet (
 ACCURACY_FLAGS ?=
 accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
 	go run ./workers/crawl/accuracy $(ACCURACY_FLAGS)
+
+logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
+	go test ./readapi/logo -run TestStarterLogosOnPages -count 1 -sheet "$(CURDIR)/reports"
 
 bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s

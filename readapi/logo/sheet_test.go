@@ -1,0 +1,294 @@
+package logo_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
+	"letterhead/starter"
+)
+
+// The sheets are for eyes: `make logo-sheet` draws them into reports/, by the path that a request takes.
+var sheetFolder = flag.String("sheet", "", "draw contact sheets into this folder")
+
+// wellKnown are brands whose looks everybody can judge; others of the starter index are drawn beside them.
+var wellKnown = strings.Fields(`
+	adobe.com airbnb.com apple.com audi.com bmw.com cloudflare.com debian.org docker.com ebay.com facebook.com fedex.com
+	figma.com github.com google.com hbo.com ibm.com ikea.com instagram.com intel.com kubernetes.io linkedin.com
+	lufthansa.com mastercard.com mcdonalds.com microsoft.com mysql.com nasa.gov netflix.com nike.com nodejs.org notion.so
+	nvidia.com paypal.com python.org sap.com slack.com snapchat.com spotify.com tesla.com youtube.com`)
+
+const sheetBrands = 60
+
+// ground is a page that logos lie on.
+type ground struct {
+	color color.NRGBA
+	theme logo.Theme // of the ink that is asked for it
+}
+
+var grounds = []ground{
+	{color.NRGBA{0xff, 0xff, 0xff, 0xff}, logo.Dark},
+	{color.NRGBA{0x11, 0x11, 0x11, 0xff}, logo.Light},
+}
+
+// starterFiles are the vectors of the starter index by their ids. A store would write each of them to disk first.
+type starterFiles map[string][]byte
+
+func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
+	if data, ok := f[id]; ok && ext == string(imaging.SVG) {
+		return data, nil
+	}
+	return nil, assets.ErrNotFound
+}
+
+// openSheet returns 60 brands of the starter index and a studio that has their files.
+func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
+	t.Helper()
+	ctx := t.Context()
+	files := starterFiles{}
+	var brands []logo.Brand
+	seen, others := 0, 0
+	stride := starter.Count / (sheetBrands - len(wellKnown))
+	err := starter.Each(func(b starter.Brand) error {
+		known := slices.Contains(wellKnown, b.Domain)
+		if seen++; !known {
+			if seen < others*stride+stride/2 || others == sheetBrands-len(wellKnown) {
+				return nil
+			}
+			others++
+		}
+		for i, svg := range b.SVG {
+			files[b.Record.Logos[i].Formats[0].ID] = svg
+		}
+		out := logo.Brand{Domain: b.Domain, Logos: b.Record.Logos}
+		if b.Record.Name != nil {
+			out.Name = *b.Record.Name
+		}
+		brands = append(brands, out)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(brands) != sheetBrands {
+		t.Fatalf("the sheet has %d brands, not %d", len(brands), sheetBrands)
+	}
+	renderer, err := resvg.New(ctx, resvg.Config{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := variants.New(variants.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		drawn.Close()
+		if err := renderer.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	studio, err := logo.NewStudio(files, renderer, drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brands, studio
+}
+
+// drawnFor draws an icon for a ground.
+func drawnFor(t *testing.T, studio *logo.Studio, b logo.Brand, g ground, size int) image.Image {
+	t.Helper()
+	picture, err := studio.Draw(t.Context(), b, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG, Theme: g.theme, Fallback: logo.Monogram})
+	if err != nil {
+		t.Fatalf("%s at %d pixels: %v", b.Domain, size, err)
+	}
+	img, err := png.Decode(bytes.NewReader(picture.Body))
+	if err != nil {
+		t.Fatalf("%s at %d pixels: %v", b.Domain, size, err)
+	}
+	return img
+}
+
+// TestStarterLogosOnPages draws 60 brands of the starter index for light and dark pages: none is smaller than asked
+// for, and whoever names the page sees no less of a logo than whoever names the other one.
+func TestStarterLogosOnPages(t *testing.T) {
+	t.Parallel()
+	brands, studio := openSheet(t)
+	better := 0
+	for _, b := range brands {
+		for i, g := range grounds {
+			const size = 32
+			img := drawnFor(t, studio, b, g, size)
+			if longest := max(img.Bounds().Dx(), img.Bounds().Dy()); longest != size {
+				t.Errorf("%s asked for with %d pixels has %d", b.Domain, size, longest)
+			}
+			asked, other := seenOn(img, g.color), seenOn(drawnFor(t, studio, b, grounds[1-i], size), g.color)
+			if asked < min(other, plainlySeen) {
+				t.Errorf("%s asked for with %s ink has a contrast of %.2f with its page, and with the other ink %.2f", b.Domain, g.theme, asked, other)
+			}
+			if asked > other {
+				better++
+			}
+		}
+	}
+	if better == 0 {
+		t.Error("no brand has another logo for another page")
+	}
+	if *sheetFolder != "" {
+		if err := drawSheets(t, brands, studio); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// plainlySeen is the contrast that WCAG 2.2 asks of graphics (1.4.11). What has more of it is not the better logo.
+const plainlySeen = 3
+
+// seenOn returns the contrast of a picture with its ground, the mean of the tenth of its pixels that have most.
+func seenOn(img image.Image, ground color.NRGBA) float64 {
+	page := image.NewNRGBA(image.Rect(0, 0, img.Bounds().Dx(), img.Bounds().Dy()))
+	draw.Draw(page, page.Rect, image.NewUniform(ground), image.Point{}, draw.Src)
+	draw.Draw(page, page.Rect, img, img.Bounds().Min, draw.Over)
+	of := func(c color.NRGBA) float64 {
+		light := func(v uint8) float64 { return math.Pow(float64(v)/255, 2.2) }
+		return 0.2126*light(c.R) + 0.7152*light(c.G) + 0.0722*light(c.B) + 0.05
+	}
+	var all []float64
+	for i := 0; i < len(page.Pix); i += 4 {
+		a, b := of(color.NRGBA{page.Pix[i], page.Pix[i+1], page.Pix[i+2], 0xff}), of(ground)
+		all = append(all, max(a/b, b/a))
+	}
+	slices.Sort(all)
+	best := all[len(all)-max(len(all)/10, 1):]
+	sum := 0.0
+	for _, c := range best {
+		sum += c
+	}
+	return sum / float64(len(best))
+}
+
+// scripts are names for the sheet of monograms, each with what it is an example of.
+var scripts = []struct{ label, domain, name string }{
+	{"Latin", "acme.com", "Acme"}, {"two words", "goldmansachs.com", "Goldman Sachs"}, {"wide", "willmason.com", "Will Mason"},
+	{"narrow", "illyice.com", "Illy Ice"}, {"two signs", "3m.com", "3M"}, {"digits", "23andme.com", "23andMe"}, {"hyphen", "t-online.de", ""},
+	{"domain only", "example.org", ""}, {"domain in IDN", "xn--bcher-kva.de", ""}, {"accent", "eclair.fr", "Éclair"}, {"ring", "angstrom.se", "Ångström"},
+	{"caron", "skoda.cz", "Škoda"}, {"stroke", "lodz.pl", "Łódź"}, {"sharp s", "strasse.de", "ßtraße"}, {"dotted I", "istanbul.com.tr", "İstanbul"},
+	{"ligature", "oeuvre.fr", "œuvre"}, {"tail", "quora.com", "Quora"}, {"Cyrillic", "yandex.ru", "Яндекс"}, {"Cyrillic, two", "sberbank.ru", "Сбербанк России"},
+	{"Cyrillic, wide", "shchit.ru", "Щит"}, {"Ukrainian", "kyivstar.ua", "Їжак"}, {"Greek", "ellada.gr", "Ωκεανός"}, {"Greek, two", "ethniki.gr", "Εθνική Τράπεζα"},
+	{"Han", "baidu.com", "百度"}, {"Kana", "toyota.jp", "トヨタ"}, {"Hangul", "samsung.co.kr", "삼성"}, {"Arabic", "aljazeera.net", "الجزيرة"}, {"Hebrew", "haaretz.co.il", "הארץ"},
+	{"Devanagari", "jagran.com", "जागरण"}, {"Thai", "thairath.co.th", "ไทยรัฐ"}, {"Georgian", "tbc.ge", "თიბისი"}, {"Armenian", "armenpress.am", "Արմենպրես"},
+	{"Bengali", "prothomalo.com", "প্রথম আলো"}, {"Tamil", "dinamalar.com", "தினமலர்"}, {"emoji domain", "xn--ls8h.la", ""}, {"Han and Latin", "weibo.com", "微博 Weibo"},
+}
+
+// drawSheets writes the sheets: small sizes of all brands, 512 pixels of each, and monograms.
+func drawSheets(t *testing.T, brands []logo.Brand, studio *logo.Studio) error {
+	face, err := labelFace()
+	if err != nil {
+		return err
+	}
+	var known, unknown []entry
+	for _, b := range brands {
+		known = append(known, entry{b.Domain, b})
+	}
+	for _, s := range scripts {
+		unknown = append(unknown, entry{s.label + ": " + s.domain, logo.Brand{Domain: s.domain, Name: s.name}})
+	}
+	drawOne := func(b logo.Brand, g ground, size int) image.Image { return drawnFor(t, studio, b, g, size) }
+	small, large := []int{16, 32, 64, 128}, []int{512}
+	return errors.Join(
+		page{face, drawOne, small, 3, 30}.write("logos-small", known),
+		page{face, drawOne, large, 2, 8}.write("logos-large", known),
+		page{face, drawOne, small, 3, 36}.write("logos-monograms", unknown),
+		page{face, drawOne, large, 2, 8}.write("logos-monograms-large", unknown[:8]),
+	)
+}
+
+func labelFace() (font.Face, error) {
+	f, err := opentype.Parse(goregular.TTF)
+	if err != nil {
+		return nil, err
+	}
+	return opentype.NewFace(f, &opentype.FaceOptions{Size: 13, DPI: 72, Hinting: font.HintingFull})
+}
+
+// entry is a brand with its label.
+type entry struct {
+	label string
+	brand logo.Brand
+}
+
+// page is how entries are laid out: each on all grounds side by side, with all sizes on each.
+type page struct {
+	face    font.Face
+	draw    func(logo.Brand, ground, int) image.Image
+	sizes   []int
+	columns int
+	entries int // of one file
+}
+
+// write draws as many files as the entries fill.
+func (p page) write(name string, entries []entry) error {
+	if err := os.MkdirAll(*sheetFolder, 0o755); err != nil {
+		return err
+	}
+	n := 0
+	for part := range slices.Chunk(entries, p.entries) {
+		n++
+		var buf bytes.Buffer
+		if err := png.Encode(&buf, p.lay(part)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(*sheetFolder, fmt.Sprintf("%s-%d.png", name, n)), buf.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p page) lay(entries []entry) image.Image {
+	const gap, label = 8, 18 // pixels
+	width, tallest := gap, slices.Max(p.sizes)
+	for _, size := range p.sizes {
+		width += size + gap
+	}
+	height := label + tallest + 2*gap
+	rows := (len(entries) + p.columns - 1) / p.columns
+	sheet := image.NewNRGBA(image.Rect(0, 0, p.columns*len(grounds)*width, rows*height))
+	for i, e := range entries {
+		for j, g := range grounds {
+			corner := image.Pt((i%p.columns*len(grounds)+j)*width, i/p.columns*height)
+			draw.Draw(sheet, image.Rectangle{corner, corner.Add(image.Pt(width, height))}, image.NewUniform(g.color), image.Point{}, draw.Src)
+			text := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Gray{0x80}), Face: p.face, Dot: fixed.P(corner.X+gap, corner.Y+label-5)}
+			text.DrawString(e.label)
+			at := corner.Add(image.Pt(gap, label+gap/2))
+			for _, size := range p.sizes {
+				img := p.draw(e.brand, g, size)
+				middle := at.Add(image.Pt(size, size).Sub(img.Bounds().Size()).Div(2))
+				draw.Draw(sheet, image.Rectangle{middle, middle.Add(img.Bounds().Size())}, img, img.Bounds().Min, draw.Over)
+				at.X += size + gap
+			}
+		}
+	}
+	return sheet
+}

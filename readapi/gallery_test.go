@@ -185,11 +185,11 @@ func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, file, ok := logo.Choose(brands[w.Domain].Record.Logos, o)
-			if !ok {
-				t.Errorf("%s has no logo", w.Domain)
+			files := logo.Choose(brands[w.Domain].Record.Logos, o)
+			if len(files) == 0 {
+				t.Fatalf("%s has no logo", w.Domain)
 			}
-			return file.ID
+			return files[0].ID
 		}
 		light := g.picture(w.Domain, "", "size", gallerySize, "background", "light")
 		dark := g.picture(w.Domain, "", "size", gallerySize, "background", "dark")

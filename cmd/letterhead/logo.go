@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/projections/brands"
 	"letterhead/readapi/logo"
@@ -157,14 +158,24 @@ func (s *service) drawLogo(ctx context.Context, domain string, o logo.Options) (
 	if info.Format == imaging.SVG {
 		out.Size = "a vector"
 	}
-	if chosen, file, ok := logo.Choose(b.Logos, o); ok && !picture.Fallback {
-		out.From = chosen.Type
-		if chosen.Theme != nil {
-			out.From += ", " + *chosen.Theme + " ink"
-		}
-		out.From += " (" + file.Format + ")"
+	if sources := logo.Choose(b.Logos, o); !picture.Fallback && len(sources) > 0 {
+		out.From = describeSource(b.Logos, sources[0])
 	}
 	return out, nil
+}
+
+// describeSource says which of a brand's logos a stored file is of: "symbol, dark ink (svg)".
+func describeSource(logos []eventschemas.Logo, source logo.Source) string {
+	for _, l := range logos {
+		if slices.ContainsFunc(l.Formats, func(f eventschemas.Asset) bool { return f.ID == source.ID }) {
+			ink := ""
+			if source.Ink != logo.Any {
+				ink = ", " + string(source.Ink) + " ink"
+			}
+			return fmt.Sprintf("%s%s (%s)", l.Type, ink, source.Format)
+		}
+	}
+	return string(source.Format)
 }
 
 // writeLogo writes the picture to a file or to standard output, and says so.

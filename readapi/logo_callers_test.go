@@ -2,10 +2,8 @@ package readapi_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -25,7 +23,13 @@ import (
 	"letterhead/readapi"
 )
 
-const logoPath = "/logo/nobody.example"
+// logoPath is that of a brand without a logo file, whose monogram is drawn: nothing is crawled for it.
+const logoPath = "/logo/plain.com"
+
+func (s *service) plain() {
+	s.t.Helper()
+	s.known("plain.com", plainRecord("plain"))
+}
 
 // logo checks that an answer is an image with that X-Api-Key-Status, "" for none.
 func (a answer) logo(t testing.TB, keyStatus string) {
@@ -43,8 +47,8 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 	}
 }
 
-// plainly checks a refusal of the logo endpoints, and returns its wait.
-func (a answer) plainly(t testing.TB, status int, keyStatus string) time.Duration {
+// refusedPlainly checks a refusal of the logo endpoints, and returns its wait.
+func (a answer) refusedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
 		t.Fatalf("%d %s %q, want a plain text of %d", a.status, a.header.Get("Content-Type"), a.body, status)
@@ -63,11 +67,6 @@ func from(address string, h http.Header) http.Header {
 	}
 	out.Set("X-Forwarded-For", address)
 	return out
-}
-
-// behindProxy makes the tests' own machine the proxy.
-func behindProxy(set *setup) {
-	set.config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
 // watchedCounters note which counter was asked with which limit, and can be away.
@@ -114,7 +113,7 @@ func watched(c *watchedCounters) func(*setup) {
 // logosTold waits until everything that is counted at leisure is told, and returns it.
 func (c *customer) logosTold() int64 {
 	c.s.t.Helper()
-	c.s.clock.add(time.Hour) // past the recorder's flush; the service is in a bubble
+	c.s.clock.add(time.Hour + time.Second) // past the recorder's flush; the service is in a bubble
 	c.s.settled()
 	return c.me().Usage.Logos
 }
@@ -124,6 +123,7 @@ func (c *customer) logosTold() int64 {
 func TestAKeyNeverBreaksALogo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
+		s.plain()
 		c, gone, closed, suspended := s.account(plan.Growth, 50), s.account(plan.Free, 50), s.account(plan.Free, 50), s.account(plan.Free, 50)
 		unknown, _ := newKey(s.t, apikey.Publishable)
 		revoked, revokedID := gone.issue(apikey.Publishable)
@@ -202,7 +202,7 @@ func TestAKeyNeverBreaksALogo(t *testing.T) {
 					counted++
 				}
 				// A parameter that is refused takes nothing.
-				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).plainly400(s.t)
+				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).refusedFirst(s.t)
 			}
 		}
 		if got := c.logosTold(); got != counted {
@@ -221,7 +221,7 @@ func TestAKeyNeverBreaksALogo(t *testing.T) {
 	})
 }
 
-func (a answer) plainly400(t testing.TB) {
+func (a answer) refusedFirst(t testing.TB) {
 	t.Helper()
 	if a.status != http.StatusBadRequest || a.header.Get("X-Api-Key-Status") != "" {
 		t.Fatalf("%d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
@@ -233,6 +233,7 @@ func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, behindProxy, watched(counters))
+	s.plain()
 	c := s.account(plan.Free, 50)
 	get := func(address string, h http.Header) answer {
 		t.Helper()
@@ -246,15 +247,15 @@ func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 		get(visitor.address, nil).logo(t, "")
 		counters.fill(t, 300, 298)
 		get(visitor.same, nil).logo(t, "")
-		wait := get(visitor.same, nil).plainly(t, http.StatusTooManyRequests, "")
-		get(visitor.address, bearer(mistyped(c.secret))).plainly(t, http.StatusTooManyRequests, "invalid")
-		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).plainly(t, http.StatusTooManyRequests, "secret-key-in-url")
+		wait := get(visitor.same, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, bearer(mistyped(c.secret))).refusedPlainly(t, http.StatusTooManyRequests, "invalid")
+		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).refusedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
 		get(visitor.other, nil).logo(t, "")
-		get(visitor.other+", "+visitor.address, nil).plainly(t, http.StatusTooManyRequests, "") // what the visitor wrote itself
+		get(visitor.other+", "+visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "") // what the visitor wrote itself
 		get(visitor.address, bearer(c.publishable)).logo(t, "")
 		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, bearer(c.secret))}).logo(t, "secret-key-in-url")
 		s.clock.add(wait - time.Second)
-		get(visitor.address, nil).plainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
 		s.clock.add(time.Second)
 		get(visitor.address, nil).logo(t, "")
 	}
@@ -263,14 +264,14 @@ func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 	}
 }
 
-// TestWithoutTrustedProxiesNobodyChoosesAnAddress.
 func TestWithoutTrustedProxiesNobodyChoosesAnAddress(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, watched(counters))
+	s.plain()
 	s.send(request{path: logoPath, header: from("198.51.100.1", nil)}).logo(t, "")
 	counters.fill(t, 300, 299)
-	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).plainly(t, http.StatusTooManyRequests, "")
+	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
 }
 
 // TestAnAccountGets3000LogosAMinute over all its keys and all visitors; past it the visitor's own limit counts.
@@ -278,6 +279,7 @@ func TestAnAccountGets3000LogosAMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, behindProxy, watched(counters))
+	s.plain()
 	c, other := s.account(plan.Free, 50), s.account(plan.Free, 50)
 	second, _ := c.issue(apikey.Publishable)
 	get := func(address, key string) answer {
@@ -290,7 +292,7 @@ func TestAnAccountGets3000LogosAMinute(t *testing.T) {
 	get("198.51.100.3", second).logo(t, "rate-limited")
 	counters.fill(t, 300, 298)
 	s.send(request{path: logoPath + "?key=" + c.publishable, header: from("198.51.100.3", nil)}).logo(t, "rate-limited")
-	wait := get("198.51.100.3", c.secret).plainly(t, http.StatusTooManyRequests, "rate-limited")
+	wait := get("198.51.100.3", c.secret).refusedPlainly(t, http.StatusTooManyRequests, "rate-limited")
 	get("198.51.100.1", c.secret).logo(t, "rate-limited")
 	get("198.51.100.3", other.publishable).logo(t, "")
 	s.send(request{path: logoPath + "?key=" + c.secret, header: from("198.51.100.1", bearer(c.secret))}).logo(t, "secret-key-in-url")
@@ -332,6 +334,7 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	inBubble(t, func(s *service) {
+		s.plain()
 		c := s.account(plan.Free, 50)
 		c.logosServed(499_997)
 		get := func(key string) answer {
@@ -344,7 +347,7 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 		get(c.secret).logo(s.t, "quota-exceeded")
 		get(c.publishable).logo(s.t, "quota-exceeded")
 		counters.fill(s.t, 300, 298)
-		wait := get(c.secret).plainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
+		wait := get(c.secret).refusedPlainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
 		s.clock.add(wait)
 		get(c.secret).logo(s.t, "quota-exceeded")
 		c.to(plan.Starter)
@@ -369,10 +372,10 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 	}, watched(counters))
 }
 
-// TestLogosAtOnceUseUpExactlyTheAllowance.
 func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
 	t.Parallel()
 	s := start(t, behindProxy)
+	s.plain()
 	c := s.account(plan.Starter, 50)
 	c.logosServed(2_999_960)
 	var served, degraded atomic.Int64
@@ -392,9 +395,13 @@ func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
 	}
 }
 
-// TestThreeNodesServeNoMoreLogosThanAreLeft.
+// TestThreeNodesServeNoMoreLogosThanAreLeft: near the limit each is taken singly, so that none is left with a node.
 func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 	s := startSite(t, 3)
+	s.nodes[0].plain()
+	for _, n := range s.nodes {
+		s.must(n.runner.CatchUp(t.Context()))
+	}
 	c := s.nodes[0].account(plan.Free, 50)
 	c.s.clock = &clock{bubble: true} // the machine's own, as that of the nodes
 	c.logosServed(499_950)
@@ -426,14 +433,15 @@ func TestLogosWithoutCountersAre503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, watched(counters))
+	s.plain()
 	c := s.account(plan.Free, 50)
 	counters.away.Store(true)
 	for _, header := range []http.Header{nil, bearer(c.secret)} {
-		if wait := s.send(request{path: logoPath, header: header}).plainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
+		if wait := s.send(request{path: logoPath, header: header}).refusedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
 			t.Errorf("Retry-After %s", wait)
 		}
 	}
-	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).plainly(t, http.StatusServiceUnavailable, "invalid")
+	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).refusedPlainly(t, http.StatusServiceUnavailable, "invalid")
 	counters.away.Store(false)
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }
@@ -445,6 +453,7 @@ func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Keys = faultyKeys{d.Keys, &away, &unheardOf} }
 	})
+	s.plain()
 	c := s.account(plan.Free, 50)
 	away = c.secretID
 	a := s.send(request{path: logoPath, header: bearer(c.secret)})
@@ -469,7 +478,7 @@ func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int6
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return fmt.Errorf("count: %w", errors.Join(eventlog.ErrUnavailable))
+	return fmt.Errorf("count: %w", eventlog.ErrUnavailable)
 }
 
 // TestALogoWhoseAllowanceCannotBeCheckedIsShown in time, without the key's rights, and with them where the plan has
@@ -478,6 +487,7 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 	t.Parallel()
 	desk := &awayUsage{}
 	inBubble(t, func(s *service) {
+		s.plain()
 		bound, unlimited := s.account(plan.Free, 50), s.account(plan.Growth, 50)
 		for _, hung := range []bool{false, true} {
 			desk.hung.Store(hung)

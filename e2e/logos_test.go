@@ -203,6 +203,30 @@ func TestAKeyOfAnotherOriginInABrowser(t *testing.T) {
 	}
 }
 
+// TestAMissingLogoInABrowser: a picture with status 404 is a picture to an <img>, and a script sees the status.
+func TestAMissingLogoInABrowser(t *testing.T) {
+	browser := openChromium(t, 400, 300)
+	n := start(t, t.TempDir(), "LETTERHEAD_STARTER=off")
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, "<!doctype html><title>another origin</title>")
+	}))
+	defer page.Close()
+	type seen struct {
+		Event         string
+		Width, Status int
+	}
+	got := see[seen](t, browser, page.URL, fmt.Sprintf(`(async () => {
+		const url = %q;
+		const image = new Image();
+		const event = await new Promise(done => { image.onload = image.onerror = e => done(e.type); image.src = url; });
+		return {event: event, width: image.naturalWidth, status: (await fetch(url)).status};
+	})()`, n.url+"/logo/nobody-knows-this.com?size=32&fallback=404"), "missing")
+	if got != (seen{"load", 32, http.StatusNotFound}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestTheGalleryInABrowser: what the policy of the page allows is what it needs, at any width, and nothing on it
 // hangs over.
 func TestTheGalleryInABrowser(t *testing.T) {
@@ -262,6 +286,7 @@ func TestTheLogoCommandGivesWhatTheEndpointGives(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		if !served {
 			n.stop()
+			cases = cases[:2] // each opens the folder
 		}
 		for i, c := range cases {
 			name := filepath.Join(folder, c.file)
@@ -295,9 +320,12 @@ func TestTheLogoCommandGivesWhatTheEndpointGives(t *testing.T) {
 			{1, []string{"nobody-knows-this.com", "--fallback", "404", "-o", "x.png"}}, {1, []string{"google.com", "-o", "no-such-folder/x.png"}},
 			{1, []string{"google.com", "--format", "png", "-o", "."}},
 		} {
+			if !served && c.code == 2 {
+				continue // the same as above: refused before a folder is opened
+			}
 			out, errs, code := in(t, folder, data, append([]string{"logo"}, c.args...)...)
 			if code != c.code || len(out) != 0 || !strings.HasPrefix(errs, "letterhead: ") || strings.Count(errs, "letterhead: ") != 1 {
-				t.Errorf("served %t, logo %v: ended with %d: %q %q", served, c.args, code, out, errs)
+				t.Errorf("served %t, logo %v: ended with %d: %d bytes and %q", served, c.args, code, len(out), errs)
 			}
 		}
 		after, err := os.ReadDir(folder)

@@ -31,7 +31,7 @@ type gallery struct {
 const (
 	maxGalleryLogos = 60
 	gallerySize     = "64"
-	galleryDomain   = "google.com" // shown until somebody asks for another
+	galleryDomain   = "slack.com" // shown until somebody asks for another
 )
 
 // gallerySection shows one parameter.
@@ -44,6 +44,7 @@ type gallerySection struct {
 type galleryPicture struct {
 	Caption, Alt string
 	Dark         bool // the ground that it is shown on
+	Empty        bool // nothing is to be seen of it but its place
 	Path         string
 	URL, Source  string // as others write it, and as this page reaches it
 }
@@ -86,12 +87,12 @@ var galleryChoices = []struct {
 	name, label string
 	options     [][2]string
 }{
-	{"type", "Type", [][2]string{{"", "icon (default)"}, {"symbol", "symbol"}, {"logo", "logo"}}},
+	{"type", "Type", [][2]string{{"", "icon"}, {"symbol", "symbol"}, {"logo", "logo"}}},
 	{"size", "Size", nil},
 	{"theme", "Theme (ink)", [][2]string{{"", "any"}, {"dark", "dark"}, {"light", "light"}}},
 	{"background", "Background", [][2]string{{"", "any"}, {"light", "light"}, {"dark", "dark"}}},
-	{"format", "Format", [][2]string{{"", "as the browser likes"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
-	{"fallback", "Fallback", [][2]string{{"", "monogram (default)"}, {"transparent", "transparent"}, {"404", "404"}}},
+	{"format", "Format", [][2]string{{"", "automatic"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
+	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
 
 // wallBrands are well-known brands of the starter index. Themed ones have logos of both inks, so that what is
@@ -183,20 +184,23 @@ func (g *gallery) examples() []gallerySection {
 		onDark(g.picture("google.com", "for a dark ground", "size", gallerySize, "background", "dark")),
 	}
 	formats := each("Format", "Without it, WebP where the browser's Accept lists it, else PNG. svg is the vector itself, and a PNG where there is none. JPEG has no transparency and lies on the background that was asked for.",
-		"spotify.com", "format", "webp", "png", "jpeg", "svg")
+		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
 	fallbacks := gallerySection{Title: "Fallback", Note: "What a brand without a logo gets: a monogram in a color of its own, or a plain mark where the font lacks its script; a transparent picture; or that with status 404, for scripts that want to know."}
 	fallbacks.Pictures = []galleryPicture{
 		fallback("example.com", "Latin", "Monogram of example.com"),
 		fallback("xn--e1afmkfd.xn--p1ai", "Cyrillic (пример.рф)", "Monogram of пример.рф"),
 		fallback("xn--hxajbheg2az3al.xn--qxam", "Greek (παράδειγμα.ελ)", "Monogram of παράδειγμα.ελ"),
 		fallback("xn--fsq.xn--fiqs8s", "another script (例.中国)", "Mark of 例.中国"),
-		fallback("example.com", "transparent", "Transparent picture", "fallback", "transparent"),
-		fallback("example.com", "404", "Transparent picture", "fallback", "404"),
+	}
+	for _, kind := range []string{"transparent", "404"} {
+		p := fallback("example.com", kind, "Transparent picture", "fallback", kind)
+		p.Empty = true
+		fallbacks.Pictures = append(fallbacks.Pictures, p)
 	}
 	paths := gallerySection{Title: "Options in the path", Note: "They may follow the domain in any order, as integrations written for another service send them."}
 	paths.Pictures = []galleryPicture{
 		g.picture("docker.com/w/64/h/64/theme/light", ""),
-		onDark(g.picture("youtube.com/w/96/type/logo/fallback/lettermark", "")),
+		g.picture("youtube.com/w/96/type/logo/fallback/lettermark", ""),
 	}
 	return []gallerySection{sizes, types, inks, formats, fallbacks, paths}
 }

@@ -237,3 +237,17 @@ func FuzzRank(f *testing.F) {
 		}
 	})
 }
+
+func TestWithoutForms(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"acme": "acme", "acme gmbh": "acme", "acme gmbh co kg": "acme", "acme sp z oo": "acme", "ооо ромашка": "ромашка", "ооо ромашка ооо": "ромашка",
+		"pt astra tbk": "astra", "goldman sachs group": "goldman sachs group", "inc": "inc", "gmbh co kg": "gmbh", "inc acme": "inc acme", "": "",
+	} {
+		words := strings.Fields(name)
+		from, to := searchindex.WithoutForms(words)
+		if got := strings.Join(words[from:to], " "); got != want {
+			t.Errorf("of %q is left %q, not %q", name, got, want)
+		}
+	}
+}

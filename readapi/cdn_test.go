@@ -1,15 +1,22 @@
 package readapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"letterhead/internal/assets"
 	"letterhead/readapi"
@@ -159,4 +166,47 @@ func TestAssetsHaveNoRanges(t *testing.T) {
 	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
 		t.Errorf("a tag at hand makes %d of another format", a.status)
 	}
+}
+
+// TestFilesInABucket goes the whole way to a store that speaks S3: as it is, and when it takes requests and says
+// nothing.
+func TestFilesInABucket(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "a secret")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	backend := s3mem.New()
+	if err := backend.CreateBucket("logos"); err != nil {
+		t.Fatal(err)
+	}
+	serves := gofakes3.New(backend).Server()
+	var silent atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if silent.Load() {
+			<-r.Context().Done()
+			return
+		}
+		serves.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	bucket, err := assets.Open(t.Context(), "s3://logos?use_path_style=true&endpoint="+url.QueryEscape(server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bucket.Close() })
+	s := start(t, func(set *setup) {
+		set.config.RequestTimeout = 400 * time.Millisecond // so long the test waits
+		set.deps = func(d *readapi.Deps) { d.Assets = bucket }
+	})
+	file := []byte(strings.Repeat("a large picture ", 64<<10))
+	id, err := bucket.Put(t.Context(), file, "png")
+	s.must(err)
+	path := "/cdn/" + id + ".png"
+	if a := s.send(request{path: path}); !bytes.Equal(a.body, file) || a.ok(t).Get("Content-Length") != strconv.Itoa(len(file)) {
+		t.Errorf("%d bytes of %d, %v", len(a.body), len(file), a.header)
+	}
+	s.send(request{path: "/cdn/" + id + ".svg"}).plainly(t, http.StatusNotFound)
+	silent.Store(true)
+	s.send(request{path: path}).plainly(t, http.StatusServiceUnavailable)
+	silent.Store(false)
+	s.send(request{path: path}).ok(t)
 }

@@ -24,8 +24,8 @@ import (
 // browserTimeout bounds what a test does in Chromium; a cold start takes seconds on a busy machine.
 const browserTimeout = 60 * time.Second
 
-// openChromium opens a tab of a fresh Chromium.
-func openChromium(t *testing.T, width, height int64) context.Context {
+// openChromium starts a fresh Chromium.
+func openChromium(t *testing.T) context.Context {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
@@ -41,22 +41,25 @@ func openChromium(t *testing.T, width, height int64) context.Context {
 		chromedp.UserDataDir(t.TempDir()))
 	allocator, closeBrowser := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(closeBrowser)
-	tab, closeTab := chromedp.NewContext(allocator)
-	t.Cleanup(closeTab)
+	browser, closeWindow := chromedp.NewContext(allocator)
+	t.Cleanup(closeWindow)
 	// Without a deadline, which would be that of the browser.
-	if _, err := chromedp.Run(tab, chromedp.EmulateViewport(width, height)); err != nil {
+	if _, err := chromedp.Run(browser, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("start Chromium: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(tab, browserTimeout)
-	t.Cleanup(cancel)
-	return ctx
+	return browser
 }
 
-// see opens a page, waits for its pictures, returns what a script's promise gives, and keeps a picture of the page
-// (go test -artifacts).
-func see[T any](t *testing.T, ctx context.Context, url, script, shot string) T {
+// see opens a page so many pixels wide, waits for its pictures, returns what a script's promise gives, and keeps a
+// picture of the page (go test -artifacts).
+func see[T any](t *testing.T, browser context.Context, width int64, url, script string) T {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(browser, browserTimeout)
+	defer cancel()
 	result, err := chromedp.Run(ctx, func(ctx context.Context, target *chromedp.Target) (result T, err error) {
+		if _, err = chromedp.EmulateViewport(width, 800)(ctx, target); err != nil {
+			return result, err
+		}
 		if _, err = chromedp.Navigate(url)(ctx, target); err != nil {
 			return result, err
 		}
@@ -71,12 +74,22 @@ func see[T any](t *testing.T, ctx context.Context, url, script, shot string) T {
 		if err != nil {
 			return result, err
 		}
-		return result, os.WriteFile(filepath.Join(t.ArtifactDir(), shot+".png"), picture, 0o600)
+		return result, os.WriteFile(filepath.Join(t.ArtifactDir(), "page.png"), picture, 0o600)
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", url, err)
 	}
 	return result
+}
+
+func TestLogosInABrowser(t *testing.T) {
+	browser := openChromium(t)
+	n := start(t, t.TempDir())
+	t.Run("forty on a page", func(t *testing.T) { fortyLogosOnAPage(t, browser, n) })
+	t.Run("keys of another origin", func(t *testing.T) { keysOfAnotherOrigin(t, browser, n) })
+	t.Run("a missing one", func(t *testing.T) { aMissingLogo(t, browser, n) })
+	t.Run("the gallery", func(t *testing.T) { theGallery(t, browser, n, 1280) })
+	t.Run("the gallery on a phone", func(t *testing.T) { theGallery(t, browser, n, 390) })
 }
 
 // shownLogo is a picture as a page has it.
@@ -104,11 +117,9 @@ const readLogos = `(() => [...document.images].map(i => {
 	return {src: i.src, width: i.naturalWidth, height: i.naturalHeight, seen: seen / (c.width * c.height)};
 }))()`
 
-// TestAPageOfFortyLogosInABrowser is what the endpoint is for: a page of somebody else, on another origin, with
+// fortyLogosOnAPage is what the endpoint is for: a page of somebody else, on another origin, with
 // logos on light and on dark. All are there, as large as they were asked for, and can be made out.
-func TestAPageOfFortyLogosInABrowser(t *testing.T) {
-	browser := openChromium(t, 1000, 700)
-	n := start(t, t.TempDir())
+func fortyLogosOnAPage(t *testing.T, browser context.Context, n *node) {
 	domains := []string{
 		"google.com", "figma.com", "slack.com", "gitlab.com", "spotify.com", "netflix.com", "airbnb.com", "youtube.com", "shopify.com", "docker.com",
 		"dropbox.com", "microsoft.com", "kubernetes.io", "python.org", "grafana.com", "paypal.com", "nobody-knows-this.example.com",
@@ -129,7 +140,7 @@ func TestAPageOfFortyLogosInABrowser(t *testing.T) {
 		fmt.Fprint(w, page.String())
 	}))
 	defer other.Close()
-	logos := see[[]shownLogo](t, browser, other.URL, readLogos, "forty-logos")
+	logos := see[[]shownLogo](t, browser, 1000, other.URL, readLogos)
 	if len(logos) != 2*len(domains) || len(logos) != 40 {
 		t.Fatalf("the page has %d pictures", len(logos))
 	}
@@ -143,13 +154,10 @@ func TestAPageOfFortyLogosInABrowser(t *testing.T) {
 	}
 }
 
-// TestAKeyOfAnotherOriginInABrowser: scripts of other origins send keys in headers, which a browser asks for
+// keysOfAnotherOrigin: scripts of other origins send keys in headers, which a browser asks for
 // leave first, and read what became of the key. A key never breaks a picture.
-func TestAKeyOfAnotherOriginInABrowser(t *testing.T) {
-	browser := openChromium(t, 800, 400)
-	data := t.TempDir()
-	n := start(t, data)
-	acc, secret := account(t, data, "growth")
+func keysOfAnotherOrigin(t *testing.T, browser context.Context, n *node) {
+	acc, secret := account(t, n.data, "growth")
 	publishable := ""
 	for _, k := range acc.Keys {
 		if k.Kind == "publishable" {
@@ -192,7 +200,7 @@ func TestAKeyOfAnotherOriginInABrowser(t *testing.T) {
 		Status, Width   int
 		Key, ID, Failed string
 	}
-	answers := see[[]answer](t, browser, other.URL, script, "key")
+	answers := see[[]answer](t, browser, 800, other.URL, script)
 	if len(answers) != len(cases) {
 		t.Fatalf("%d answers", len(answers))
 	}
@@ -203,10 +211,8 @@ func TestAKeyOfAnotherOriginInABrowser(t *testing.T) {
 	}
 }
 
-// TestAMissingLogoInABrowser: a picture with status 404 is a picture to an <img>, and a script sees the status.
-func TestAMissingLogoInABrowser(t *testing.T) {
-	browser := openChromium(t, 400, 300)
-	n := start(t, t.TempDir(), "LETTERHEAD_STARTER=off")
+// aMissingLogo: a picture with status 404 is a picture to an <img>, and a script sees the status.
+func aMissingLogo(t *testing.T, browser context.Context, n *node) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<!doctype html><title>another origin</title>")
@@ -216,34 +222,30 @@ func TestAMissingLogoInABrowser(t *testing.T) {
 		Event         string
 		Width, Status int
 	}
-	got := see[seen](t, browser, page.URL, fmt.Sprintf(`(async () => {
+	got := see[seen](t, browser, 800, page.URL, fmt.Sprintf(`(async () => {
 		const url = %q;
 		const image = new Image();
 		const event = await new Promise(done => { image.onload = image.onerror = e => done(e.type); image.src = url; });
 		return {event: event, width: image.naturalWidth, status: (await fetch(url)).status};
-	})()`, n.url+"/logo/nobody-knows-this.com?size=32&fallback=404"), "missing")
+	})()`, n.url+"/logo/nobody-knows-this.com?size=32&fallback=404"))
 	if got != (seen{"load", 32, http.StatusNotFound}) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestTheGalleryInABrowser: what the policy of the page allows is what it needs, at any width, and nothing on it
+// theGallery: what the policy of the page allows is what it needs, at any width, and nothing on it
 // hangs over.
-func TestTheGalleryInABrowser(t *testing.T) {
-	n := start(t, t.TempDir())
-	for _, width := range []int64{1280, 390} {
-		browser := openChromium(t, width, 800)
-		type looks struct {
-			Asked, Broken []string
-			Overflow      int
-		}
-		page := see[looks](t, browser, n.url+"/docs/logos?domain=figma.com&size=512&background=dark&format=svg", `({
+func theGallery(t *testing.T, browser context.Context, n *node, width int64) {
+	type looks struct {
+		Asked, Broken []string
+		Overflow      int
+	}
+	page := see[looks](t, browser, width, n.url+"/docs/logos?domain=figma.com&size=512&background=dark&format=svg", `({
 			asked: performance.getEntriesByType('resource').map(e => e.name),
 			broken: [...document.images].filter(i => i.naturalWidth === 0).map(i => i.src),
-			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`, fmt.Sprintf("gallery-%d", width))
-		if len(page.Broken) != 0 || len(page.Asked) < 40 || len(page.Asked) > 60 || page.Overflow != 0 {
-			t.Errorf("%d px wide: %d requests, not shown %v, %d px hang over", width, len(page.Asked), page.Broken, page.Overflow)
-		}
+			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
+	if len(page.Broken) != 0 || len(page.Asked) < 40 || len(page.Asked) > 60 || page.Overflow != 0 {
+		t.Errorf("%d px wide: %d requests, not shown %v, %d px hang over", width, len(page.Asked), page.Broken, page.Overflow)
 	}
 }
 

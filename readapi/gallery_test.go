@@ -99,7 +99,7 @@ func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
 		t.Errorf("the picture is not shown (%q)", s.refused)
 	}
 	if len(s.code) != 2 || s.code[0] != "https://brands.example.com/api/logo"+query {
-		t.Errorf("the address is told as %q", s.code)
+		t.Fatalf("the address is told as %q", s.code)
 	}
 	// What is shown is to be pasted: its source must be read as the address.
 	var src string

@@ -71,12 +71,14 @@ type page struct {
 type pages struct {
 	reference, errors, bot page
 	description            page // the interface description, JSON
+	gallery                *gallery
 	csp                    []string
 	docsURLs               map[Code]string
 }
 
-// renderPages renders the documents once: nothing in them changes while the server runs.
-func renderPages(baseURL, userAgent string) (pages, error) {
+// renderPages renders the documents once: nothing in them changes while the server runs, but for the gallery,
+// which shows what it is asked. logoHost is the host of its own that logos have, "" for none.
+func renderPages(baseURL, logoHost, userAgent string) (pages, error) {
 	style, err := pageFiles.ReadFile("pages/style.css")
 	if err != nil {
 		return pages{}, fmt.Errorf("read the pages' style: %w", err)
@@ -87,7 +89,11 @@ func renderPages(baseURL, userAgent string) (pages, error) {
 	}
 	// The pages bring everything along: the one style by its hash, and nothing else may load.
 	hash := sha256.Sum256(style)
-	p.csp = []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+	styleSource := "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+	p.csp = []string{"default-src 'none'; style-src " + styleSource + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), styleSource); err != nil {
+		return pages{}, err
+	}
 	data := map[string]any{
 		"BaseURL": baseURL, "Style": template.CSS(style), "Codes": codeDocs,
 		"UserAgent": userAgent, "Product": productOf(userAgent),
@@ -149,6 +155,7 @@ func (a *API) routeDocs(r *mux.Router) {
 	}
 	r.Handle("/docs", newEndpoint("docs", open, getAndHead((*exchange).serveReferencePage)))
 	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
+	r.Handle("/docs/logos", newEndpoint("docs", open, getAndHead((*exchange).serveGallery)))
 	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, getAndHead((*exchange).serveDescription)))
 	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
 }
@@ -171,9 +178,13 @@ func (x *exchange) sendPage(p page) error {
 }
 
 func (x *exchange) sendDocument(contentType []string, p page) error {
+	return x.sendCached(contentType, p, pageCache)
+}
+
+func (x *exchange) sendCached(contentType []string, p page, cache []string) error {
 	h := x.Header()
 	h[headerETag] = p.etag
-	h["Cache-Control"] = pageCache
+	h["Cache-Control"] = cache
 	if matchesETag(x.request.Header, p.etag[0]) {
 		x.WriteHeader(http.StatusNotModified)
 		return nil

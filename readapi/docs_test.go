@@ -20,7 +20,7 @@ var specCodes = []Code{
 }
 
 func TestEveryCodeHasItsSectionInTheDocs(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
+	p, err := renderPages("https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestEveryCodeHasItsSectionInTheDocs(t *testing.T) {
 }
 
 func TestPagesAskNobodyElseForAnything(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
+	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestPagesAskNobodyElseForAnything(t *testing.T) {
 // TestTheReferenceShowsTheWholeDescription: every operation, schema and code, and every link in it leads somewhere.
 func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 	const base = "https://brands.example.com"
-	p, err := renderPages(base, "LetterheadBot/1.0")
+	p, err := renderPages(base, "", "LetterheadBot/1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestDescriptionsAreEscaped(t *testing.T) {
 }
 
 func TestThePolicyAllowsExactlyTheStyleOfThePage(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0")
+	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func attribute(n *html.Node, name string) string {
 
 // What the page promises to site owners is what this release does.
 func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
+	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
 	}

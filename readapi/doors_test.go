@@ -448,7 +448,7 @@ func TestAnyOriginMayAsk(t *testing.T) {
 
 func TestTheDocsOfEveryErrorAreServed(t *testing.T) {
 	s := start(t)
-	for _, path := range []string{"/docs/errors", "/bot"} {
+	for _, path := range []string{"/docs/errors", "/docs/logos", "/docs/logos?domain=acme.com&size=32", "/bot"} {
 		a := s.send(request{path: path})
 		h := a.ok(t)
 		if h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'") {

@@ -145,16 +145,8 @@ func userCache() string {
 
 // writeReport writes the report to a file, which is whole or not there.
 func writeReport(name string, c report.Crawl) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
+	if err := writeWhole(name, func(w io.Writer) error { return report.HTML(w, c) }); err != nil {
 		return fmt.Errorf("write the report: %w", err)
-	}
-	err = errors.Join(report.HTML(f, c), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write the report: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,12 @@ type proxied struct {
 }
 
 func newProxied(t *testing.T) *proxied {
+	t.Helper()
+	return newProxiedWith(t)
+}
+
+// newProxiedWith changes lines of the configuration: what is there, and what is to be there, in turn.
+func newProxiedWith(t *testing.T, changes ...string) *proxied {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
@@ -59,7 +66,7 @@ func newProxied(t *testing.T) *proxied {
 	defer handle.Close()
 	p.url = "http://" + listener.Addr().String()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(adaptProxy(t, servers)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(adaptProxy(t, servers, changes)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
@@ -82,16 +89,20 @@ func newProxied(t *testing.T) *proxied {
 }
 
 // adaptProxy puts servers that are here in place of names that Docker resolves, and changes nothing else.
-func adaptProxy(t *testing.T, servers string) string {
+func adaptProxy(t *testing.T, servers string, changes []string) string {
 	t.Helper()
 	text := read(t, "deploy/haproxy/haproxy.cfg")
-	for _, change := range [][2]string{
+	adapted := [][2]string{
 		{"    maxconn 8000\n", "    maxconn 200\n"}, // descriptors are few on some machines
 		{"    nameserver docker 127.0.0.11:53\n", ""},
 		{"bind :8080", "bind fd@3"},
 		{" resolvers containers init-addr none", ""},
 		{"    server-template api 1-10 api:8080\n", servers},
-	} {
+	}
+	for pair := range slices.Chunk(changes, 2) {
+		adapted = append(adapted, [2]string{pair[0], pair[1]})
+	}
+	for _, change := range adapted {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("deploy/haproxy/haproxy.cfg has no %q: the test must be adapted", change[0])
 		}
@@ -110,7 +121,9 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 		t.Fatal(err)
 	}
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -203,5 +216,45 @@ func TestTheProxyKeepsOperatorsEndpointsInside(t *testing.T) {
 	}
 	if got := (*p.asked.Load())["X-Forwarded-For"]; len(got) != 1 || got[0] != "127.0.0.1" {
 		t.Errorf("a node is told %v about the client's address, want what the proxy saw", got)
+	}
+}
+
+func TestTheProxyKeepsTheLogosOfABrandOnOneNodeAndSpreadsBrands(t *testing.T) {
+	p := newProxied(t)
+	count := map[string]int{}
+	for i := range 90 {
+		domain := fmt.Sprintf("brand-%d.com", i)
+		_, want := p.ask(t, "/logo/"+domain)
+		count[want]++
+		for _, sent := range [][]string{
+			{"/logo/" + domain + "?size=32&theme=dark"}, {"/logo/" + domain + "/icon.png"}, {"/logo/" + strings.ToUpper(domain) + "/w/64/"},
+			{"/logo/" + domain + "?key=" + testKeys()[i%40]}, {"/logo/" + domain, "Authorization", "Bearer " + testKeys()[i%40]},
+		} {
+			if status, got := p.ask(t, sent[0], sent[1:]...); status != http.StatusOK || got != want {
+				t.Errorf("%v reached %s (status %d), the logo alone reaches %s", sent, got, status, want)
+			}
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if count[name] < 9 {
+			t.Errorf("of 90 brands node %s has %d", name, count[name])
+		}
+	}
+}
+
+// A host of logos, and a proxy before the proxy, are lines that an operator adds.
+func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
+	p := newProxiedWith(t, "    acl before_us always_false\n", "    acl before_us src 127.0.0.1\n", "    acl logo_host always_false\n", "    acl logo_host hdr(host),host_only -i logos.example.com\n")
+	if _, _ = p.ask(t, "/logo/acme.com", "X-Forwarded-For", "198.51.100.7"); strings.Join((*p.asked.Load())["X-Forwarded-For"], ", ") != "198.51.100.7, 127.0.0.1" {
+		t.Errorf("a node is told %v about the client's address", (*p.asked.Load())["X-Forwarded-For"])
+	}
+	for i := range 20 {
+		domain := fmt.Sprintf("brand-%d.com", i)
+		_, want := p.ask(t, "/logo/"+domain)
+		for _, host := range []string{"logos.example.com", "Logos.Example.com:8443"} {
+			if _, got := p.ask(t, "/"+domain+"/icon?size=32", "Host", host); got != want {
+				t.Errorf("%s on %s reached %s, /logo/%s reaches %s", domain, host, got, domain, want)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -109,6 +110,30 @@ func writeDurably(name string, data []byte) (err error) {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// writeWhole writes a file that somebody asked for, which is whole or stays as it was. What is there already and
+// is no ordinary file, such as /dev/null or a pipe, is written to and not replaced.
+func writeWhole(name string, write func(io.Writer) error) error {
+	if there, err := os.Stat(name); err == nil && !there.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // release gives the folder free.

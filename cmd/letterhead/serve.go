@@ -229,6 +229,8 @@ Letterhead serves on %[1]s
   publishable  %[6]s
   The keys are shown this once; only their hashes are stored.
   docs         %[1]s/docs
+  a logo       %[1]s/logo/github.com?size=64
+               (needs no key; %[1]s/docs/logos shows more)
 
 Try it:
   curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/brands/github.com

@@ -77,7 +77,9 @@ type service struct {
 	kill    context.CancelCauseFunc
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	drawing sync.Mutex     // over the opening of vectors and logos, which a command may ask for at any time
 	closers []func() error // in the order of opening
+	closes  sync.Mutex     // over closers
 }
 
 type serviceOptions struct {
@@ -122,7 +124,11 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 }
 
 // closing notes what close must do; it runs in the reverse order.
-func (s *service) closing(f func() error) { s.closers = append(s.closers, f) }
+func (s *service) closing(f func() error) {
+	s.closes.Lock()
+	defer s.closes.Unlock()
+	s.closers = append(s.closers, f)
+}
 
 func (s *service) openReadModels(ctx context.Context) error {
 	var err error

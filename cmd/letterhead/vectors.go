@@ -24,28 +24,36 @@ type vectors struct {
 
 // openDrawing opens what draws vectors, once for all who do.
 func (s *service) openDrawing() {
+	s.drawing.Lock()
+	defer s.drawing.Unlock()
+	s.openRenderer()
+}
+
+func (s *service) openRenderer() {
 	if s.vectors == nil {
 		s.vectors = openVectors(filepath.Join(s.config.CachePath(), "resvg"), s.logger, s.kill)
 		s.closing(s.vectors.close)
 	}
 }
 
-// openLogos opens what draws logos.
-func (s *service) openLogos() error {
+// openLogos opens what draws logos, once for all who do.
+func (s *service) openLogos() (*logo.Studio, error) {
+	s.drawing.Lock()
+	defer s.drawing.Unlock()
 	if s.logos != nil {
-		return nil
+		return s.logos, nil
 	}
-	s.openDrawing()
+	s.openRenderer()
 	drawn, err := variants.New(variants.Config{
 		MemoryBytes: s.config.LogoCacheBytes, Folder: filepath.Join(s.config.CachePath(), "logos"), DiskBytes: s.config.LogoDiskBytes,
 		Logger: s.logger, Registerer: s.metrics,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.closing(func() error { drawn.Close(); return nil })
 	s.logos, err = logo.NewStudio(s.assets, s.vectors, drawn)
-	return err
+	return s.logos, err
 }
 
 // openVectors compiles in the background, with what it learns kept in a folder. failed is called when that

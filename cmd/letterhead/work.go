@@ -125,7 +125,7 @@ func (s *service) openTransport(ctx context.Context) (broker.Transport, error) {
 }
 
 func (s *service) openAPI(ctx context.Context) ([]part, error) {
-	if err := s.openLogos(); err != nil {
+	if _, err := s.openLogos(); err != nil {
 		return nil, err
 	}
 	parts := []part{{"changes", s.changes.Run}, {"usage recorder", s.recorder.Run}}

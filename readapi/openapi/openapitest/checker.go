@@ -50,7 +50,7 @@ func (r Row) String() string {
 }
 
 // undescribed are paths that the API serves to people and operators; the document does not have them.
-var undescribed = []string{"/docs", "/docs/errors", "/bot", "/healthz", "/readyz", "/metrics"}
+var undescribed = []string{"/docs", "/docs/errors", "/docs/logos", "/bot", "/healthz", "/readyz", "/metrics"}
 
 // standing are the headers of every answer, with their values; empty for any.
 var standing = map[string]string{

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+	"letterhead/projections/brands"
+	"letterhead/readapi/logo"
+)
+
+func logoCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN answers it, without a charge", Args: exactArgs("DOMAIN"),
+		Long: `Draw the logo of a brand of the index, or what stands for it, as the endpoint /logo/DOMAIN does, and write it
+to a file or to standard output. It crawls nothing and counts against no limit.
+
+The format is that of --format, else of the file's ending (.png, .webp, .svg, .jpg, .jpeg), else PNG. What was
+drawn, and from which logo, is told on standard error.`}
+	var to string
+	c.Flags().StringVarP(&to, "output", "o", "-", "file to write; - is standard output")
+	values := map[string]*string{}
+	for _, f := range [][2]string{
+		{"type", "icon, symbol or logo (default icon)"},
+		{"size", "longest side in pixels, 16 to 1024 (default 128)"},
+		{"theme", "ink: light or dark"},
+		{"background", "ground that it is to sit on: light or dark"},
+		{"format", "webp, png, svg or jpeg"},
+		{"fallback", "what stands for a logo that is not there: monogram, transparent, or 404 for an error (default monogram)"},
+	} {
+		values[f[0]] = c.Flags().String(f[0], "", f[1])
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		query := url.Values{}
+		for name, value := range values {
+			if cmd.Flags().Changed(name) {
+				query.Set(name, *value)
+			}
+		}
+		fromEnding := !query.Has("format") && to != "-"
+		if fromEnding {
+			format, known := formatOfEnding(to)
+			if !known {
+				return usageError{fmt.Errorf("the ending of %s is no format of a logo; name the file .png, .webp, .svg or .jpg, or give --format", to)}
+			}
+			query.Set("format", string(format))
+		}
+		domain, options, err := logoAskedFor(args[0], query)
+		if err != nil {
+			return usageError{err}
+		}
+		draw := func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+			drawn, err := s.drawLogo(ctx, domain, options)
+			if err != nil {
+				return err
+			}
+			return printJSON(e.stdout, drawn)
+		}
+		if e.service != nil { // whoever asks writes the file, in a folder of theirs
+			return draw(cmd.Context(), e.service, cmd, args)
+		}
+		if f, isFile := e.stdout.(*os.File); to == "-" && isFile && isTerminal(f) {
+			return usageError{errors.New("a picture is not for a terminal; name a file with -o, or pass it on with a pipe")}
+		}
+		out := e.stdout
+		var answer bytes.Buffer
+		e.stdout = &answer
+		err = e.onFolder(draw)(cmd, args)
+		e.stdout = out
+		if err != nil {
+			return err
+		}
+		var drawn drawnLogo
+		if err := json.Unmarshal(answer.Bytes(), &drawn); err != nil {
+			return fmt.Errorf("the server answered with what is no picture (is it another release?): %w", err)
+		}
+		if fromEnding && drawn.Format != string(options.Format) {
+			return fmt.Errorf("there is no vector to draw %s from, and a PNG would lie in %s; name the file .png, or give --format", domain, to)
+		}
+		return writeLogo(e, to, drawn)
+	}
+	return c
+}
+
+// logoAskedFor reads a domain and the parameters of a logo as the endpoint does.
+func logoAskedFor(sent string, query url.Values) (domain string, options logo.Options, err error) {
+	if domain, err = brand.RegistrableDomain(sent); err == nil {
+		_, options, err = logo.Parse(url.PathEscape(domain), query.Encode(), nil)
+	}
+	return domain, options, err
+}
+
+// formatOfEnding is the format that a file's name promises.
+func formatOfEnding(name string) (imaging.Format, bool) {
+	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+	if ending == "jpg" {
+		return imaging.JPEG, true
+	}
+	format := imaging.Format(ending)
+	return format, slices.Contains([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}, format)
+}
+
+// drawnLogo is a drawn logo on its way to whoever asked, which may be another process.
+type drawnLogo struct {
+	Body   []byte `json:"body"` // base64 in JSON: a picture is no text
+	Format string `json:"format"`
+	Size   string `json:"size"`
+	From   string `json:"from"`
+}
+
+// drawLogo draws a logo from the index, as the endpoint does for somebody without a key.
+func (s *service) drawLogo(ctx context.Context, domain string, o logo.Options) (drawnLogo, error) {
+	if err := s.catchUp(ctx); err != nil {
+		return drawnLogo{}, err
+	}
+	b := logo.Brand{Domain: domain}
+	entry, err := s.brandReader.Get(ctx, domain)
+	if err != nil && !errors.Is(err, brands.ErrNotFound) {
+		return drawnLogo{}, err
+	}
+	if err == nil {
+		looks, err := entry.Looks()
+		if err != nil {
+			return drawnLogo{}, err
+		}
+		if !looks.Restricted {
+			b.Name, b.Logos = looks.Name, looks.Logos
+		}
+	}
+	studio, err := s.openLogos()
+	if err != nil {
+		return drawnLogo{}, err
+	}
+	picture, err := studio.Draw(ctx, b, o)
+	if err != nil {
+		return drawnLogo{}, err
+	}
+	if picture.Fallback && o.Fallback == logo.NotFound {
+		return drawnLogo{}, fmt.Errorf("no logo of %s is known", domain)
+	}
+	info, err := imaging.Probe(picture.Body)
+	if err != nil {
+		return drawnLogo{}, err
+	}
+	out := drawnLogo{Body: picture.Body, Format: string(info.Format), Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
+	if info.Format == imaging.SVG {
+		out.Size = "a vector"
+	}
+	if sources := logo.Choose(b.Logos, o); !picture.Fallback && len(sources) > 0 {
+		out.From = describeSource(b.Logos, sources[0])
+	}
+	return out, nil
+}
+
+// describeSource says which of a brand's logos a stored file is of: "symbol, dark ink (svg)".
+func describeSource(logos []eventschemas.Logo, source logo.Source) string {
+	for _, l := range logos {
+		if slices.ContainsFunc(l.Formats, func(f eventschemas.Asset) bool { return f.ID == source.ID }) {
+			ink := ""
+			if source.Ink != logo.Any {
+				ink = ", " + string(source.Ink) + " ink"
+			}
+			return fmt.Sprintf("%s%s (%s)", l.Type, ink, source.Format)
+		}
+	}
+	return string(source.Format)
+}
+
+// writeLogo writes the picture to a file or to standard output, and says so.
+func writeLogo(e *environment, to string, drawn drawnLogo) error {
+	write := func(w io.Writer) error {
+		_, err := w.Write(drawn.Body)
+		return err
+	}
+	name := to
+	if to == "-" {
+		name = "standard output"
+		if err := write(e.stdout); err != nil {
+			return fmt.Errorf("write the logo: %w", err)
+		}
+	} else if err := writeWhole(to, write); err != nil {
+		return fmt.Errorf("write the logo: %w", err)
+	}
+	_, err := fmt.Fprintf(e.stderr, "%s: %s, %s, %d bytes, from: %s\n", name, drawn.Format, drawn.Size, len(drawn.Body), drawn.From)
+	return err
+}

@@ -1,0 +1,298 @@
+package readapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+
+	"letterhead/domain/brand"
+	"letterhead/readapi/logo"
+)
+
+// gallery is the page that shows logos, and what each parameter does to them. The pictures on it are asked for
+// by whoever looks at it, as on any page: it draws nothing itself.
+type gallery struct {
+	template *template.Template
+	style    template.CSS
+	csp      []string
+	baseURL  string
+	logoBase string // the address of logos as others write it, without the slash before the domain
+	source   string // the same as this page reaches it
+	sections []gallerySection
+	wall     []galleryBrand
+}
+
+// The gallery's pictures. A page load asks for maxGalleryLogos of them at most, so that its first view and a few
+// tries with the form fit into the 300 keyless requests a minute of one address.
+const (
+	maxGalleryLogos = 60
+	gallerySize     = "64"
+	galleryDomain   = "slack.com" // shown until somebody asks for another
+)
+
+// gallerySection shows one parameter.
+type gallerySection struct {
+	Title, Note string
+	Pictures    []galleryPicture
+}
+
+// galleryPicture is a picture with its address.
+type galleryPicture struct {
+	Caption, Alt string
+	Dark         bool // the ground that it is shown on
+	Empty        bool // nothing is to be seen of it but its place
+	Path         string
+	URL, Source  string // as others write it, and as this page reaches it
+}
+
+// Pieces are the path cut where a narrow column may break it.
+func (p galleryPicture) Pieces() []string {
+	pieces := []string{""}
+	for _, r := range p.Path {
+		last := &pieces[len(pieces)-1]
+		if strings.ContainsRune("?&/", r) && *last != "" {
+			pieces = append(pieces, string(r))
+			continue
+		}
+		*last += string(r)
+	}
+	return pieces
+}
+
+// galleryBrand is a brand on the wall, once on each ground.
+type galleryBrand struct {
+	Domain  string
+	OnLight galleryPicture
+	OnDark  galleryPicture
+}
+
+// galleryField is a field of the form with what was sent.
+type galleryField struct {
+	Name, Label, Value string
+	Options            []galleryOption // of a choice; none for text
+}
+
+type galleryOption struct {
+	Value, Label string
+	Chosen       bool
+}
+
+// galleryChoices are the fields of the form in their order; the first option of each is the default, which is
+// not sent on.
+var galleryChoices = []struct {
+	name, label string
+	options     [][2]string
+}{
+	{"type", "Type", [][2]string{{"", "icon"}, {"symbol", "symbol"}, {"logo", "logo"}}},
+	{"size", "Size", nil},
+	{"theme", "Theme (ink)", [][2]string{{"", "any"}, {"dark", "dark"}, {"light", "light"}}},
+	{"background", "Background", [][2]string{{"", "any"}, {"light", "light"}, {"dark", "dark"}}},
+	{"format", "Format", [][2]string{{"", "automatic"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
+	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
+}
+
+// wallBrands are well-known brands of the starter index. Themed ones have logos of both inks, so that what is
+// asked for each ground differs; the others look the same on both, and one picture serves for the two.
+var wallBrands = []struct {
+	domain string
+	themed bool
+}{
+	{"google.com", true}, {"figma.com", true}, {"slack.com", false}, {"gitlab.com", true}, {"spotify.com", false}, {"netflix.com", false},
+	{"airbnb.com", false}, {"youtube.com", false}, {"mastercard.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
+	{"microsoft.com", false}, {"kubernetes.io", true}, {"python.org", true}, {"grafana.com", true}, {"paypal.com", false}, {"reddit.com", false},
+	{"linkedin.com", false}, {"duckduckgo.com", true}, {"asana.com", false}, {"netlify.com", true}, {"twitch.tv", false}, {"zoom.us", false},
+}
+
+func newGallery(baseURL, logoHost string, style template.CSS, styleSource string) (*gallery, error) {
+	t, err := template.New("gallery").ParseFS(pageFiles, "pages/layout.html", "pages/logos.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
+	}
+	// Without a host of their own logos are reached beside this page, by whatever name that was asked for.
+	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
+	pictures := "'self'"
+	if logoHost != "" {
+		g.source = g.logoBase
+		pictures += " " + g.logoBase
+	}
+	g.csp = []string{"default-src 'none'; img-src " + pictures + "; style-src " + styleSource + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
+	g.sections = g.examples()
+	for _, b := range wallBrands {
+		light, dark := []string{"size", gallerySize, "background", "light"}, []string{"size", gallerySize, "background", "dark"}
+		if !b.themed {
+			light, dark = light[:2], light[:2]
+		}
+		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.picture(b.domain, "", light...), OnDark: g.picture(b.domain, "", dark...)})
+	}
+	return g, g.try()
+}
+
+// try renders the page once, so that a template with a fault is found at the start.
+func (g *gallery) try() error {
+	_, err := g.page(nil)
+	return err
+}
+
+// picture is a logo of a domain, which may be followed by options of the path; parameters are names and values
+// in turn.
+func (g *gallery) picture(domain, caption string, parameters ...string) galleryPicture {
+	path := "/" + domain
+	for i := 0; i < len(parameters); i += 2 {
+		separator := "&"
+		if i == 0 {
+			separator = "?"
+		}
+		path += separator + parameters[i] + "=" + url.QueryEscape(parameters[i+1])
+	}
+	name, _, _ := strings.Cut(domain, "/")
+	return galleryPicture{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path, Source: g.source + path}
+}
+
+// examples are the sections below the form.
+func (g *gallery) examples() []gallerySection {
+	each := func(title, note, domain, name string, values ...string) gallerySection {
+		s := gallerySection{Title: title, Note: note}
+		for _, v := range values {
+			s.Pictures = append(s.Pictures, g.picture(domain, v, name, v))
+		}
+		return s
+	}
+	onDark := func(p galleryPicture) galleryPicture {
+		p.Dark = true
+		return p
+	}
+	fallback := func(domain, caption, alt string, parameters ...string) galleryPicture {
+		p := g.picture(domain, caption, append([]string{"size", gallerySize}, parameters...)...)
+		p.Alt = alt
+		return p
+	}
+	sizes := each("Size", "The longest side in pixels, 16 to 1024; what lies outside is served at the nearest end. Vectors are drawn at that size. w and width are other names of it.",
+		"kubernetes.io", "size", "16", "32", "64", "128")
+	types := gallerySection{Title: "Type", Note: "An icon (the default), the symbol without words, or the logo with its words. A brand that lacks one is shown by another."}
+	for _, t := range []string{"icon", "symbol", "logo"} {
+		types.Pictures = append(types.Pictures, g.picture("netflix.com/"+t, t, "size", "128"))
+	}
+	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other."}
+	inks.Pictures = []galleryPicture{
+		g.picture("gitlab.com", "dark ink", "size", gallerySize, "theme", "dark"),
+		onDark(g.picture("gitlab.com", "light ink", "size", gallerySize, "theme", "light")),
+		g.picture("google.com", "for a light ground", "size", gallerySize, "background", "light"),
+		onDark(g.picture("google.com", "for a dark ground", "size", gallerySize, "background", "dark")),
+	}
+	formats := each("Format", "Without it, WebP where the browser's Accept lists it, else PNG. svg is the vector itself, and a PNG where there is none. JPEG has no transparency and lies on the background that was asked for.",
+		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
+	fallbacks := gallerySection{Title: "Fallback", Note: "What a brand without a logo gets: a monogram in a color of its own, or a plain mark where the font lacks its script; a transparent picture; or that with status 404, for scripts that want to know."}
+	fallbacks.Pictures = []galleryPicture{
+		fallback("example.com", "Latin", "Monogram of example.com"),
+		fallback("xn--e1afmkfd.xn--p1ai", "Cyrillic (пример.рф)", "Monogram of пример.рф"),
+		fallback("xn--hxajbheg2az3al.xn--qxam", "Greek (παράδειγμα.ελ)", "Monogram of παράδειγμα.ελ"),
+		fallback("xn--fsq.xn--fiqs8s", "another script (例.中国)", "Mark of 例.中国"),
+	}
+	for _, kind := range []string{"transparent", "404"} {
+		p := fallback("example.com", kind, "Transparent picture", "fallback", kind)
+		p.Empty = true
+		fallbacks.Pictures = append(fallbacks.Pictures, p)
+	}
+	paths := gallerySection{Title: "Options in the path", Note: "They may follow the domain in any order, as integrations written for another service send them."}
+	paths.Pictures = []galleryPicture{
+		g.picture("docker.com/w/64/h/64/theme/light", ""),
+		g.picture("youtube.com/w/96/type/logo/fallback/lettermark", ""),
+	}
+	return []gallerySection{sizes, types, inks, formats, fallbacks, paths}
+}
+
+// galleryView is what the template shows.
+type galleryView struct {
+	Title, Kicker, BaseURL string
+	Style                  template.CSS
+	LogoBase               string
+
+	Domain   string
+	Fields   []galleryField
+	Refused  string          // a sentence about what was sent, "" when a picture can be shown
+	Live     *galleryPicture // nil when refused
+	Snippet  string
+	Sections []gallerySection
+	Wall     []galleryBrand
+}
+
+// page renders the page for what was sent with the form.
+func (g *gallery) page(sent url.Values) ([]byte, error) {
+	v := galleryView{
+		Title: "Letterhead: logos", Kicker: "Logos", BaseURL: g.baseURL, Style: g.style, LogoBase: g.logoBase,
+		Domain: strings.TrimSpace(sent.Get("domain")), Sections: g.sections, Wall: g.wall,
+	}
+	if v.Domain == "" {
+		v.Domain = galleryDomain
+	}
+	var parameters []string
+	for _, c := range galleryChoices {
+		value := strings.TrimSpace(sent.Get(c.name))
+		f := galleryField{Name: c.name, Label: c.label, Value: value}
+		for _, o := range c.options {
+			f.Options = append(f.Options, galleryOption{Value: o[0], Label: o[1], Chosen: o[0] == value})
+		}
+		if value != "" {
+			parameters = append(parameters, c.name, value)
+			if c.options != nil && !slices.ContainsFunc(f.Options, func(o galleryOption) bool { return o.Chosen }) {
+				f.Options = append(f.Options, galleryOption{Value: value, Label: value, Chosen: true})
+			}
+		}
+		v.Fields = append(v.Fields, f)
+	}
+	live := g.picture(url.PathEscape(v.Domain), "", parameters...)
+	live.Alt = "Logo of " + v.Domain
+	if v.Refused = refusedLogo(live.Path); v.Refused == "" {
+		v.Live = &live
+		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
+	}
+	var body bytes.Buffer
+	if err := g.template.ExecuteTemplate(&body, "page", v); err != nil {
+		return nil, fmt.Errorf("render pages/logos.html: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// refusedLogo is the sentence with which the logo endpoint would refuse a path, "" when it would not.
+func refusedLogo(path string) string {
+	path, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
+	domain, _, err := logo.Parse(path, query, nil)
+	if err == nil {
+		_, err = brand.RegistrableDomain(domain)
+	}
+	var (
+		request *logo.InvalidError
+		host    *brand.InvalidDomainError
+	)
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &request):
+		return request.Sentence
+	case errors.As(err, &host):
+		return host.Sentence
+	}
+	return "The endpoint refuses that."
+}
+
+// galleryCache is for the page as somebody filled it in: no shared cache need hold what one person typed.
+var galleryCache = []string{"private, max-age=300"}
+
+// serveGallery answers GET and HEAD /docs/logos.
+func (x *exchange) serveGallery() error {
+	g := x.api.pages.gallery
+	body, err := g.page(x.request.URL.Query())
+	if err != nil {
+		return err
+	}
+	x.Header()["Content-Security-Policy"] = g.csp
+	cache := pageCache
+	if x.request.URL.RawQuery != "" {
+		cache = galleryCache
+	}
+	return x.sendCached(typeHTML, newPage(body), cache)
+}

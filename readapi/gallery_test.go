@@ -1,0 +1,203 @@
+package readapi
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"letterhead/domain/brand"
+	"letterhead/readapi/logo"
+	"letterhead/starter"
+)
+
+func testGallery(t *testing.T, logoHost string) *gallery {
+	t.Helper()
+	p, err := renderPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.gallery
+}
+
+// galleryShown is what a visitor sees of the gallery.
+type galleryShown struct {
+	sources  map[string]bool // of pictures, each of which is asked for once
+	pictures int
+	refused  string
+	selected map[string]string
+	code     []string
+}
+
+func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
+	t.Helper()
+	body, err := g.page(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := galleryShown{sources: map[string]bool{}, selected: map[string]string{}}
+	walk(t, body, func(n *html.Node) {
+		switch n.Data {
+		case "img":
+			s.pictures++
+			s.sources[attribute(n, "src")] = true
+			if attribute(n, "alt") == "" {
+				t.Errorf("%s has no text in its place", attribute(n, "src"))
+			}
+		case "p":
+			if attribute(n, "class") == "refused" {
+				s.refused = textOf(n)
+			}
+		case "input":
+			s.selected[attribute(n, "name")] = attribute(n, "value")
+		case "option":
+			for _, a := range n.Attr {
+				if a.Key == "selected" {
+					s.selected[attribute(n.Parent, "name")] = attribute(n, "value")
+				}
+			}
+		case "pre":
+			s.code = append(s.code, textOf(n))
+		case "script", "link", "iframe", "object", "embed", "base":
+			t.Errorf("the page has a <%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+				t.Errorf("<%s> has %s, which the policy forbids", n.Data, a.Key)
+			}
+		}
+	})
+	return s
+}
+
+func TestTheGalleryAsksForFewLogosAndOnlyValidOnes(t *testing.T) {
+	for _, host := range []string{"", "logos.example.com:8443"} {
+		g := testGallery(t, host)
+		s := showGallery(t, g, url.Values{"domain": {"acme.com"}, "size": {"333"}})
+		if len(s.sources) > maxGalleryLogos || len(wallBrands) != 24 || s.pictures < 2*len(wallBrands)+20 {
+			t.Errorf("%d pictures from %d addresses", s.pictures, len(s.sources))
+		}
+		place := "../logo/"
+		if host != "" {
+			place = "https://" + host + "/"
+		}
+		for src := range s.sources {
+			path, ours := strings.CutPrefix(src, place)
+			if sentence := refusedLogo("/" + path); !ours || sentence != "" {
+				t.Errorf("%s: %s", src, sentence)
+			}
+		}
+	}
+}
+
+func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
+	g := testGallery(t, "")
+	s := showGallery(t, g, url.Values{"domain": {" figma.com "}, "type": {"symbol"}, "size": {"200"}, "background": {"dark"}, "format": {"png"}, "fallback": {""}})
+	const query = "/figma.com?type=symbol&size=200&background=dark&format=png"
+	if !s.sources["../logo"+query] || s.refused != "" {
+		t.Errorf("the picture is not shown (%q)", s.refused)
+	}
+	if len(s.code) != 2 || s.code[0] != "https://brands.example.com/api/logo"+query {
+		t.Fatalf("the address is told as %q", s.code)
+	}
+	// What is shown is to be pasted: its source must be read as the address.
+	var src string
+	walk(t, []byte(s.code[1]), func(n *html.Node) {
+		if n.Data == "img" {
+			src = attribute(n, "src")
+		}
+	})
+	if src != s.code[0] {
+		t.Errorf("the snippet %s leads to %s", s.code[1], src)
+	}
+	for name, want := range map[string]string{"domain": "figma.com", "type": "symbol", "size": "200", "background": "dark", "format": "png", "theme": "", "fallback": ""} {
+		if s.selected[name] != want {
+			t.Errorf("the form has %s %q, want %q", name, s.selected[name], want)
+		}
+	}
+	if s := showGallery(t, g, nil); !s.sources["../logo/"+galleryDomain] {
+		t.Error("nothing is shown to who sent nothing")
+	}
+	if s := showGallery(t, g, url.Values{"domain": {"bücher.example.de"}}); !s.sources["../logo/b%C3%BCcher.example.de"] {
+		t.Errorf("a domain in its own script gives %v", s.code)
+	}
+}
+
+func TestTheGallerySaysWhatIsWrong(t *testing.T) {
+	g := testGallery(t, "")
+	_, onlySuffix := brand.RegistrableDomain("co.uk")
+	for _, c := range []struct {
+		sent url.Values
+		want string // of the sentence
+	}{
+		{url.Values{"size": {"0"}}, "size"},
+		{url.Values{"size": {`"><script>alert(1)</script>`}}, "size"},
+		{url.Values{"domain": {"co.uk"}}, onlySuffix.(*brand.InvalidDomainError).Sentence},
+		{url.Values{"domain": {"acme.com/icon"}}, "acme.com/icon"},
+		{url.Values{"domain": {`"onerror=x`}}, `"onerror=x`},
+		{url.Values{"domain": {".."}}, ""},
+		{url.Values{"theme": {"blue"}}, "theme"},
+		{url.Values{"format": {"gif"}}, "format"},
+		{url.Values{"type": {"banner"}}, "type"},
+		{url.Values{"fallback": {"none"}}, "fallback"},
+		{url.Values{"background": {"<b>"}}, "background"},
+	} {
+		s := showGallery(t, g, c.sent)
+		if s.refused == "" || !strings.Contains(s.refused, c.want) || len(s.code) != 0 {
+			t.Errorf("%v: said %q, and shows %v", c.sent, s.refused, s.code)
+		}
+		for name, sent := range c.sent {
+			if s.selected[name] != sent[0] {
+				t.Errorf("%v: the form has %s %q", c.sent, name, s.selected[name])
+			}
+		}
+	}
+}
+
+func TestTheGallerysPolicyAllowsItsPicturesAndItsFormOnly(t *testing.T) {
+	for host, want := range map[string]string{"": "img-src 'self';", "logos.example.com": "img-src 'self' https://logos.example.com;"} {
+		g := testGallery(t, host)
+		for _, want := range []string{"default-src 'none'; " + want, "form-action 'self'", "base-uri 'none'", "style-src 'sha256-"} {
+			if !strings.Contains(g.csp[0], want) {
+				t.Errorf("logo host %q: the policy %s lacks %s", host, g.csp[0], want)
+			}
+		}
+	}
+}
+
+// TestTheWallAsksOncePerPictureThatDiffers: brands of the starter index, on each ground what the endpoint would
+// choose for it.
+func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
+	brands := map[string]starter.Brand{}
+	err := starter.Each(func(b starter.Brand) error {
+		brands[b.Domain] = b
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := testGallery(t, "")
+	for i, w := range g.wall {
+		chosen := func(p galleryPicture) string {
+			path, query, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "?")
+			_, o, err := logo.Parse(path, query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := logo.Choose(brands[w.Domain].Record.Logos, o)
+			if len(files) == 0 {
+				t.Fatalf("%s has no logo", w.Domain)
+			}
+			return files[0].ID
+		}
+		light := g.picture(w.Domain, "", "size", gallerySize, "background", "light")
+		dark := g.picture(w.Domain, "", "size", gallerySize, "background", "dark")
+		if chosen(w.OnLight) != chosen(light) || chosen(w.OnDark) != chosen(dark) {
+			t.Errorf("%s: another picture is shown than is there for its ground", w.Domain)
+		}
+		if differ := chosen(light) != chosen(dark); differ != wallBrands[i].themed {
+			t.Errorf("%s: the pictures for the two grounds differ: %t", w.Domain, differ)
+		}
+	}
+}

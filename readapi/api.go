@@ -28,6 +28,8 @@ const (
 	// its outcome is in it.
 	defaultBesideCrawl = time.Second
 	defaultUserAgent   = "LetterheadBot/1.0"
+	// defaultLogoTimeout: readings, "Search and logos".
+	defaultLogoTimeout = 4 * time.Second
 	// defaultBatchTimeout: readings, "Batch deadline".
 	defaultBatchTimeout = 25 * time.Second
 	// maxBatchTimeout bounds what can be set: with the last items' own time, which is maxRequestTimeout at most, it
@@ -83,6 +85,12 @@ func (c Config) Validate() error {
 	if c.CrawlsPerMinute < 0 {
 		errs = append(errs, fmt.Errorf("API: CrawlsPerMinute %d is below zero", c.CrawlsPerMinute))
 	}
+	if c.LogoTimeout < 0 || c.LogoTimeout > maxCrawlTimeout {
+		errs = append(errs, fmt.Errorf("API: LogoTimeout %s is not between 0 and %s", c.LogoTimeout, maxCrawlTimeout))
+	}
+	if err == nil && parseLogoHost(c.LogoHost).is(u.Host) {
+		errs = append(errs, fmt.Errorf("API: LogoHost %q is the host of BaseURL, which would then serve nothing but logos", c.LogoHost))
+	}
 	for pattern, handler := range c.Extra {
 		if !strings.HasPrefix(pattern, "/") || handler == nil {
 			errs = append(errs, fmt.Errorf("API: extra handler %q has no path or is nil", pattern))
@@ -109,6 +117,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BatchTimeout == 0 {
 		c.BatchTimeout = defaultBatchTimeout
+	}
+	if c.LogoTimeout == 0 {
+		c.LogoTimeout = defaultLogoTimeout
 	}
 	if c.CrawlsPerMinute == 0 {
 		c.CrawlsPerMinute = defaultCrawlsPerMinute
@@ -172,20 +183,25 @@ type API struct {
 	search     Searcher
 	assets     AssetStore
 	logos      LogoStudio
+	logoHost   logoHost
+	logoURLs   string // what stands before the domain in the address of a logo
 	counters   ratelimit.Counters
-	timeout    time.Duration // of a request that may wait for a crawl
-	quick      time.Duration // of any other, and of all that is not a crawl
-	batch      time.Duration // in which a batch starts items
+	trusted    []netip.Prefix // proxies whose X-Forwarded-For says who asks for a logo
+	timeout    time.Duration  // of a request that may wait for a crawl
+	quick      time.Duration  // of any other, and of all that is not a crawl
+	batch      time.Duration  // in which a batch starts items
 	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
 	agents     *mcp.Server
 	router     *mux.Router
-	extra      map[string]http.Handler
-	log        *slog.Logger
-	metrics    *metrics
-	now        func() time.Time
-	newID      func() string
+	// logoEndpoint is what the logo host serves, past the router.
+	logoEndpoint *endpoint
+	extra        map[string]http.Handler
+	log          *slog.Logger
+	metrics      *metrics
+	now          func() time.Time
+	newID        func() string
 }
 
 // New returns the API, or everything that is wrong with what it was given.
@@ -198,8 +214,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, timeout: cfg.RequestTimeout, lookup: lookup,
-		quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
+		logoHost: parseLogoHost(cfg.LogoHost), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error

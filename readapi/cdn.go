@@ -41,7 +41,7 @@ func (x *exchange) serveAsset() error {
 	h[headerETag] = []string{etag}
 	h["Cache-Control"] = assetCache
 	h["Cross-Origin-Resource-Policy"] = assetResource
-	if ext == "svg" {
+	if file.ContentType == typeSVG {
 		h["Content-Security-Policy"] = svgPolicy
 	}
 	if matchesETag(x.request.Header, etag) {

@@ -26,7 +26,7 @@ func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refres
 	}
 	defer leave()
 
-	next, err := l.decide(quick, domain, refresh)
+	next, err := l.decide(quick, domain, causeOf(refresh))
 	if err != nil {
 		return nothing, l.refuse(quick, reservation, err)
 	}
@@ -37,7 +37,7 @@ func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refres
 	if next.joins {
 		leave() // nobody behind has to wait for what only this caller does from here on
 	}
-	units, err := l.takeUnits(quick, q.Caller, next.joins)
+	units, err := l.takeUnits(quick, l.limitsOf(q.Caller), next.joins)
 	if err != nil {
 		return nothing, l.refuse(quick, reservation, err)
 	}
@@ -48,7 +48,7 @@ func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refres
 	}
 	defer hold.release(ctx)
 	if !next.joins {
-		if next, err = l.request(quick, q, domain, refresh, units); err != nil {
+		if next, err = l.request(quick, q.Request, domain, causeOf(refresh), units); err != nil {
 			return nothing, err
 		}
 		leave()
@@ -75,7 +75,7 @@ type step struct {
 // that is past its deadline without an outcome is ended first, and what that leaves decides.
 //
 // Errors: brand.ErrWithdrawn, *brand.RememberedError, those of the log.
-func (l *Lookup) decide(ctx context.Context, domain string, refresh bool) (step, error) {
+func (l *Lookup) decide(ctx context.Context, domain, cause string) (step, error) {
 	state, err := l.brands.State(ctx, domain)
 	if err != nil {
 		return step{}, err
@@ -88,12 +88,13 @@ func (l *Lookup) decide(ctx context.Context, domain string, refresh bool) (step,
 			return step{}, err
 		}
 	}
-	if state.Known() && !refresh {
+	force := cause == brand.CauseRefresh
+	if state.Known() && !force {
 		known := l.foundIn(state, Hit)
 		return step{known: &known}, nil
 	}
 	events, err := state.RequestCrawl(brand.RequestCrawl{
-		CrawlID: "decision only", Cause: causeOf(refresh), Lane: brand.LaneLive, Allowed: l.timeout, Force: refresh, Now: l.now(),
+		CrawlID: "decision only", Cause: cause, Lane: brand.LaneLive, Allowed: l.timeout, Force: force, Now: l.now(),
 	})
 	if err != nil || len(events) > 0 {
 		return step{}, err
@@ -104,9 +105,9 @@ func (l *Lookup) decide(ctx context.Context, domain string, refresh bool) (step,
 
 // request starts the crawl. When another process was faster, its crawl is joined, or what it left is the
 // answer, and the units that were not needed go back.
-func (l *Lookup) request(ctx context.Context, q Query, domain string, refresh bool, units *units) (step, error) {
+func (l *Lookup) request(ctx context.Context, request commands.Request, domain, cause string, units *units) (step, error) {
 	crawl, err := l.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: q.Request, Domain: domain, Cause: causeOf(refresh), Lane: brand.LaneLive, Allowed: l.timeout, Force: refresh,
+		Request: request, Domain: domain, Cause: cause, Lane: brand.LaneLive, Allowed: l.timeout, Force: cause == brand.CauseRefresh,
 	})
 	var remembered *brand.RememberedError
 	switch {
@@ -192,62 +193,69 @@ const scopeCrawls = "crawls"
 
 var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
 
-// units are what a look-up took of the live-crawl limits.
-type units struct {
-	lookup           *Lookup
-	accountID        string
-	account, service ratelimit.Decision // Allowed when one was taken
+// crawlLimit is how many live crawls a minute a counter allows.
+type crawlLimit struct {
+	key ratelimit.Key
+	max int64
 }
 
-// takeUnits takes a unit of the account's live crawls, and one of the service's unless the crawl runs
-// already. Errors: *LimitError, ratelimit.ErrUnavailable, ctx.Err(); then nothing is taken.
-func (l *Lookup) takeUnits(ctx context.Context, caller Caller, joins bool) (*units, error) {
-	u := &units{lookup: l, accountID: caller.AccountID}
-	var err error
-	if u.account, err = l.counters.Take(ctx, u.accountKey(), 1, int64(caller.Plan.CrawlsPerMinute)); err != nil {
-		return nil, err
+func (l *Lookup) limitsOf(caller Caller) []crawlLimit {
+	return []crawlLimit{{key: ratelimit.Key{Scope: scopeCrawls, ID: caller.AccountID}, max: int64(caller.Plan.CrawlsPerMinute)}}
+}
+
+// units are what a request took of the live-crawl limits.
+type units struct {
+	lookup *Lookup
+	taken  []takenUnit
+}
+
+type takenUnit struct {
+	key      ratelimit.Key
+	decision ratelimit.Decision
+}
+
+// takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless the crawl
+// runs already. Errors: *LimitError, ratelimit.ErrUnavailable, ctx.Err(); then nothing is taken.
+func (l *Lookup) takeUnits(ctx context.Context, limits []crawlLimit, joins bool) (*units, error) {
+	if !joins {
+		limits = append(limits, crawlLimit{key: serviceCrawls, max: l.ceiling})
 	}
-	if !u.account.Allowed {
-		return nil, &LimitError{Decision: u.account}
-	}
-	if joins {
-		return u, nil
-	}
-	if u.service, err = l.counters.Take(ctx, serviceCrawls, 1, l.ceiling); err == nil && !u.service.Allowed {
-		err = &LimitError{Service: true, Decision: u.service}
-	}
-	if err != nil {
-		u.giveBack(ctx)
-		return nil, err
+	u := &units{lookup: l}
+	for _, limit := range limits {
+		decision, err := l.counters.Take(ctx, limit.key, 1, limit.max)
+		if err == nil && !decision.Allowed {
+			err = &LimitError{Service: limit.key == serviceCrawls, Decision: decision}
+		}
+		if err != nil {
+			u.giveBack(ctx)
+			return nil, err
+		}
+		u.taken = append(u.taken, takenUnit{limit.key, decision})
 	}
 	return u, nil
 }
 
-func (u *units) accountKey() ratelimit.Key { return ratelimit.Key{Scope: scopeCrawls, ID: u.accountID} }
-
 // giveBack returns what was taken, for a crawl that turned out not to be needed. It takes giveWithin at most:
 // the domain's gate and the answer wait for it.
-func (u *units) giveBack(ctx context.Context) {
-	ctx, cancel := afterwards(ctx, giveWithin)
-	defer cancel()
-	u.give(ctx, u.accountKey(), &u.account)
-	u.give(ctx, serviceCrawls, &u.service)
-}
+func (u *units) giveBack(ctx context.Context) { u.give(ctx, u.taken) }
 
+// giveBackService returns what only the caller who starts a crawl takes.
 func (u *units) giveBackService(ctx context.Context) {
-	ctx, cancel := afterwards(ctx, giveWithin)
-	defer cancel()
-	u.give(ctx, serviceCrawls, &u.service)
+	for _, t := range u.taken {
+		if t.key == serviceCrawls {
+			u.give(ctx, []takenUnit{t})
+		}
+	}
 }
 
-func (u *units) give(ctx context.Context, key ratelimit.Key, taken *ratelimit.Decision) {
-	if !taken.Allowed {
-		return
+func (u *units) give(ctx context.Context, back []takenUnit) {
+	ctx, cancel := afterwards(ctx, giveWithin)
+	defer cancel()
+	for _, t := range back {
+		if err := u.lookup.counters.Give(ctx, t.key, 1, t.decision); err != nil {
+			u.lookup.log.WarnContext(ctx, "unit of a live-crawl limit is not handed back", "scope", t.key.Scope, "error", err)
+		}
 	}
-	if err := u.lookup.counters.Give(ctx, key, 1, *taken); err != nil {
-		u.lookup.log.WarnContext(ctx, "unit of a live-crawl limit is not handed back", "scope", key.Scope, "account", u.accountID, "error", err)
-	}
-	taken.Allowed = false
 }
 
 // openHold is a credit held for an answer that a crawl may bring. It ends by release, unless a charge has

@@ -49,6 +49,8 @@ func (emptyIndex) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
 
 func (noRecorder) KeyUsed(string, string, time.Time) {}
 
+func (noRecorder) Logo(string, time.Time) {}
+
 // hangsAfter hangs once an event of a type was appended.
 type hangsAfter struct {
 	*remoteLog

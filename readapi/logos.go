@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -12,59 +13,133 @@ import (
 	"letterhead/readapi/logo"
 )
 
+const logoPath = "/logo/"
+
 // routeLogos adds the logo paths. Options of a logo are path segments of any number, so the router only knows where
 // they begin.
 func (a *API) routeLogos(r *mux.Router) {
 	e := newEndpoint("logo", open, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveLogo, http.MethodHead: (*exchange).serveLogo})
 	e.plain = true
+	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // which has no domain, as the path with its slash
 }
 
-const logoPath = "/logo/"
+// Lifetimes of logos (readings, "Caching"). A logo behind a key that was not used is the answer to that key, so no
+// cache may give it to anybody else, and it is soon asked for again. What may be better in a moment is kept nowhere.
+var (
+	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
+	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
+	cacheBesideStatus = []string{"private, max-age=60"}
+	varyAccept        = []string{"Accept"}
+)
 
-// serveLogo answers GET and HEAD /logo/{domain} and what may follow.
+// typeSVG is what is shown with a policy, because it may be opened as a document.
+const typeSVG = "image/svg+xml"
+
+// serveLogo answers GET and HEAD /logo/{domain} and what may follow. HEAD is a GET whose picture stays here: it
+// takes the same limits and may have a domain crawled. There are no ranges: a picture is a few KB.
+//
+// All of it has the time of what is quick, and where it waits for a crawl that of the wait besides.
 func (x *exchange) serveLogo() error {
-	r := x.request
-	sent, options, err := logo.Parse(strings.TrimPrefix(r.URL.EscapedPath(), logoPath), r.URL.RawQuery, r.Header["Accept"])
-	var invalid *logo.InvalidError
-	if errors.As(err, &invalid) {
-		return invalidRequest("%s", invalid.Sentence)
-	}
-	domain, err := brand.RegistrableDomain(sent)
+	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.lookup.patience)
+	defer cancel()
+	x.ctx = whole
+	quick, cancel := context.WithTimeout(whole, x.api.quick)
+	defer cancel()
+
+	domain, options, err := x.parseLogo()
 	if err != nil {
 		return err
 	}
 	x.domain = domain
-	looks, err := x.api.lookup.Looks(x.context(), domain)
+	who, problem := x.admitLogo()
+	if problem != nil {
+		return problem
+	}
+	q := logoQuery{domain: domain, address: who.Address}
+	if who.Keyed {
+		q.account, q.request = who.Caller.AccountID, x.command()
+	}
+	found, err := x.api.lookup.likeness(whole, quick, q)
 	if err != nil {
 		return err
 	}
-	picture, err := x.api.logos.Draw(x.context(), looks, options)
+	drawing := quick
+	if found.crawl != crawlNone {
+		drawing = whole
+	}
+	picture, err := x.api.logos.Draw(drawing, found.brand, options)
 	if err != nil {
 		return err
 	}
+	x.noteLogo(picture, found, who)
+	return x.sendPicture(picture, found, options, who)
+}
+
+// parseLogo returns the domain and what else is asked for.
+func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
+	address, ok := x.logoAddress()
+	if !ok {
+		return "", o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+			Message: "There is nothing at this path. Logos are at /{domain}, for example /github.com."}
+	}
+	sent, o, err := logo.Parse(address, x.request.URL.RawQuery, x.request.Header["Accept"])
+	var invalid *logo.InvalidError
+	if errors.As(err, &invalid) {
+		return "", o, invalidRequest("%s", invalid.Sentence)
+	}
+	domain, err = brand.RegistrableDomain(sent)
+	return domain, o, err
+}
+
+// sendPicture answers with a picture, or with 304 where the caller has it. A condition is for answers that would
+// be 200 (RFC 9110, section 13.2.1): a picture of what is not there stays a 404.
+func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, who logoCaller) error {
 	h := x.Header()
-	h[headerETag] = []string{picture.ETag}
-	h["Cache-Control"] = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
-	if picture.Fallback {
-		h["Cache-Control"] = []string{"public, max-age=900, s-maxage=3600"}
+	h[headerETag] = []string{p.ETag}
+	h["Cross-Origin-Resource-Policy"] = assetResource
+	if p.ContentType == typeSVG {
+		h["Content-Security-Policy"] = svgPolicy
 	}
-	x.send(http.StatusOK, []string{picture.ContentType}, picture.Body)
+	if o.Negotiated {
+		h["Vary"] = varyAccept
+	}
+	switch {
+	case found.crawl.passing():
+		h["Cache-Control"] = cacheNever
+	case who.KeyStatus != "":
+		h["Cache-Control"] = cacheBesideStatus
+	case p.Fallback:
+		h["Cache-Control"] = cacheFallback
+	default:
+		h["Cache-Control"] = cacheLogo
+	}
+	status := http.StatusOK
+	switch {
+	case p.Fallback && o.Fallback == logo.NotFound:
+		status = http.StatusNotFound
+	case matchesETag(x.request.Header, p.ETag):
+		x.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	if !x.sendWhole(status, []string{p.ContentType}, p.Body) {
+		return errClientGone
+	}
 	return nil
 }
 
-// Looks returns what is drawn for a domain, as far as the index knows.
-func (l *Lookup) Looks(ctx context.Context, domain string) (logo.Brand, error) {
-	out := logo.Brand{Domain: domain}
-	entry, _, err := l.find(ctx, brand.Identifier{Kind: brand.Domain, Domain: domain})
-	if err != nil || entry == nil {
-		return out, err
+// noteLogo tells the log what the answer is.
+func (x *exchange) noteLogo(p logo.Picture, found likeness, who logoCaller) {
+	shown := "brand"
+	if p.Fallback {
+		shown = "fallback"
 	}
-	looks, err := entry.Looks()
-	if err != nil || looks.Restricted {
-		return out, err
+	x.notes = append(x.notes, slog.String("logo", shown))
+	if found.crawl != crawlNone {
+		x.notes = append(x.notes, slog.String("crawl", string(found.crawl)))
 	}
-	out.Name, out.Logos = looks.Name, looks.Logos
-	return out, nil
+	if who.KeyStatus != "" {
+		x.notes = append(x.notes, slog.String("key_status", string(who.KeyStatus)))
+	}
 }

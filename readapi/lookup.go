@@ -39,6 +39,9 @@ const (
 	caughtUpWithin = 2 * time.Second
 	// maxLookups bounds the look-ups under way: with each some tens of KB, past it a part is stuck.
 	maxLookups = 8192
+	// maxLogoCrawls bounds the logo requests that wait for a crawl. What waits past it is less than what is lost
+	// with a monogram for a moment.
+	maxLogoCrawls = 2048
 )
 
 // Cache says where an answer came from.
@@ -86,12 +89,14 @@ type Lookup struct {
 	flights  flights
 	recent   recent
 	underway bulkhead
+	logos    bulkhead // logo requests that wait for a crawl
 	batches  bulkhead
 	accounts shares          // batches under way, by account
 	keyed    gates           // batches under way, by idempotency key
 	stopping context.Context // ends when the server begins to stop
 	stop     context.CancelFunc
 	timeout  time.Duration // of a crawl
+	patience time.Duration // of a logo request for a crawl
 	quick    time.Duration // of what is no crawl
 	ceiling  int64
 	log      *slog.Logger
@@ -102,8 +107,8 @@ type Lookup struct {
 func newLookup(cfg Config, deps Deps) *Lookup {
 	l := &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, batches: bulkhead{limit: maxBatches}, accounts: shares{limit: maxAccountBatches},
-		timeout: cfg.CrawlTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
+		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, logos: bulkhead{limit: maxLogoCrawls}, batches: bulkhead{limit: maxBatches}, accounts: shares{limit: maxAccountBatches},
+		timeout: cfg.CrawlTimeout, patience: cfg.LogoTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background()) // of the server, not of a request
 	return l
@@ -287,6 +292,7 @@ type found struct {
 	domain   string
 	revision uint64 // of the brand stream
 	logo     bool
+	looks    brands.Looks // of a record from the brand's stream
 	body     brands.Body
 	stream   bool // it was read from the brand's stream
 }
@@ -304,7 +310,7 @@ func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 	l.recent.note(view)
 	return found{
 		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
-		logo: view.Record.HasLogo(), body: brands.Render(view), stream: true,
+		logo: view.Record.HasLogo(), looks: brands.LooksOf(view), body: brands.Render(view), stream: true,
 	}
 }
 

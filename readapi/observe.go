@@ -46,6 +46,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.answerPreflight()
 		return
 	}
+	if a.logoHost.is(r.Host) {
+		a.logoEndpoint.ServeHTTP(x, r)
+		return
+	}
 	if location, ok := redirectOf(r); ok {
 		x.route = "redirect"
 		x.redirect(location)

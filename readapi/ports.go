@@ -43,6 +43,7 @@ type (
 	// UsageRecorder notes what is counted at leisure; *commands.UsageRecorder. It never blocks.
 	UsageRecorder interface {
 		KeyUsed(accountID, keyID string, at time.Time)
+		Logo(accountID string, at time.Time)
 	}
 
 	// BrandCommands are the use cases of a brand's life; *commands.Brands.

@@ -76,3 +76,11 @@ func (r *recent) revision(domain string) uint64 {
 	}
 	return 0
 }
+
+// has says whether a domain's brand was answered lately.
+func (r *recent) has(domain string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.byDomain[domain]
+	return ok
+}

@@ -2,7 +2,6 @@ package readapi
 
 import (
 	"errors"
-	"net/url"
 
 	"letterhead/commands"
 	"letterhead/domain/plan"
@@ -83,9 +82,4 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 		})
 	}
 	return results, nil
-}
-
-// iconURL is the logo endpoint's address of a domain's icon.
-func (a *API) iconURL(domain string) string {
-	return a.baseURL + "/logo/" + url.PathEscape(domain)
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 )
 
@@ -14,7 +15,7 @@ import (
 type Looks struct {
 	Name       string // "" when it is not known
 	Logos      []eventschemas.Logo
-	Restricted bool // a record without data on purpose
+	Restricted bool // adult content; its record has no data on purpose
 }
 
 // looksBody are the parts of a body that Looks reads; see body.go.
@@ -33,7 +34,17 @@ type looksBody struct {
 		} `json:"formats"`
 		Tags []string `json:"tags"`
 	} `json:"logos"`
+	NSFW        bool      `json:"isNsfw"`
 	Restriction *struct{} `json:"restriction"`
+}
+
+// LooksOf returns what Looks reads out of the view's body.
+func LooksOf(v brand.View) Looks {
+	looks := Looks{Logos: v.Record.Logos, Restricted: v.Record.NSFW || v.Record.Restriction != nil}
+	if v.Record.Name != nil {
+		looks.Name = *v.Record.Name
+	}
+	return looks
 }
 
 // Looks reads the brand's logos out of its body, the first time; it must not be changed. An error means that
@@ -46,7 +57,7 @@ func (e *Entry) Looks() (*Looks, error) {
 	if err := json.Unmarshal(bytes.ReplaceAll(e.Body.marked, []byte{baseURLMark}, nil), &body); err != nil {
 		return nil, fmt.Errorf("read the logos of %s: %w", e.Domain, err)
 	}
-	looks := &Looks{Restricted: body.Restriction != nil}
+	looks := &Looks{Restricted: body.NSFW || body.Restriction != nil}
 	if body.Name != nil {
 		looks.Name = *body.Name
 	}

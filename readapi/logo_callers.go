@@ -1,0 +1,166 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"letterhead/internal/apikey"
+	"letterhead/internal/ratelimit"
+)
+
+// Limits of logo requests, by the specification. They have windows of their own: the account's minute window is
+// not touched.
+const (
+	keylessLogosPerMinute = 300   // of a visitor's address
+	keyedLogosPerMinute   = 3_000 // of an account
+)
+
+// Scopes of the counters of logo requests.
+const (
+	scopeLogos         = "logos"          // by account
+	scopeLogoAddresses = "logo-addresses" // by visitor's address
+)
+
+// keyStatus says in X-Api-Key-Status why a key that was sent was not used.
+type keyStatus string
+
+const (
+	keyInvalid       keyStatus = "invalid"
+	keySecretInURL   keyStatus = "secret-key-in-url"
+	keyRateLimited   keyStatus = "rate-limited"
+	keyQuotaExceeded keyStatus = "quota-exceeded"
+)
+
+// addressUnknown counts visitors whose connection has no IP address.
+const addressUnknown = "unknown"
+
+const headerKeyStatus = "X-Api-Key-Status"
+
+// logoCaller is who asks for a logo.
+type logoCaller struct {
+	Keyed     bool      // the request is served with the rights of Caller
+	Caller    Caller    // zero without a key that counts
+	KeyStatus keyStatus // "" when no key was sent, or the key was used
+	Address   string    // the visitor's, as the limits of addresses count it
+}
+
+// admitLogo lets a logo request through. It sets X-Api-Key-Status, also of a refusal, and x.caller when the
+// request has an account's rights. It refuses with 429 past the limit of the address, and with 503 when the limits
+// cannot be checked, but never for a key: a bad one is served like none.
+func (x *exchange) admitLogo() (logoCaller, *Problem) {
+	out := logoCaller{Address: addressUnknown}
+	if address := clientAddress(x.request, x.api.trusted); address.IsValid() {
+		out.Address = address.String()
+	}
+	problem := x.checked(func(ctx context.Context) *Problem {
+		problem := x.useLogoKey(ctx, &out)
+		if problem != nil || out.Keyed {
+			return problem
+		}
+		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, keylessLogosPerMinute)
+		if problem == nil && !decision.Allowed {
+			problem = rateLimited("Too many logos were asked for from this address in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.now()))
+		}
+		return problem
+	})
+	if out.KeyStatus != "" {
+		x.Header()[headerKeyStatus] = []string{string(out.KeyStatus)}
+	}
+	if out.Keyed {
+		x.caller = out.Caller
+	}
+	return out, problem
+}
+
+// useLogoKey finds out whose key was sent, if any, and whether the account may use it for one logo more. A request
+// with a key that is valid counts in usage.logos, whatever becomes of it.
+func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
+	sent, status := logoKey(x.request)
+	out.KeyStatus = status
+	if sent == "" {
+		return nil
+	}
+	degraded := func(why keyStatus) {
+		if out.KeyStatus == "" { // a secret that leaked stays told
+			out.KeyStatus = why
+		}
+	}
+	caller, problem := x.api.callerBy(ctx, sent)
+	if problem != nil && problem.Status != http.StatusUnauthorized {
+		x.api.log.WarnContext(ctx, "key of a logo request could not be checked; it is served like none", "request_id", x.id, "error", problem)
+	}
+	if problem != nil || caller.Suspended {
+		degraded(keyInvalid)
+		return nil
+	}
+	x.api.recorder.Logo(caller.AccountID, x.api.now())
+	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogos, ID: caller.AccountID}, keyedLogosPerMinute)
+	switch {
+	case problem != nil:
+		return problem
+	case !decision.Allowed:
+		degraded(keyRateLimited)
+	default:
+		out.Keyed, out.Caller = true, caller
+	}
+	return nil
+}
+
+// takeLogo takes one unit of a minute window.
+func (x *exchange) takeLogo(ctx context.Context, key ratelimit.Key, limit int64) (ratelimit.Decision, *Problem) {
+	decision, err := x.api.counters.Take(ctx, key, 1, limit)
+	if err != nil {
+		return decision, unavailable("The limits of logo requests could not be checked. Send the request again after Retry-After.", retryUnavailable, err)
+	}
+	return decision, nil
+}
+
+const secretPrefix = "lh_sk_"
+
+// logoKey returns the key that a logo request is to be served under, "" for none, and what there is to tell of
+// keys already: a header wins over ?key, and a secret key in ?key is never looked up. That one is told also
+// beside a good header, which is used all the same: the secret has leaked, and somebody should know.
+func logoKey(r *http.Request) (key string, status keyStatus) {
+	inQuery, status := keyInQuery(r.URL.RawQuery)
+	sent, problem := sentKey(r.Header)
+	switch {
+	case problem == noKeySent:
+		return inQuery, status
+	case problem != nil && status != keySecretInURL:
+		return "", keyInvalid
+	case status != keySecretInURL:
+		status = ""
+	}
+	return sent, status
+}
+
+// keyInQuery returns the publishable key in ?key. An empty one is none: pages fill it in from a setting.
+func keyInQuery(rawQuery string) (key string, status keyStatus) {
+	for rawQuery != "" {
+		var pair string
+		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(rawName); err != nil || name != "key" {
+			continue
+		}
+		value, err := url.QueryUnescape(rawValue)
+		value = strings.TrimSpace(value)
+		switch {
+		case strings.HasPrefix(value, secretPrefix), strings.HasPrefix(rawValue, secretPrefix):
+			return "", keySecretInURL
+		case err != nil, value != "" && key != "" && value != key:
+			status = keyInvalid
+		case value != "":
+			key = value
+		}
+	}
+	if status != "" {
+		return "", status
+	}
+	if parsed, err := apikey.Parse(key); key != "" && (err != nil || parsed.Kind != apikey.Publishable) {
+		return "", keyInvalid
+	}
+	return key, ""
+}

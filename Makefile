@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench bench-logos lab lab-cluster accuracy starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ race: ## Run every test under the race detector (needs a C compiler)
 
 vet: ## go vet
 	go vet ./...
-	go vet -tags services,lab,conformance ./e2e/...
+	go vet -tags services,lab,conformance,logobench ./e2e/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -103,10 +103,14 @@ ACCURACY_FLAGS ?=
 accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
 	go run ./workers/crawl/accuracy $(ACCURACY_FLAGS)
 
-bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl
+bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl (bench-logos: beside another image server)
 	go test ./readapi -run '^$$' -bench . -benchtime 3s
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
+
+bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same pictures (needs node and npm, which fetches it)
+	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is not there: nothing was measured. It comes with Node.js."; exit 1; fi; done
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./e2e/logobench

@@ -209,10 +209,6 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 	return img
 }
 
-// expensive are files that are harmless but for the time that they take: seconds, most of it whatever the size.
-// Whether they are drawn within the deadline is a matter of the machine.
-var expensive = []string{"as many rects as fit", "as many stops as fit"}
-
 var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
 
 // sanitized stores what SanitizeSVG makes of each file. What it refuses never becomes a logo.
@@ -248,10 +244,6 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 			for _, found := range imagingtest.Residue(a.body) {
 				t.Errorf("%s: %s: residue: %s", name, path, found)
 			}
-		}
-		if slices.Contains(expensive, name) {
-			g.picture(t, domain, 1024, imaging.WebP)
-			continue
 		}
 		for _, size := range []int{16, 128, 1024} {
 			for i, format := range rasterFormats {

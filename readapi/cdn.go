@@ -1,7 +1,9 @@
 package readapi
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -22,18 +24,30 @@ var (
 	svgPolicy     = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 )
 
-// serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, byte by byte.
+// stalledWithin bounds how long a stored file may bring nothing once it is being sent. The client's own pace is
+// the server's business.
+const stalledWithin = 10 * time.Second
+
+// serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, byte by byte. The storage is asked also
+// for what the client has already: what was taken out is not to be confirmed to anybody.
 func (x *exchange) serveAsset() error {
+	ctx, cancel := context.WithCancelCause(x.request.Context())
+	defer cancel(nil)
+	x.ctx = ctx
+	late := time.AfterFunc(x.api.quick, func() { cancel(context.DeadlineExceeded) })
 	// The path is taken as it came: an id has nothing to decode, and its one spelling is the one we give out.
 	id, ext, _ := strings.Cut(mux.Vars(x.request)["file"], ".")
-	file, err := x.api.assets.Open(x.context(), id, ext)
+	file, err := x.api.assets.Open(ctx, id, ext)
+	if !late.Stop() && err == nil { // nothing can be read any more
+		file.Close()
+		err = context.DeadlineExceeded
+	}
 	switch {
 	case errors.Is(err, assets.ErrNotFound):
-		x.assetMissing()
+		x.sendPlain(http.StatusNotFound, "There is no such asset, or it is stored in another format.\n")
 		return nil
 	case err != nil:
-		x.assetUnavailable(err)
-		return nil
+		return fmt.Errorf("%w: %w", assets.ErrUnavailable, err)
 	}
 	defer file.Close()
 	h := x.Header()
@@ -54,7 +68,9 @@ func (x *exchange) serveAsset() error {
 	if x.request.Method == http.MethodHead {
 		return nil
 	}
-	if n, err := io.CopyN(x, file, file.Size); err != nil {
+	stalled := time.AfterFunc(stalledWithin, func() { cancel(context.DeadlineExceeded) })
+	defer stalled.Stop()
+	if n, err := io.CopyN(x, &steady{file, stalled}, file.Size); err != nil {
 		x.problem = internalError(err)
 		if n < file.Size && !x.clientGone() {
 			// The length is out already: cutting the connection is the one way to say that the file is not whole.
@@ -64,14 +80,17 @@ func (x *exchange) serveAsset() error {
 	return nil
 }
 
-func (x *exchange) assetMissing() {
-	x.sendPlain(http.StatusNotFound, "There is no such asset, or it is stored in another format.\n")
+// steady reads with a timer that runs only while nothing comes.
+type steady struct {
+	io.Reader
+	stalled *time.Timer
 }
 
-func (x *exchange) assetUnavailable(cause error) {
-	x.problem = unavailable("asset storage", retryUnavailable, cause)
-	x.Header()[headerRetryAfter] = []string{strconv.Itoa(int(retryUnavailable / time.Second))}
-	x.sendPlain(http.StatusServiceUnavailable, "The asset storage cannot be reached. Try again later.\n")
+func (s *steady) Read(p []byte) (int, error) {
+	s.stalled.Reset(stalledWithin)
+	n, err := s.Reader.Read(p)
+	s.stalled.Stop()
+	return n, err
 }
 
 func (x *exchange) sendPlain(status int, text string) {

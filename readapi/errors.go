@@ -5,18 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/usage"
+	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/variants"
 	"letterhead/projections"
 	"letterhead/projections/changes"
+	"letterhead/readapi/logo"
 )
 
 // Code is the machine-readable name of an error. The codes are part of the service's contract.
@@ -193,6 +197,13 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return invalidRequest("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerIdempotencyKey)
 	case errors.Is(err, account.ErrSuspended):
 		return forbidden(messageSuspended)
+	case errors.Is(err, logo.ErrNotDrawn):
+		return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: err,
+			Message: "The logo could not be rendered. Report the X-Request-Id if it keeps failing."}
+	case errors.Is(err, variants.ErrBusy):
+		return unavailable("Too many logos are being drawn. Send the request again after Retry-After.", retryBusy, err)
+	case errors.Is(err, assets.ErrUnavailable):
+		return unavailable("The asset storage cannot be reached. Try again later.", retryUnavailable, err)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
 		return unavailable(messageBusy, retryBusy, err)
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),
@@ -214,6 +225,13 @@ func isOfTheLog(err error) bool {
 
 // errBehind: the index does not hold yet what the log does, so that nobody can say that a brand is not there.
 var errBehind = errors.New("the index of brands is behind the log")
+
+// withoutCredits says nothing of credits, for what never costs one.
+func (p *Problem) withoutCredits() *Problem {
+	free := *p
+	free.Message = strings.Replace(p.Message, messageHandedBack+" ", "", 1)
+	return &free
+}
 
 func internalError(cause error) *Problem {
 	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: cause,

@@ -157,6 +157,9 @@ type errorObject struct {
 // only notes the problem for the log.
 func (x *exchange) fail(err error) {
 	p := problemOf(err, x.api.now(), x.api.billingURL)
+	if x.plain { // files and logos, which are free
+		p = p.withoutCredits()
+	}
 	if x.clientGone() || errors.Is(err, errClientGone) {
 		if x.status == 0 {
 			x.status = statusClientGone

@@ -1,10 +1,10 @@
 package readapi
 
 import (
-	"net/url"
 	"strconv"
-	"strings"
 	"unicode/utf8"
+
+	"letterhead/readapi/query"
 )
 
 // Limits of the parameters, from the specification.
@@ -15,25 +15,12 @@ const (
 	defaultSearchLimit = 10
 )
 
-// queryValue returns the one value of a query parameter, and whether it is there. A parameter that stands
-// twice or cannot be decoded is an invalid request. Other parameters are not looked at, so that a broken
-// one of somebody else's (a campaign tag, say) breaks nothing.
+// queryValue returns the one value of a query parameter, and whether it is there. A parameter that stands twice or
+// cannot be decoded is an invalid request.
 func queryValue(rawQuery, name string) (value string, present bool, problem *Problem) {
-	for rawQuery != "" {
-		var pair string
-		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
-		rawKey, rawValue, _ := strings.Cut(pair, "=")
-		key, err := url.QueryUnescape(rawKey)
-		if err != nil || key != name {
-			continue
-		}
-		if present {
-			return "", true, invalidRequest("The parameter %s is given more than once. Send it once.", name)
-		}
-		if value, err = url.QueryUnescape(rawValue); err != nil {
-			return "", true, invalidRequest("The parameter %s is not percent-encoded correctly.", name)
-		}
-		present = true
+	value, present, err := query.Value(rawQuery, name)
+	if err != nil {
+		return "", present, invalidRequest("%s", err)
 	}
 	return value, present, nil
 }

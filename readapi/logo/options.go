@@ -52,3 +52,15 @@ type Options struct {
 	Theme    Theme
 	Fallback Fallback
 }
+
+// opposite is the theme for a background: dark ink for a light one.
+func opposite(background Theme) Theme {
+	switch background {
+	case Light:
+		return Dark
+	case Dark:
+		return Light
+	default:
+		return Any
+	}
+}

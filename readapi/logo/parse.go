@@ -1,13 +1,23 @@
 package logo
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/readapi/query"
 )
+
+// maxPath bounds what is read of a path, in bytes as it is sent: more than a domain of the 1,024 bytes that may be
+// sent of one and all options take, every byte of them escaped.
+const maxPath = 4 << 10
+
+// maxShown bounds how much of a request an error repeats, in bytes.
+const maxShown = 60
 
 // InvalidError says in a sentence what is wrong with a request.
 type InvalidError struct{ Sentence string }
@@ -18,38 +28,240 @@ func invalid(format string, args ...any) error {
 	return &InvalidError{Sentence: fmt.Sprintf(format, args...)}
 }
 
+// What may be asked for. Names have one spelling, in small letters.
+var (
+	types     = []Type{Icon, Symbol, Full}
+	formats   = []imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}
+	themes    = []Theme{Light, Dark}
+	fallbacks = []Fallback{Monogram, Transparent, NotFound}
+)
+
+// lettermark is the monogram of the path options, whose names are those of the compatible third-party form.
+const lettermark Fallback = "lettermark"
+
+// wishes are what a path or a query asks for; what it does not ask for is zero.
+type wishes struct {
+	kind       Type
+	size       int // within the sizes that are served
+	format     imaging.Format
+	theme      Theme
+	background Theme
+	fallback   Fallback
+}
+
 // Parse reads a request for a logo. path is what stands behind /logo/ (or behind the slash of a host of its own),
 // still percent-encoded; accept are the request's Accept headers. Other query parameters than those of a logo are
 // not looked at. The domain is returned as it was sent, decoded. Errors: *InvalidError.
+//
+// A path may hold options, in any order and with a slash behind them: w, h, theme, type and fallback with their
+// values, and one bare type, whose ending is a format. What path and query both ask for they have to ask for alike.
 func Parse(path, rawQuery string, accept []string) (domain string, o Options, err error) {
-	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
-	if domain, err = url.PathUnescape(segments[0]); err != nil {
-		return "", Options{}, invalid("The domain is not percent-encoded correctly.")
-	}
-	o = Options{Type: Icon, Size: DefaultSize, Format: imaging.PNG, Negotiated: true, Fallback: Monogram}
-	if len(segments) > 1 {
-		o.Type = Type(segments[1])
-	}
-	q, err := url.ParseQuery(rawQuery)
+	domain, here, err := parsePath(path)
 	if err != nil {
-		return "", Options{}, invalid("The query is not percent-encoded correctly.")
+		return "", Options{}, err
 	}
-	if s := q.Get("size"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			return "", Options{}, invalid("The parameter size is a whole number of at least 1.")
-		}
-		o.Size = min(max(n, MinSize), MaxSize)
+	there, err := parseQuery(rawQuery)
+	if err != nil {
+		return "", Options{}, err
 	}
-	if strings.Contains(strings.Join(accept, ","), "image/webp") {
-		o.Format = imaging.WebP
+	if err := agree(here, there); err != nil {
+		return "", Options{}, err
 	}
-	if f := q.Get("format"); f != "" {
-		o.Format, o.Negotiated = imaging.Format(f), false
+	format := cmp.Or(here.format, there.format)
+	o = Options{
+		Type:       cmp.Or(here.kind, there.kind, Icon),
+		Size:       cmp.Or(here.size, there.size, DefaultSize),
+		Format:     format,
+		Negotiated: format == "",
+		Theme:      cmp.Or(here.theme, there.theme, opposite(there.background)),
+		Fallback:   cmp.Or(here.fallback, there.fallback, Monogram),
 	}
-	o.Theme = Theme(q.Get("theme"))
-	if f := q.Get("fallback"); f != "" {
-		o.Fallback = Fallback(f)
+	if o.Negotiated {
+		o.Format = Negotiate(accept)
 	}
 	return domain, o, nil
+}
+
+// pathOptions are those that a path has with a value behind each, and a value for example.
+var pathOptions = map[string]string{"w": "256", "h": "256", "theme": "dark", "type": "icon", "fallback": "lettermark"}
+
+// parsePath reads what a path asks for, segment by segment.
+func parsePath(path string) (domain string, w wishes, err error) {
+	if len(path) > maxPath {
+		return "", wishes{}, invalid("The path is longer than %d bytes.", maxPath)
+	}
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	for i, sent := range segments {
+		if segments[i], err = url.PathUnescape(sent); err != nil {
+			return "", wishes{}, invalid("The path is not percent-encoded correctly.")
+		}
+	}
+	domain, rest := segments[0], segments[1:]
+	if domain == "" {
+		return "", wishes{}, invalid("The path has no domain. It goes first, as in /logo/github.com.")
+	}
+	var seen []string
+	for len(rest) > 0 {
+		name := rest[0]
+		example, valued := pathOptions[name]
+		switch {
+		case !valued:
+			name, err = "type", w.takeBare(name)
+			rest = rest[1:]
+		case len(rest) == 1 || rest[1] == "":
+			return "", wishes{}, invalid("The path option %s has no value. It goes behind it, as in /logo/github.com/%s/%s.", name, name, example)
+		default:
+			err = w.takeOption(name, rest[1])
+			rest = rest[2:]
+		}
+		if err != nil {
+			return "", wishes{}, err
+		}
+		if slices.Contains(seen, name) {
+			return "", wishes{}, invalid("The path gives the option %s more than once. Send it once.", name)
+		}
+		seen = append(seen, name)
+	}
+	return domain, w, nil
+}
+
+// takeBare reads the one segment that has no name: a type, whose ending is the format.
+func (w *wishes) takeBare(segment string) (err error) {
+	name, ending, ended := strings.Cut(segment, ".")
+	switch {
+	case segment == "":
+		return invalid("The path has an empty segment. Take out the slash that is too many.")
+	case !slices.Contains(types, Type(name)):
+		return invalid("The path has %s, which is no option of a logo. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
+			"/type/{icon|symbol|logo}, /fallback/{lettermark|transparent|404}, and icon, symbol or logo by itself.", shown(segment))
+	}
+	w.kind = Type(name)
+	if ended {
+		w.format, err = oneOf("The ending of "+name, ending, formats)
+	}
+	return err
+}
+
+// takeOption reads an option with its value. Of two sizes the larger is the longest side.
+func (w *wishes) takeOption(name, value string) (err error) {
+	what := "The path option " + name
+	switch name {
+	case "w", "h":
+		var side int
+		side, err = pixels(what, value)
+		w.size = max(w.size, side)
+	case "theme":
+		w.theme, err = oneOf(what, value, themes)
+	case "type":
+		w.kind, err = oneOf(what, value, types)
+	case "fallback":
+		w.fallback, err = oneOf(what, value, []Fallback{lettermark, Transparent, NotFound})
+		if w.fallback == lettermark {
+			w.fallback = Monogram
+		}
+	}
+	return err
+}
+
+// parseQuery reads the parameters of a query, also those that another goes before: what is wrong is told while
+// somebody looks.
+func parseQuery(rawQuery string) (wishes, error) {
+	p := &parameters{raw: rawQuery}
+	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
+	asked := wishes{
+		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", formats),
+		theme: chosen(p, "theme", themes), background: chosen(p, "background", themes), fallback: chosen(p, "fallback", fallbacks),
+	}
+	return asked, p.err
+}
+
+// parameters are read one by one; the first that is wrong is the error.
+type parameters struct {
+	raw string
+	err error
+}
+
+func (p *parameters) value(name string) (value string, ok bool) {
+	if p.err != nil {
+		return "", false
+	}
+	value, present, err := query.Value(p.raw, name)
+	if err != nil {
+		p.err = invalid("%s", err)
+		return "", false
+	}
+	return value, present
+}
+
+func (p *parameters) pixels(name string) (side int) {
+	if value, ok := p.value(name); ok {
+		side, p.err = pixels("The parameter "+name, value)
+	}
+	return side
+}
+
+func chosen[T ~string](p *parameters, name string, list []T) (choice T) {
+	if value, ok := p.value(name); ok {
+		choice, p.err = oneOf("The parameter "+name, value, list)
+	}
+	return choice
+}
+
+// agree returns an error where path and query ask for the same thing differently.
+func agree(path, query wishes) error {
+	for _, wish := range []struct {
+		name    string
+		differs bool
+	}{
+		{"type", differ(path.kind, query.kind)},
+		{"size", differ(path.size, query.size)},
+		{"format", differ(path.format, query.format)},
+		{"theme", differ(path.theme, query.theme)},
+		{"fallback", differ(path.fallback, query.fallback)},
+	} {
+		if wish.differs {
+			return invalid("The path asks for another %s than the query. Leave one of them out.", wish.name)
+		}
+	}
+	return nil
+}
+
+func differ[T comparable](a, b T) bool {
+	var none T
+	return a != none && b != none && a != b
+}
+
+// oneOf finds a value in a list; what says whose value it is.
+func oneOf[T ~string](what, value string, list []T) (T, error) {
+	if i := slices.Index(list, T(value)); i >= 0 {
+		return list[i], nil
+	}
+	last := len(list) - 1
+	names := make([]string, last)
+	for i := range names {
+		names[i] = string(list[i])
+	}
+	return "", invalid("%s is %s or %s, not %s.", what, strings.Join(names, ", "), list[last], shown(value))
+}
+
+// pixels reads the length of a side, digits and nothing else, and brings it within the sizes that are served. A
+// number may be as large as it likes.
+func pixels(what, value string) (int, error) {
+	digits := strings.TrimLeft(value, "0")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, invalid("%s is a whole number of at least 1, not %s.", what, shown(value))
+	}
+	side, err := strconv.Atoi(digits)
+	if err != nil { // too large for an int
+		side = MaxSize
+	}
+	return min(max(side, MinSize), MaxSize), nil
+}
+
+// shown is a part of a request as an error repeats it.
+func shown(text string) string {
+	if len(text) > maxShown {
+		return fmt.Sprintf("%q…", text[:maxShown])
+	}
+	return fmt.Sprintf("%q", text)
 }

@@ -1,0 +1,162 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/internal/assets"
+	"letterhead/readapi"
+)
+
+// storage is an asset storage that is slow in its own ways: it holds one large file, of which it sends so much and
+// then hangs, or hangs before it answers.
+type storage struct {
+	opens atomic.Bool
+	sends int64
+	sent  atomic.Int64
+}
+
+const largeAsset = 16 << 20
+
+func (s *storage) Open(ctx context.Context, _, _ string) (*assets.Reader, error) {
+	if !s.opens.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &assets.Reader{ReadCloser: io.NopCloser(&storedFile{s, ctx}), Size: largeAsset, ContentType: "image/png"}, nil
+}
+
+type storedFile struct {
+	s   *storage
+	ctx context.Context
+}
+
+func (f *storedFile) Read(p []byte) (int, error) {
+	left := f.s.sends - f.s.sent.Load()
+	if left == 0 {
+		<-f.ctx.Done()
+		return 0, context.Cause(f.ctx)
+	}
+	n := min(int64(len(p)), left)
+	clear(p[:n])
+	f.s.sent.Add(n)
+	return int(n), nil
+}
+
+func stored(s *storage) func(*setup) {
+	return func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = s } }
+}
+
+var largePath = "/cdn/" + strings.Repeat("ab", 32) + ".png"
+
+// open asks for the large file and returns once its headers are there.
+func (s *service) open(ctx context.Context) *http.Response {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+largePath, nil)
+	s.must(err)
+	resp, err := s.transport.RoundTrip(r)
+	s.must(err)
+	s.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != largeAsset {
+		s.t.Fatalf("%d, %d bytes", resp.StatusCode, resp.ContentLength)
+	}
+	return resp
+}
+
+func TestAStorageThatHangsIsAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			began := s.clock.now()
+			a := s.send(request{method: method, path: largePath})
+			if method == http.MethodGet {
+				a.plainly(s.t, http.StatusServiceUnavailable)
+			} else if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+				s.t.Errorf("HEAD: %d %v", a.status, a.header)
+			}
+			if took := s.clock.now().Sub(began); took != 5*time.Second {
+				s.t.Errorf("%s: answered after %s", method, took)
+			}
+		}
+	}, stored(&storage{}))
+}
+
+func TestAFileThatStallsIsCutOff(t *testing.T) {
+	t.Parallel()
+	store := &storage{sends: 1 << 20}
+	store.opens.Store(true)
+	inBubble(t, func(s *service) {
+		began := s.clock.now()
+		n, err := io.Copy(io.Discard, s.open(s.t.Context()).Body)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || n > store.sends {
+			s.t.Errorf("%d bytes, then %v", n, err)
+		}
+		if took := s.clock.now().Sub(began); took != 10*time.Second {
+			s.t.Errorf("cut off after %s", took)
+		}
+	}, stored(store))
+}
+
+// A file goes through in pieces: the first are with the client before the storage is asked for the next, and how
+// fast the client reads is its own business.
+func TestFilesAreStreamed(t *testing.T) {
+	t.Parallel()
+	const ahead = 128 << 10 // of what the client has read
+	store := &storage{sends: largeAsset}
+	store.opens.Store(true)
+	inBubble(t, func(s *service) {
+		resp := s.open(s.t.Context())
+		var read int64
+		for range 4 {
+			n, err := io.CopyN(io.Discard, resp.Body, 64<<10)
+			s.must(err)
+			read += n
+			synctest.Wait()
+			if taken := store.sent.Load(); taken > read+ahead {
+				s.t.Errorf("%d bytes are taken from the storage while the client has read %d", taken, read)
+			}
+			s.clock.add(15 * time.Second)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		if err != nil || read+n != largeAsset {
+			s.t.Errorf("%d bytes, %v", read+n, err)
+		}
+	}, stored(store))
+}
+
+func TestNothingIsReadForAClientThatLeft(t *testing.T) {
+	t.Parallel()
+	store := &storage{sends: largeAsset / 2}
+	store.opens.Store(true)
+	inBubble(t, func(s *service) {
+		ctx, leave := context.WithCancel(s.t.Context())
+		_, err := io.CopyN(io.Discard, s.open(ctx).Body, 1<<10)
+		s.must(err)
+		leave()
+		synctest.Wait()
+		if s.pipes.open.Load() != 0 || store.sent.Load() > 256<<10 {
+			s.t.Errorf("%d connections, %d bytes read", s.pipes.open.Load(), store.sent.Load())
+		}
+	}, stored(store))
+}
+
+func TestAssetsHaveNoRanges(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id, err := s.assets.Put(t.Context(), []byte("bytes of the png"), "png")
+	s.must(err)
+	a := s.send(request{path: "/cdn/" + id + ".png", header: http.Header{"Range": {"bytes=0-3"}}})
+	if string(a.body) != "bytes of the png" || a.ok(t).Get("Content-Range") != "" {
+		t.Errorf("%v %q", a.header, a.body)
+	}
+	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
+		t.Errorf("a tag at hand makes %d of another format", a.status)
+	}
+}

@@ -1,0 +1,295 @@
+package logo_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/domain/brand"
+	"letterhead/internal/imaging"
+	"letterhead/readapi/logo"
+)
+
+// plain is what nothing but a domain asks for.
+var plain = logo.Options{Type: logo.Icon, Size: logo.DefaultSize, Format: imaging.PNG, Negotiated: true, Fallback: logo.Monogram}
+
+func with(changes ...func(*logo.Options)) logo.Options {
+	o := plain
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+func kind(k logo.Type) func(*logo.Options)         { return func(o *logo.Options) { o.Type = k } }
+func size(n int) func(*logo.Options)               { return func(o *logo.Options) { o.Size = n } }
+func theme(t logo.Theme) func(*logo.Options)       { return func(o *logo.Options) { o.Theme = t } }
+func fallback(f logo.Fallback) func(*logo.Options) { return func(o *logo.Options) { o.Fallback = f } }
+func format(f imaging.Format) func(*logo.Options) {
+	return func(o *logo.Options) { o.Format, o.Negotiated = f, false }
+}
+
+func TestWhatIsAskedForIsRead(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]logo.Options{
+		"acme.com":                                  plain,
+		"acme.com/":                                 plain,
+		"acme.com?":                                 plain,
+		"acme.com?type=icon":                        plain,
+		"acme.com?type=symbol":                      with(kind(logo.Symbol)),
+		"acme.com?type=logo":                        with(kind(logo.Full)),
+		"acme.com/icon":                             plain,
+		"acme.com/symbol/":                          with(kind(logo.Symbol)),
+		"acme.com/logo":                             with(kind(logo.Full)),
+		"acme.com/type/logo":                        with(kind(logo.Full)),
+		"acme.com/logo?type=logo":                   with(kind(logo.Full)),
+		"acme.com/%6C%6fgo":                         with(kind(logo.Full)),
+		"acme.com/logo.svg":                         with(kind(logo.Full), format(imaging.SVG)),
+		"acme.com/icon.png/w/64":                    with(size(64), format(imaging.PNG)),
+		"acme.com/w/64/icon.webp":                   with(size(64), format(imaging.WebP)),
+		"acme.com/symbol.jpeg":                      with(kind(logo.Symbol), format(imaging.JPEG)),
+		"acme.com/icon.png?w=32":                    with(size(32), format(imaging.PNG)),
+		"acme.com?size=16":                          with(size(16)),
+		"acme.com?size=15":                          with(size(16)),
+		"acme.com?size=1":                           with(size(16)),
+		"acme.com?size=1024":                        with(size(1024)),
+		"acme.com?size=1025":                        with(size(1024)),
+		"acme.com?size=0000064":                     with(size(64)),
+		"acme.com?size=%36%34":                      with(size(64)),
+		"acme.com/w/1/h/2":                          with(size(16)),
+		"acme.com/w/200":                            with(size(200)),
+		"acme.com/h/200":                            with(size(200)),
+		"acme.com/w/200/h/100":                      with(size(200)),
+		"acme.com/h/200/w/100":                      with(size(200)),
+		"acme.com/w/2000?size=3000":                 with(size(1024)), // both are clamped, so they agree
+		"acme.com/w/200?width=200":                  with(size(200)),
+		"acme.com?size=" + strings.Repeat("9", 20):  with(size(1024)),
+		"acme.com?size=" + strings.Repeat("9", 400): with(size(1024)),
+		"acme.com/w/" + strings.Repeat("9", 20):     with(size(1024)),
+		"acme.com?width=30":                         with(size(30)),
+		"acme.com?width=30&w=40":                    with(size(40)),
+		"acme.com?width=30&w=40&size=50":            with(size(50)),
+		"acme.com?width=30&size=50":                 with(size(50)),
+		"acme.com?format=webp":                      with(format(imaging.WebP)),
+		"acme.com?format=png":                       with(format(imaging.PNG)),
+		"acme.com?format=svg":                       with(format(imaging.SVG)),
+		"acme.com?format=jpeg":                      with(format(imaging.JPEG)),
+		"acme.com/icon.svg?format=svg":              with(format(imaging.SVG)),
+		"acme.com?theme=dark":                       with(theme(logo.Dark)),
+		"acme.com?theme=light":                      with(theme(logo.Light)),
+		"acme.com?background=dark":                  with(theme(logo.Light)),
+		"acme.com?background=light":                 with(theme(logo.Dark)),
+		"acme.com?background=light&theme=light":     with(theme(logo.Light)),
+		"acme.com/theme/dark?background=dark":       with(theme(logo.Dark)),
+		"acme.com?fallback=monogram":                plain,
+		"acme.com?fallback=transparent":             with(fallback(logo.Transparent)),
+		"acme.com?fallback=404":                     with(fallback(logo.NotFound)),
+		"acme.com/fallback/lettermark":              plain,
+		"acme.com/fallback/transparent":             with(fallback(logo.Transparent)),
+		"acme.com/fallback/404":                     with(fallback(logo.NotFound)),
+		"acme.com/fallback/404?fallback=404":        with(fallback(logo.NotFound)),
+		// Not ours, or not this endpoint's.
+		"acme.com?c=lh_pk_x&utm_source=%zz&SIZE=x&size[]=x&h=x&key=&key=": plain,
+		"acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon?c=x":    with(size(256), theme(logo.Dark)),
+	} {
+		path, query, _ := strings.Cut(sent, "?")
+		domain, got, err := logo.Parse(path, query, nil)
+		if err != nil || got != want || domain != "acme.com" {
+			t.Errorf("%.100s is %q %+v, want %+v: %v", sent, domain, got, want, err)
+		}
+	}
+}
+
+// TestWhatIsNotValidIsRefused, with words of the sentence that says why.
+func TestWhatIsNotValidIsRefused(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		"":                                        "has no domain",
+		"/":                                       "has no domain",
+		"/icon":                                   "has no domain",
+		"?size=64":                                "has no domain",
+		"%zz":                                     "path is not percent-encoded",
+		"acme.com/%zz":                            "path is not percent-encoded",
+		"acme.com//":                              "empty segment",
+		"acme.com//icon":                          "empty segment",
+		"acme.com/icon//":                         "empty segment",
+		"acme.com/x":                              `has "x", which is no option`,
+		"acme.com/Icon":                           "no option",
+		"acme.com/icons":                          "no option",
+		"acme.com/.png":                           "no option",
+		"acme.com/other":                          "no option",
+		"acme.com/..":                             "no option",
+		"acme.com/size/64":                        "no option",
+		"acme.com/background/dark":                "no option",
+		"acme.com/theme%2Fdark":                   "no option",
+		"acme.com/icon/x":                         "no option",
+		"acme.com/" + strings.Repeat("x", 99):     "no option",
+		"acme.com/icon.":                          "The ending of icon is webp, png, svg or jpeg",
+		"acme.com/icon.jpg":                       "The ending of icon",
+		"acme.com/icon.PNG":                       "The ending of icon",
+		"acme.com/icon.png.png":                   "The ending of icon",
+		"acme.com/w":                              "The path option w has no value",
+		"acme.com/w/":                             "The path option w has no value",
+		"acme.com/w//icon":                        "The path option w has no value",
+		"acme.com/icon/fallback":                  "The path option fallback has no value. It goes behind it, as in /logo/github.com/fallback/lettermark.",
+		"acme.com/w/0":                            "The path option w is a whole number",
+		"acme.com/h/auto":                         "The path option h is a whole number",
+		"acme.com/w/64/h/-1":                      "The path option h is a whole number",
+		"acme.com/w/h/64":                         "The path option w is a whole number",
+		"acme.com/theme/icon":                     `The path option theme is light or dark, not "icon"`,
+		"acme.com/theme/DARK":                     "The path option theme",
+		"acme.com/type/icon.png":                  "The path option type is icon, symbol or logo",
+		"acme.com/fallback/monogram":              "The path option fallback is lettermark, transparent or 404",
+		"acme.com/fallback/none":                  "The path option fallback",
+		"acme.com/w/64/w/64":                      "the option w more than once",
+		"acme.com/icon/icon":                      "the option type more than once",
+		"acme.com/icon/symbol":                    "the option type more than once",
+		"acme.com/icon/type/icon":                 "the option type more than once",
+		"acme.com/type/icon/w/64/icon.png":        "the option type more than once",
+		"acme.com/theme/dark/theme/light":         "the option theme more than once",
+		"acme.com/icon?type=symbol":               "The path asks for another type than the query",
+		"acme.com/type/logo?type=icon":            "another type",
+		"acme.com/icon?type=":                     "The parameter type is icon, symbol or logo",
+		"acme.com/w/64?size=65":                   "another size",
+		"acme.com/icon.png?format=webp":           "another format",
+		"acme.com/theme/dark?theme=light":         "another theme",
+		"acme.com/fallback/404?fallback=monogram": "another fallback",
+		"acme.com?size=":                          "The parameter size is a whole number of at least 1",
+		"acme.com?size":                           "The parameter size",
+		"acme.com?size=0":                         "The parameter size",
+		"acme.com?size=000":                       "The parameter size",
+		"acme.com?size=-1":                        "The parameter size",
+		"acme.com?size=%2B64":                     "The parameter size",
+		"acme.com?size=64.0":                      "The parameter size",
+		"acme.com?size=1e2":                       "The parameter size",
+		"acme.com?size=0x40":                      "The parameter size",
+		"acme.com?size=1_0":                       "The parameter size",
+		"acme.com?size=+64":                       "The parameter size",
+		"acme.com?size=64px":                      "The parameter size",
+		"acme.com?size=６４":                        "The parameter size",
+		"acme.com?size=64&size=64":                "The parameter size is given more than once",
+		"acme.com?size=%zz":                       "The parameter size is not percent-encoded",
+		"acme.com?size=64&w=x":                    "The parameter w is a whole number",
+		"acme.com?size=64&width=0":                "The parameter width is a whole number",
+		"acme.com?type=other":                     "The parameter type is icon, symbol or logo",
+		"acme.com?type=Icon":                      "The parameter type",
+		"acme.com?format=jpg":                     "The parameter format is webp, png, svg or jpeg",
+		"acme.com?format=gif":                     "The parameter format",
+		"acme.com?format=":                        "The parameter format",
+		"acme.com?theme=":                         "The parameter theme is light or dark",
+		"acme.com?theme=dark&background=x":        "The parameter background is light or dark",
+		"acme.com?fallback=lettermark":            "The parameter fallback is monogram, transparent or 404",
+		"acme.com?fallback=":                      "The parameter fallback",
+		"acme.com/" + strings.Repeat("/", 5000):   "longer than 4096 bytes",
+	} {
+		path, query, _ := strings.Cut(sent, "?")
+		_, got, err := logo.Parse(path, query, []string{"image/webp"})
+		var refused *logo.InvalidError
+		if !errors.As(err, &refused) || !strings.Contains(refused.Sentence, want) || got != (logo.Options{}) {
+			t.Errorf("%.100s: %v (%+v), want %s", sent, err, got, want)
+		} else if len(refused.Sentence) > 500 || !strings.HasSuffix(refused.Sentence, ".") {
+			t.Errorf("%.100s: %s", sent, refused.Sentence)
+		}
+	}
+}
+
+// TestOptionsOfAPathMayStandInAnyOrder: every order of five options gives the same.
+func TestOptionsOfAPathMayStandInAnyOrder(t *testing.T) {
+	t.Parallel()
+	options := []string{"w/300", "h/256", "theme/light", "fallback/transparent", "symbol.jpeg"}
+	want := with(kind(logo.Symbol), size(300), theme(logo.Light), fallback(logo.Transparent), format(imaging.JPEG))
+	orders := 0
+	var try func(taken []string)
+	try = func(taken []string) {
+		if len(taken) == len(options) {
+			orders++
+			for _, end := range []string{"", "/"} {
+				path := "acme.com/" + strings.Join(taken, "/") + end
+				if _, got, err := logo.Parse(path, "c=x", nil); err != nil || got != want {
+					t.Errorf("%s is %+v, want %+v: %v", path, got, want, err)
+				}
+			}
+		}
+		for _, option := range options {
+			if !slices.Contains(taken, option) {
+				try(append(slices.Clone(taken), option))
+			}
+		}
+	}
+	try(nil)
+	if orders != 120 {
+		t.Errorf("%d orders", orders)
+	}
+}
+
+func TestADomainIsDecodedOnce(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		"acme.com": "acme.com", "ACME.com": "ACME.com", "%61cme.com/icon": "acme.com", "b%C3%BCcher.de": "bücher.de", "a%2Fb/icon": "a/b",
+		"%2561": "%61", "a+b": "a+b", "a%00": "a\x00",
+	} {
+		if got, _, err := logo.Parse(sent, "", nil); err != nil || got != want {
+			t.Errorf("%s is %q, want %q: %v", sent, got, want, err)
+		}
+	}
+	longest := strings.Repeat("%61", 1024) + "/w/256/h/256/theme/dark/type/icon/fallback/lettermark/"
+	if _, _, err := logo.Parse(longest, "", nil); err != nil {
+		t.Errorf("the longest domain with every option: %.100v", err)
+	}
+}
+
+// FuzzParse: whatever is sent, the options lie within what is served, or a sentence says what is wrong; what is of
+// no matter changes nothing.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"acme.com", "acme.com/icon", "acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon.png", "acme.com/type/logo/", "//", "%zz", "a%2Fb",
+	} {
+		for _, query := range []string{"", "size=64&w=1&width=2", "theme=dark&background=light", "format=svg&fallback=404&type=icon", "size=%zz&size=1", "size=99999999999999999999"} {
+			f.Add(seed, query, "image/avif,image/webp;q=0.8,*/*")
+		}
+	}
+	f.Fuzz(func(t *testing.T, path, query, accept string) {
+		domain, o, err := logo.Parse(path, query, []string{accept})
+		var refused *logo.InvalidError
+		if err != nil {
+			if !errors.As(err, &refused) || refused.Sentence == "" || o != (logo.Options{}) || domain != "" {
+				t.Fatalf("%q %q: %v, %q %+v", path, query, err, domain, o)
+			}
+			return
+		}
+		_, _ = brand.RegistrableDomain(domain)
+		switch {
+		case !slices.Contains([]logo.Type{logo.Icon, logo.Symbol, logo.Full}, o.Type),
+			o.Size < logo.MinSize || o.Size > logo.MaxSize,
+			!slices.Contains([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}, o.Format),
+			!slices.Contains([]logo.Theme{logo.Any, logo.Light, logo.Dark}, o.Theme),
+			!slices.Contains([]logo.Fallback{logo.Monogram, logo.Transparent, logo.NotFound}, o.Fallback),
+			domain == "":
+			t.Fatalf("%q %q: %q %+v", path, query, domain, o)
+		}
+		if o.Negotiated && o.Format != logo.Negotiate([]string{accept}) {
+			t.Fatalf("%q %q %q: %s", path, query, accept, o.Format)
+		}
+		if values, err := url.ParseQuery(query); err == nil && values.Has("format") == o.Negotiated && !strings.Contains(path, ".") && !strings.Contains(path, "%") {
+			t.Fatalf("%q %q: negotiated is %t", path, query, o.Negotiated)
+		}
+		// Written out in full, in another order and with what is ignored, it is the same request.
+		options := []string{fmt.Sprintf("w/%d", o.Size), "type/" + string(o.Type), "fallback/" + map[bool]string{true: "lettermark", false: string(o.Fallback)}[o.Fallback == logo.Monogram]}
+		if o.Theme != logo.Any {
+			options = append(options, "theme/"+string(o.Theme))
+		}
+		rand.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })
+		again := "c=x&%zz=1"
+		if !o.Negotiated {
+			again += "&format=" + string(o.Format)
+		}
+		written := url.PathEscape(domain) + "/" + strings.Join(options, "/") + "/"
+		if d, same, err := logo.Parse(written, again, []string{accept}); len(written) < 4000 && (err != nil || same != o || d != domain) {
+			t.Fatalf("%q %q is %+v, written as %q %q it is %+v: %v", path, query, o, written, again, same, err)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package readapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"letterhead/domain/plan"
+	"letterhead/readapi"
+)
+
+const logoHostName = "logos.example.net"
+
+func onLogoHost(set *setup) { set.config.LogoHost = logoHostName }
+
+// sendTo sends a request to a host by its name.
+func (s *service) sendTo(host, method, path string, header http.Header) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
+	r.Host = host
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	s.api.Handler().ServeHTTP(w, r)
+	return answer{status: w.Code, header: w.Result().Header, body: w.Body.Bytes()}
+}
+
+func TestTheLogoHostServesLogosAtItsRoot(t *testing.T) {
+	t.Parallel()
+	s := start(t, onLogoHost)
+	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
+	// Over the network once, where the interface description is the witness.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/acme.com/w/64/icon?format=png", nil)
+	s.must(err)
+	r.Host = logoHostName
+	resp, err := s.transport.RoundTrip(r)
+	s.must(err)
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(resp.Body)
+	s.must(err)
+	want := answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()}
+	want.is(t, "over the network", true, logoKept)
+	if other := s.send(request{path: "/logo/acme.com/w/64/icon?format=png"}); !bytes.Equal(other.body, want.body) || other.header.Get("ETag") != want.header.Get("ETag") {
+		t.Error("the other host shows another picture")
+	}
+	for _, host := range []string{logoHostName, "LOGOS.Example.NET", logoHostName + ".", logoHostName + ":8080", logoHostName + ".:443"} {
+		for _, path := range []string{"/acme.com/w/64/icon?format=png", "/acme.com/icon/w/64/?format=png", "/logo/acme.com/w/64/icon?format=png", "/www.acme.com?size=64&format=png"} {
+			a := s.sendTo(host, http.MethodGet, path, nil)
+			a.is(t, host+path, true, logoKept)
+			if !bytes.Equal(a.body, want.body) {
+				t.Errorf("%s%s shows another picture", host, path)
+			}
+		}
+	}
+	if a := s.sendTo(logoHostName, http.MethodGet, "/acme.com?format=png&size=64", http.Header{"If-None-Match": {want.header.Get("ETag")}}); a.status != http.StatusNotModified {
+		t.Errorf("condition: %d", a.status)
+	}
+	if a := s.sendTo(logoHostName, http.MethodOptions, "/acme.com", http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("preflight: %d %v", a.status, a.header)
+	}
+	a := s.sendTo(logoHostName, http.MethodPost, "/acme.com", nil)
+	a.plainly(t, http.StatusMethodNotAllowed)
+	if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("Allow %q", a.header.Get("Allow"))
+	}
+}
+
+func TestTheLogoHostServesNothingElse(t *testing.T) {
+	t.Parallel()
+	s := start(t, onLogoHost, func(set *setup) {
+		set.config.Extra = map[string]http.Handler{"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
+	})
+	c := s.account(plan.Growth, 50)
+	for path, status := range map[string]int{
+		"/": 404, "/favicon.ico": 404, "/robots.txt": 404, "/ROBOTS.txt": 404, "/.well-known/security.txt": 404, "/logo/": 404,
+		"/v1/me": 400, "/v1/brands/acme.com": 400, "/v2/search/acme": 400, "/docs": 400, "/healthz": 400, "/cdn/x.svg": 400, "/mcp": 400, "//acme.com": 404,
+		"/v1//me": 400,
+	} {
+		a := s.sendTo(logoHostName, http.MethodGet, path, bearer(c.secret))
+		a.plainly(t, status)
+		if a.header.Get("Location") != "" {
+			t.Errorf("%s leads to %s", path, a.header.Get("Location"))
+		}
+	}
+	// The other host does not serve logos at its root.
+	for _, host := range []string{"brands.example.com", "logos.example.net.evil.example", "xlogos.example.net", ""} {
+		if a := s.sendTo(host, http.MethodGet, "/acme.com", nil); a.status != http.StatusNotFound || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+			t.Errorf("%q: %d %v", host, a.status, a.header)
+		}
+	}
+	c.get("/v1/me").ok(t)
+}
+
+func TestAPortOfTheLogoHostCounts(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(set *setup) { set.config.LogoHost = "localhost:8081" })
+	for host, status := range map[string]int{"localhost:8081": 200, "LOCALHOST:8081": 200, "localhost:8080": 404, "localhost": 404} {
+		if a := s.sendTo(host, http.MethodGet, "/acme.com", nil); a.status != status {
+			t.Errorf("%s: %d, want %d", host, a.status, status)
+		}
+	}
+}
+
+func TestConfigOfTheLogoHost(t *testing.T) {
+	for _, c := range []readapi.Config{
+		{BaseURL: baseURL, LogoHost: "brands.example.com"},
+		{BaseURL: baseURL, LogoHost: "BRANDS.example.com."},
+		{BaseURL: "http://localhost:8080", LogoHost: "localhost:8080"},
+	} {
+		if err := c.Validate(); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+	if err := (readapi.Config{BaseURL: "http://localhost:8080", LogoHost: "localhost:8081"}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIconsAreAtTheLogoHost(t *testing.T) {
+	t.Parallel()
+	s := start(t, onLogoHost)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("Acme"))
+	var found struct{ Results []struct{ Icon string } }
+	s.must(json.Unmarshal(c.get("/v1/search?q=acme").body, &found))
+	if len(found.Results) != 1 || found.Results[0].Icon != "https://logos.example.net/acme.com" {
+		t.Errorf("icons %+v", found.Results)
+	}
+	tool := decodeExactly[struct {
+		URL    string `json:"url"`
+		Domain string `json:"domain"`
+	}](t, c.agent(toolCall(1, "get_logo_url", `{"domain":"acme.com","size":64}`)).one(t, 200).found(t))
+	if tool.URL != "https://logos.example.net/acme.com?size=64" {
+		t.Errorf("tool %+v", tool)
+	}
+}

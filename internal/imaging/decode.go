@@ -146,10 +146,13 @@ func fromPaletted(out *image.NRGBA, src *image.Paletted) {
 	for i, c := range src.Palette {
 		table[i] = color.NRGBAModel.Convert(c).(color.NRGBA)
 	}
-	b := src.Bounds()
-	for y := range b.Dy() {
-		for x := range b.Dx() {
-			out.SetNRGBA(x, y, table[src.Pix[y*src.Stride+x]])
+	w := out.Rect.Dx()
+	for y := range out.Rect.Dy() {
+		from := src.Pix[y*src.Stride : y*src.Stride+w]
+		to := out.Pix[y*out.Stride : y*out.Stride+4*w]
+		for x, n := range from {
+			c := &table[n]
+			to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = c.R, c.G, c.B, c.A
 		}
 	}
 }

@@ -2,15 +2,17 @@ package logo
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"image"
+	"time"
+
+	"github.com/maypok86/otter/v2"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
-	"letterhead/internal/monogram"
 	"letterhead/internal/variants"
 )
 
@@ -27,11 +29,19 @@ type Brand struct {
 // Picture is a logo as it is answered. Its bytes are shared and must not be changed.
 type Picture struct {
 	Body        []byte
-	ContentType string
+	ContentType string // one of the constants below; it says what Body is, not what was asked for
 	ETag        string // strong, in its quotes: a digest of the bytes
 	// Fallback: it stands for a logo that is not there.
 	Fallback bool
 }
+
+// The media types of pictures.
+const (
+	ContentTypePNG  = "image/png"
+	ContentTypeWebP = "image/webp"
+	ContentTypeJPEG = "image/jpeg"
+	ContentTypeSVG  = "image/svg+xml"
+)
 
 type (
 	// Files are the stored logos; *assets.Store. Errors: assets.ErrNotFound, ErrDamaged, ErrUnavailable.
@@ -44,11 +54,24 @@ type (
 	}
 )
 
+const (
+	// maxTries bounds the files that are tried for one picture. A crawl keeps at most five of a logo.
+	maxTries = 10
+	// maxVectorTries bounds the vectors among them: one may take as long as the renderer lets it.
+	maxVectorTries = 2
+	// faultyTime is how long a file that cannot be drawn is passed over. What took too long may have met a busy
+	// machine, so it is not for ever.
+	faultyTime = 10 * time.Minute
+	// maxFaulty bounds the files that are remembered for that, some 150 bytes each.
+	maxFaulty = 4096
+)
+
 // Studio draws logos and keeps what it drew. It is safe for concurrent use.
 type Studio struct {
 	files   Files
 	vectors Vectors
 	drawn   *variants.Store
+	faulty  *otter.Cache[variants.Key, time.Time] // variants that could not be drawn, and when that was seen
 }
 
 // NewStudio returns a studio.
@@ -56,54 +79,114 @@ func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, er
 	if files == nil || vectors == nil || drawn == nil {
 		return nil, errors.New("logo studio: files, vectors or variants are missing")
 	}
-	return &Studio{files: files, vectors: vectors, drawn: drawn}, nil
+	faulty, err := otter.New(&otter.Options[variants.Key, time.Time]{MaximumSize: maxFaulty})
+	if err != nil {
+		return nil, fmt.Errorf("logo studio: %w", err)
+	}
+	return &Studio{files: files, vectors: vectors, drawn: drawn, faulty: faulty}, nil
 }
-
-// drawing raises with every change of what is drawn of the same file, so that nothing older is answered.
-const drawingVersion = 1
 
 // Draw returns the picture that the options ask for. The same brand and options give the same bytes.
 //
+// Each stored file has variants of its own: when the best is missing, damaged or cannot be drawn, the answer is
+// the next one's variant, and the best gets its turn again with the next request.
+//
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
 func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) {
-	_, file, ok := Choose(b.Logos, o)
-	what := fmt.Sprintf("%d %s %+v", drawingVersion, file.ID, o)
+	best, ok := first(b.Logos, o)
 	if !ok {
-		what += b.Domain
+		return s.fallback(ctx, b, o)
 	}
-	made, err := s.drawn.Get(ctx, sha256.Sum256([]byte(what)), func(ctx context.Context) ([]byte, error) {
-		var img *image.NRGBA
-		if !ok {
-			img = monogram.Monogram{Domain: b.Domain, Name: b.Name}.Draw(o.Size)
-		} else {
-			data, err := s.files.Read(ctx, file.ID, file.Format)
-			if err != nil {
-				return nil, err
-			}
-			if file.Format == string(imaging.SVG) {
-				if o.Format == imaging.SVG {
-					return data, nil
-				}
-				img, err = s.vectors.Render(ctx, data, o.Size)
-			} else if img, _, err = imaging.Decode(data, imaging.Limits{}); err == nil {
-				img = imaging.Scale(img, o.Size)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrNotDrawn, err)
+	picture, err := s.variant(ctx, best, o)
+	if err == nil || !isFault(err) {
+		return picture, err
+	}
+	faults := []error{err}
+	vectors := 0
+	if best.Format == imaging.SVG {
+		vectors++
+	}
+	sources := Choose(b.Logos, o)
+	for _, next := range sources[1:min(len(sources), maxTries)] {
+		if next.Format == imaging.SVG {
+			if vectors++; vectors > maxVectorTries {
+				continue
 			}
 		}
-		switch o.Format {
-		case imaging.WebP:
-			return imaging.EncodeWebP(img)
-		case imaging.JPEG:
-			return imaging.EncodeJPEG(img, imaging.White)
-		default:
-			return imaging.EncodePNG(img)
+		if picture, err = s.variant(ctx, next, o); err == nil || !isFault(err) {
+			return picture, err
 		}
+		faults = append(faults, err)
+	}
+	return Picture{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
+}
+
+// isFault says whether an error is about one file only, so that another may do.
+func isFault(err error) bool {
+	return errors.Is(err, errFault) || errors.Is(err, assets.ErrNotFound) || errors.Is(err, assets.ErrDamaged)
+}
+
+// variant returns the picture that one file gives. Errors: those of Draw without ErrNotDrawn, and those of isFault.
+func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, error) {
+	v := variantOf(from, o)
+	key := v.key()
+	made, err := s.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
+		if seen, is := s.faulty.GetIfPresent(key); is && time.Since(seen) < faultyTime {
+			return nil, fmt.Errorf("%s %s: %w", from.Format, from.ID, errFault)
+		}
+		data, err := s.draw(ctx, v)
+		if errors.Is(err, errFault) {
+			s.faulty.Set(key, time.Now())
+		}
+		return data, err
 	})
 	if err != nil {
-		return Picture{}, err
+		return Picture{}, failed(ctx, err)
 	}
-	types := map[imaging.Format]string{imaging.PNG: "image/png", imaging.WebP: "image/webp", imaging.JPEG: "image/jpeg", imaging.SVG: "image/svg+xml"}
-	return Picture{Body: made.Body, ContentType: types[imaging.Sniff(made.Body)], ETag: `"` + hex.EncodeToString(made.Sum[:16]) + `"`, Fallback: !ok}, nil
+	return pictureOf(made), nil
+}
+
+// fallback returns what stands for a logo that is not there.
+func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, error) {
+	f := fallbackOf(b, o)
+	made, err := s.drawn.Get(ctx, f.key(), func(context.Context) ([]byte, error) { return f.draw() })
+	if err != nil {
+		return Picture{}, failed(ctx, err)
+	}
+	picture := pictureOf(made)
+	picture.Fallback = true
+	return picture, nil
+}
+
+// failed turns what can go wrong into the errors of Draw, and leaves those that isFault knows.
+func failed(ctx context.Context, err error) error {
+	switch {
+	case isFault(err), errors.Is(err, variants.ErrBusy), errors.Is(err, assets.ErrUnavailable), ctx.Err() != nil:
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w: %w", variants.ErrBusy, err) // the time of the making was up, not the caller's
+	}
+	return fmt.Errorf("%w: %w", ErrNotDrawn, err)
+}
+
+func pictureOf(made variants.Picture) Picture {
+	const digest = 16 // bytes of it: equal by accident less often than a disk lies
+	var tag [2 + 2*digest]byte
+	tag[0], tag[len(tag)-1] = '"', '"'
+	hex.Encode(tag[1:], made.Sum[:digest])
+	return Picture{Body: made.Body, ContentType: contentType(made.Body), ETag: string(tag[:])}
+}
+
+// contentType tells pictures that were made here apart.
+func contentType(body []byte) string {
+	if len(body) == 0 || body[0] == '<' {
+		return ContentTypeSVG // looking closer, as Sniff does for strangers' files, takes ten times as long
+	}
+	switch imaging.Sniff(body) {
+	case imaging.WebP:
+		return ContentTypeWebP
+	case imaging.JPEG:
+		return ContentTypeJPEG
+	}
+	return ContentTypePNG
 }

@@ -1,0 +1,200 @@
+package imaging_test
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"testing"
+
+	"golang.org/x/image/webp"
+	"pgregory.net/rapid"
+
+	"letterhead/internal/imaging"
+)
+
+// disc draws a disc with smooth edges on a ground, 8 samples to a side of each pixel. What is clear keeps the
+// color of the ground, as pictures from elsewhere do.
+func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, side, side))
+	const samples = 8
+	middle, radius := float64(side)/2, float64(side)*0.42
+	for y := range side {
+		for x := range side {
+			in := 0
+			for i := range samples * samples {
+				dx := float64(x) + (float64(i%samples)+.5)/samples - middle
+				dy := float64(y) + (float64(i/samples)+.5)/samples - middle
+				if dx*dx+dy*dy < radius*radius {
+					in++
+				}
+			}
+			share := float64(in) / (samples * samples)
+			a := share*float64(ink.A) + (1-share)*float64(ground.A)
+			c := color.NRGBA{ground.R, ground.G, ground.B, uint8(math.Round(a))}
+			if a > 0 {
+				blend := func(p, q uint8) uint8 {
+					return uint8(math.Round((share*float64(p)*float64(ink.A) + (1-share)*float64(q)*float64(ground.A)) / a))
+				}
+				c.R, c.G, c.B = blend(ink.R, ground.R), blend(ink.G, ground.G), blend(ink.B, ground.B)
+			}
+			img.SetNRGBA(x, y, c)
+		}
+	}
+	return img
+}
+
+// averaged is the reference: the mean, premultiplied, of the pixels that each new one covers.
+func averaged(img *image.NRGBA, factor int) *image.NRGBA {
+	w, h := img.Rect.Dx()/factor, img.Rect.Dy()/factor
+	out := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			var sum [4]float64
+			for i := range factor * factor {
+				p := img.NRGBAAt(x*factor+i%factor, y*factor+i/factor)
+				a := float64(p.A)
+				sum[0], sum[1], sum[2], sum[3] = sum[0]+float64(p.R)*a, sum[1]+float64(p.G)*a, sum[2]+float64(p.B)*a, sum[3]+a
+			}
+			if sum[3] == 0 {
+				continue
+			}
+			out.SetNRGBA(x, y, color.NRGBA{uint8(math.Round(sum[0] / sum[3])), uint8(math.Round(sum[1] / sum[3])),
+				uint8(math.Round(sum[2] / sum[3])), uint8(math.Round(sum[3] / float64(factor*factor)))})
+		}
+	}
+	return out
+}
+
+// over is what a pixel looks like on a ground.
+func over(p color.NRGBA, ground float64) [3]float64 {
+	a := float64(p.A) / 255
+	return [3]float64{float64(p.R)*a + ground*(1-a), float64(p.G)*a + ground*(1-a), float64(p.B)*a + ground*(1-a)}
+}
+
+// TestScaleLeavesNoHalo compares with the reference on grounds of black and of white. A filter that sharpens is
+// off by its overshoot on an edge, one that is not premultiplied by half of the contrast.
+func TestScaleLeavesNoHalo(t *testing.T) {
+	t.Parallel()
+	many := disc(256, red, color.NRGBA{})
+	for i := range 40 { // more than two colors: the other way through Scale
+		fill(many, image.Rect(100+i, 100, 101+i, 150), color.NRGBA{uint8(200 - i), uint8(5 * i), uint8(3 * i), 255})
+	}
+	for name, img := range map[string]*image.NRGBA{
+		"red on clear black": disc(256, red, color.NRGBA{}), "red on clear white": disc(256, red, color.NRGBA{255, 255, 255, 0}),
+		"white on clear black": disc(256, white, color.NRGBA{}), "navy on clear white": disc(256, navy, color.NRGBA{255, 255, 255, 0}),
+		"white on red": disc(256, white, red), "half clear on clear": disc(256, color.NRGBA{200, 30, 90, 128}, color.NRGBA{}), "many": many,
+	} {
+		for _, factor := range []int{2, 4, 8} {
+			got, want := imaging.Scale(img, 256/factor), averaged(img, factor)
+			worst, sum := 0.0, 0.0
+			for i := range got.Rect.Dx() * got.Rect.Dy() {
+				x, y := i%got.Rect.Dx(), i/got.Rect.Dx()
+				for _, ground := range []float64{0, 255} {
+					g, w := over(got.NRGBAAt(x, y), ground), over(want.NRGBAAt(x, y), ground)
+					for c := range 3 {
+						d := math.Abs(g[c] - w[c])
+						worst, sum = math.Max(worst, d), sum+d*d
+					}
+				}
+			}
+			rms := math.Sqrt(sum / float64(6*got.Rect.Dx()*got.Rect.Dy()))
+			if worst > 40 || rms > 4 {
+				t.Errorf("%s, 1:%d: off by %.1f at worst and %.2f in the mean", name, factor, worst, rms)
+			}
+		}
+	}
+}
+
+// TestScaleKeepsTheInk: with one ink on a clear ground, every pixel that shows has its very color.
+func TestScaleKeepsTheInk(t *testing.T) {
+	t.Parallel()
+	ink := color.NRGBA{0x11, 0x93, 0xc8, 0xff}
+	small := imaging.Scale(disc(256, ink, color.NRGBA{}), 100)
+	for i := 0; i < len(small.Pix); i += 4 {
+		a := int(small.Pix[i+3])
+		for c, want := range [3]uint8{ink.R, ink.G, ink.B} {
+			// What 8 bits of a premultiplied color can tell.
+			if off := int(small.Pix[i+c]) - int(want); a > 0 && max(off, -off)*a > 255 {
+				t.Fatalf("pixel %d is %v", i/4, small.Pix[i:i+4])
+			}
+		}
+	}
+}
+
+// TestScaleTellsTwoColorsFromMore: a third color, however small its part, is not lost.
+func TestScaleTellsTwoColorsFromMore(t *testing.T) {
+	t.Parallel()
+	for _, third := range []color.NRGBA{{0, 255, 0, 255}, {255, 0, 0, 255}, {0, 60, 0, 255}, {0, 0, 200, 128}, {255, 245, 255, 255}} {
+		img := disc(256, white, color.NRGBA{})
+		fill(img, image.Rect(122, 121, 138, 137), third) // between the rows that are sampled, and across them
+		got := imaging.Scale(img, 64).NRGBAAt(32, 32)
+		if absDiff(got.R, third.R) > 6 || absDiff(got.G, third.G) > 6 || absDiff(got.B, third.B) > 6 || absDiff(got.A, third.A) > 6 {
+			t.Errorf("%v became %v", third, got)
+		}
+	}
+}
+
+// TestEncodersKeepFewColors: pictures of few colors take another way through both encoders.
+func TestEncodersKeepFewColors(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{1, 2, 3, 15, 16, 17, 18, 100, 255, 256, 257}).Draw(t, "colors")
+		w, h := rapid.IntRange(18, 40).Draw(t, "w"), rapid.IntRange(18, 40).Draw(t, "h")
+		random := rapid.Uint64().Draw(t, "seed")
+		next := func() uint64 { random = random*6364136223846793005 + 1442695040888963407; return random >> 33 }
+		colors := make([]color.NRGBA, n)
+		for i := range colors {
+			v := next()
+			colors[i] = color.NRGBA{uint8(v), uint8(v >> 8), uint8(v >> 16), uint8(next())}
+			if i%3 == 0 {
+				colors[i].A = uint8(i % 7) // faint ones lose most in other forms of color
+			}
+		}
+		img := image.NewNRGBA(image.Rect(0, 0, w, h))
+		for i := range w * h {
+			c := colors[i%n]
+			if i >= n {
+				c = colors[next()%uint64(n)]
+			}
+			img.SetNRGBA(i%w, i/w, c)
+		}
+		data, err := imaging.EncodePNG(img)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, _, err := imaging.Decode(data, imaging.Limits{}); err != nil || !bytes.Equal(back.Pix, img.Pix) {
+			t.Fatalf("png of %d colors: %v", n, err)
+		}
+		if data, err = imaging.EncodeWebP(img); err != nil {
+			t.Fatal(err)
+		}
+		back, err := webp.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("webp of %d colors: %v", n, err)
+		}
+		for i := range w * h {
+			got, want := color.NRGBAModel.Convert(back.At(i%w, i/w)).(color.NRGBA), img.NRGBAAt(i%w, i/w)
+			if got != want && (got.A != 0 || want.A != 0) {
+				t.Fatalf("webp of %d colors: %v, want %v", n, got, want)
+			}
+		}
+	})
+}
+
+// TestFewColorsAreIndexed is about size: what has few colors is stored as such.
+func TestFewColorsAreIndexed(t *testing.T) {
+	t.Parallel()
+	data, err := imaging.EncodePNG(disc(128, red, color.NRGBA{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := config.ColorModel.(color.Palette); !ok {
+		t.Errorf("a disc of one color has no palette")
+	}
+}

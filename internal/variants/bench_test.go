@@ -1,0 +1,47 @@
+package variants_test
+
+import (
+	"context"
+	"testing"
+
+	"letterhead/internal/variants"
+)
+
+// logo is what a logo of 128 pixels takes as WebP, in bytes.
+const logo = 3000
+
+func BenchmarkGet(b *testing.B) {
+	answer := func(context.Context) ([]byte, error) { return body(1, logo), nil }
+	run := func(name string, cfg func() variants.Config, pictures int) {
+		b.Run(name, func(b *testing.B) {
+			c := cfg()
+			s := open(b, c)
+			keys := make([]variants.Key, pictures)
+			for i := range keys {
+				keys[i] = key(i)
+				s.wants(i, logo)
+			}
+			if c.Folder != "" { // all written
+				s.Close()
+				s = open(b, c)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(p *testing.PB) {
+				for i := 0; p.Next(); i++ {
+					if _, err := s.Get(b.Context(), keys[i%pictures], answer); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.StopTimer()
+			if c.Folder != "" && s.number("asked_total", "made") > 0.01*float64(b.N) {
+				b.Errorf("%v of %d were made", s.number("asked_total", "made"), b.N)
+			}
+		})
+	}
+	run("memory", func() variants.Config { return variants.Config{} }, 1000)
+	run("disk", func() variants.Config { return onlyDisk(b.TempDir()) }, 1000)
+	// Nothing is kept, so whoever comes while the one key is made joins, and else makes it.
+	run("coalesced", func() variants.Config { return variants.Config{MemoryBytes: 1} }, 1)
+}

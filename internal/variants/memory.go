@@ -1,0 +1,47 @@
+package variants
+
+import (
+	"fmt"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// entryOverhead is what an entry takes besides its body: the key, the digest, the map's and the policy's
+// nodes; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
+const entryOverhead = 190
+
+// memory holds the pictures that are asked for most.
+type memory struct {
+	entries *otter.Cache[Key, Picture]
+	limit   int64 // bytes
+}
+
+func newMemory(limit int64) (*memory, error) {
+	entries, err := otter.New(&otter.Options[Key, Picture]{
+		MaximumWeight: uint64(limit),
+		Weigher:       func(_ Key, p Picture) uint32 { return uint32(inMemory(p)) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make cache of pictures: %w", err)
+	}
+	return &memory{entries: entries, limit: limit}, nil
+}
+
+// inMemory is what a picture takes in memory, in bytes.
+func inMemory(p Picture) int64 { return int64(cap(p.Body)) + entryOverhead }
+
+func (m *memory) get(key Key) (Picture, bool) { return m.entries.GetIfPresent(key) }
+
+// has does not count as a use.
+func (m *memory) has(key Key) bool {
+	_, ok := m.entries.GetEntryQuietly(key)
+	return ok
+}
+
+func (m *memory) put(key Key, p Picture) {
+	if inMemory(p) <= m.limit {
+		m.entries.Set(key, p)
+	}
+}
+
+func (m *memory) close() { m.entries.StopAllGoroutines() }

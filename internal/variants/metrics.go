@@ -1,0 +1,78 @@
+package variants
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	memory, disk, made, joined prometheus.Counter // of asked
+	asked                      *prometheus.CounterVec
+	failed                     prometheus.Counter
+	refused                    prometheus.Counter
+	abandoned                  prometheus.Counter
+	dropped                    prometheus.Counter
+	diskErrors                 *prometheus.CounterVec
+	seconds                    prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_logo_variants_asked_total",
+			Help: "Drawn logos asked for, by where they came from: memory, disk, made, or joined to what another request waited for.",
+		}, []string{"from"}),
+		failed:    counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
+		refused:   counter("letterhead_logo_variants_refused_total", "Logos that were not begun because too many were being made."),
+		abandoned: counter("letterhead_logo_variants_abandoned_total", "Logos that were not begun because all who waited had left."),
+		dropped:   counter("letterhead_logo_variants_unwritten_total", "Logos that were not kept on disk because too many waited for that."),
+		diskErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_logo_variants_disk_errors_total",
+			Help: "What failed with files of drawn logos: read, check (the file was damaged), touch, write, remove, list.",
+		}, []string{"doing"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "letterhead_logo_variants_make_seconds",
+			Help:    "Duration of making a logo, without the wait for its turn.",
+			Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5},
+		}),
+	}
+	m.memory, m.disk = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("disk")
+	m.made, m.joined = m.asked.WithLabelValues("made"), m.asked.WithLabelValues("joined")
+	return m
+}
+
+func (m *metrics) register(to prometheus.Registerer, memory *memory, disk *disk) error {
+	if to == nil {
+		return nil
+	}
+	all := []prometheus.Collector{m.asked, m.failed, m.refused, m.abandoned, m.dropped, m.diskErrors, m.seconds}
+	level := func(name string, entries, bytes func() float64) {
+		labels := prometheus.Labels{"level": name}
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_entries", Help: "Drawn logos that are kept, by level: memory, disk.", ConstLabels: labels,
+		}, entries), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_bytes", Help: "What the kept logos take, by level: memory, disk.", ConstLabels: labels,
+		}, bytes))
+	}
+	level("memory",
+		func() float64 { return float64(memory.entries.EstimatedSize()) },
+		func() float64 { return float64(memory.entries.WeightedSize()) })
+	if disk != nil {
+		level("disk",
+			func() float64 { files, _ := disk.holds(); return float64(files) },
+			func() float64 { _, bytes := disk.holds(); return float64(bytes) })
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, to.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("register metrics of drawn logos: %w", err)
+	}
+	return nil
+}

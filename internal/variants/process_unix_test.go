@@ -1,0 +1,137 @@
+//go:build unix
+
+package variants_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"letterhead/internal/variants"
+)
+
+// childFolder names the variable that makes the test's binary a process to kill.
+const childFolder = "LETTERHEAD_TEST_VARIANTS_FOLDER"
+
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childFolder); folder != "" {
+		write(folder)
+	}
+	os.Exit(m.Run())
+}
+
+// write has pictures made for ever.
+func write(folder string) {
+	s, err := variants.New(variants.Config{MemoryBytes: 1, Folder: folder, DiskBytes: 1 << 20})
+	if err != nil {
+		panic(err)
+	}
+	for n := 0; ; n++ {
+		i := n % 500
+		_, err := s.Get(context.Background(), key(i), func(context.Context) ([]byte, error) { return body(i, 50*i+1), nil })
+		if err != nil {
+			panic(err)
+		}
+		if n == 300 {
+			os.Stdout.WriteString("busy\n")
+		}
+	}
+}
+
+func TestAKillInTheMiddleOfWritesSpoilsNothing(t *testing.T) {
+	t.Parallel()
+	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), DiskBytes: 1 << 20}
+	for range 4 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childFolder+"="+cfg.Folder)
+		out, err := child.StdoutPipe()
+		noError(t, err)
+		noError(t, child.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		noError(t, errors.Join(err, child.Process.Kill()))
+		var killed *exec.ExitError
+		if err := child.Wait(); line != "busy\n" || !errors.As(err, &killed) || killed.ExitCode() != -1 {
+			t.Fatalf("the process wrote %q and ended with %v", line, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(cfg.Folder, "unfinished-*"))
+	noError(t, err)
+	t.Logf("the kills left %d unfinished files", len(left))
+	for _, path := range left {
+		used(t, path, time.Now().Add(-time.Hour))
+	}
+	s := open(t, cfg)
+	for i := range 500 {
+		s.wants(i, 50*i+1)
+	}
+	s.Close()
+	if disk, damaged := s.number("asked_total", "disk"), s.number("disk_errors_total", "check"); disk == 0 || damaged != 0 {
+		t.Errorf("%v pictures of the killed processes were of use, %v were damaged", disk, damaged)
+	}
+	files, total := onDisk(t, cfg.Folder)
+	if total > cfg.DiskBytes || float64(files) != s.number("entries", "disk") {
+		t.Errorf("%d files take %d bytes, %v are counted", files, total, s.number("entries", "disk"))
+	}
+	for _, path := range left {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+}
+
+// A folder that is a pipe is a disk that does not answer.
+func TestASlowDiskDelaysNoAnswer(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "pipe")
+	noError(t, syscall.Mkfifo(folder, 0o600))
+	s := open(t, onlyDisk(folder))
+	defer func() { // before the store is closed, which waits for its disk
+		f, err := os.OpenFile(folder, os.O_WRONLY, 0)
+		noError(t, err)
+		noError(t, f.Close())
+		s.Close()
+	}()
+	const size = 1 << 20
+	for i := range 20 { // more than may wait to be written
+		s.wants(i, size)
+	}
+	if n := s.number("unwritten_total"); n != 4 {
+		t.Errorf("%v were dropped", n)
+	}
+}
+
+// A disk that is full in the middle of a file, here by a limit of the process.
+func TestAFileThatCannotBeWrittenWholeIsNoFile(t *testing.T) {
+	folder := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run", "^TestWritesWithALimit$", "-test.v")
+	child.Env = append(os.Environ(), "LETTERHEAD_TEST_VARIANTS_LIMITED="+folder)
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestWritesWithALimit") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestWritesWithALimit(t *testing.T) {
+	folder := os.Getenv("LETTERHEAD_TEST_VARIANTS_LIMITED")
+	if folder == "" {
+		t.Skip("it is run by TestAFileThatCannotBeWrittenWholeIsNoFile, in a process of its own")
+	}
+	noError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2000, Max: 2000})) // Go ignores SIGXFSZ
+	s := open(t, onlyDisk(folder))
+	s.wants(1, 3000)
+	s.wants(2, 1000)
+	s.Close()
+	if n := s.number("disk_errors_total", "write"); n != 1 {
+		t.Errorf("%v writes failed", n)
+	}
+	if files, _ := onDisk(t, folder); files != 1 || s.number("entries", "disk") != 1 {
+		t.Errorf("%d files are there, %v counted", files, s.number("entries", "disk"))
+	}
+}

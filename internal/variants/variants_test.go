@@ -1,0 +1,525 @@
+package variants_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"letterhead/internal/variants"
+)
+
+// opened is a store and what it counts.
+type opened struct {
+	*variants.Store
+	t       testing.TB
+	numbers *prometheus.Registry
+}
+
+func open(t testing.TB, cfg variants.Config) opened {
+	t.Helper()
+	numbers := prometheus.NewRegistry()
+	cfg.Registerer = numbers
+	s, err := variants.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return opened{s, t, numbers}
+}
+
+// number returns a metric of the store by the end of its name and the value of its only label.
+func (s opened) number(name string, label ...string) float64 {
+	s.t.Helper()
+	families, err := s.numbers.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "letterhead_logo_variants_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if len(label) == 0 || m.GetLabel()[0].GetValue() == label[0] {
+				return valueOf(m)
+			}
+		}
+		return 0
+	}
+	if strings.HasSuffix(name, "errors_total") { // it has no line before the first error
+		return 0
+	}
+	s.t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func valueOf(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.GetCounter().GetValue()
+	case m.Histogram != nil:
+		return float64(m.GetHistogram().GetSampleCount())
+	}
+	return m.GetGauge().GetValue()
+}
+
+// wants has a picture made, or finds it, and checks it.
+func (s opened) wants(i, size int) (made bool) {
+	s.t.Helper()
+	p, err := s.Get(context.Background(), key(i), func(context.Context) ([]byte, error) {
+		made = true
+		return body(i, size), nil
+	})
+	if err != nil {
+		s.t.Fatalf("picture %d: %v", i, err)
+	}
+	checkPicture(s.t, p, i, size)
+	return made
+}
+
+func checkPicture(t testing.TB, p variants.Picture, i, size int) {
+	t.Helper()
+	if want := body(i, size); !bytes.Equal(p.Body, want) || p.Sum != sha256.Sum256(want) {
+		t.Fatalf("picture %d of %d bytes is one of %d bytes with the digest %x", i, size, len(p.Body), p.Sum)
+	}
+}
+
+func key(i int) variants.Key { return sha256.Sum256(fmt.Appendf(nil, "key %d", i)) }
+
+// body is what picture i is like at some size.
+func body(i, size int) []byte {
+	b := bytes.Repeat(fmt.Appendf(nil, "picture %d. ", i), size/10+1)
+	return b[:size]
+}
+
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// stuck is a making that the test ends.
+type stuck struct {
+	store opened
+	calls atomic.Int64
+	ctx   chan context.Context
+	give  chan error // nil = the picture
+}
+
+func (s opened) stuck() *stuck {
+	return &stuck{store: s, ctx: make(chan context.Context, 1), give: make(chan error)}
+}
+
+// ask asks in the background, and returns when everybody stands still.
+func (m *stuck) ask(ctx context.Context, i int) <-chan error {
+	answer := make(chan error, 1)
+	go func() {
+		p, err := m.store.Get(ctx, key(i), func(ctx context.Context) ([]byte, error) {
+			m.calls.Add(1)
+			m.ctx <- ctx
+			select {
+			case err := <-m.give:
+				return body(i, 3000), err
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+		if err == nil {
+			checkPicture(m.store.t, p, i, 3000)
+		}
+		answer <- err
+	}()
+	synctest.Wait()
+	return answer
+}
+
+func TestAHundredCallersWaitForOneMakingThatOutlivesItsFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{})
+		m := s.stuck()
+		type name struct{}
+		first, leave := context.WithCancel(context.WithValue(t.Context(), name{}, "first"))
+		left := m.ask(first, 1)
+		var answers []<-chan error
+		for range 99 {
+			answers = append(answers, m.ask(t.Context(), 1))
+		}
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the one who left: %v", err)
+		}
+		synctest.Wait()
+		ctx := <-m.ctx
+		if ctx.Err() != nil || ctx.Value(name{}) != "first" {
+			t.Errorf("the making's context when its first caller has left: %v, %v", ctx.Err(), ctx.Value(name{}))
+		}
+		m.give <- nil
+		for _, a := range answers {
+			if err := <-a; err != nil {
+				t.Error(err)
+			}
+		}
+		if made := s.wants(1, 3000); made || m.calls.Load() != 1 {
+			t.Errorf("made %d times, and again: %t", m.calls.Load(), made)
+		}
+		if j, made, memory := s.number("asked_total", "joined"), s.number("asked_total", "made"), s.number("asked_total", "memory"); j != 99 || made != 1 || memory != 1 {
+			t.Errorf("counted %v joined, %v made, %v from memory", j, made, memory)
+		}
+	})
+}
+
+// Callers who come at the very moment when a making ends must not start another.
+func TestNobodyMakesAPictureASecondTime(t *testing.T) {
+	t.Parallel()
+	s := open(t, variants.Config{})
+	const pictures, callers = 20_000, 4
+	var made [pictures]atomic.Int64
+	var wait sync.WaitGroup
+	for range callers {
+		wait.Go(func() {
+			for i := range pictures {
+				p, err := s.Get(t.Context(), key(i), func(context.Context) ([]byte, error) {
+					made[i].Add(1)
+					return body(i, 100), nil
+				})
+				if err != nil || !bytes.Equal(p.Body, body(i, 100)) {
+					t.Errorf("picture %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for i := range made {
+		if n := made[i].Load(); n != 1 {
+			t.Errorf("picture %d was made %d times", i, n)
+		}
+	}
+}
+
+func TestAMakingThatHasBegunIsKeptThoughAllHaveLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{})
+		m := s.stuck()
+		ctx, leave := context.WithCancel(t.Context())
+		left := m.ask(ctx, 1)
+		leave()
+		<-left
+		again := m.ask(t.Context(), 1) // joins what was left
+		m.give <- nil
+		if err := <-again; err != nil || m.calls.Load() != 1 || s.wants(1, 3000) {
+			t.Errorf("%v, begun %d times", err, m.calls.Load())
+		}
+	})
+}
+
+func TestACrowdThatLeftIsNotServed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1})
+		busy, m := s.stuck(), s.stuck()
+		holding := busy.ask(t.Context(), 1)
+		ctx, leave := context.WithCancel(t.Context())
+		var crowd []<-chan error
+		for range 20 {
+			crowd = append(crowd, m.ask(ctx, 2))
+		}
+		leave()
+		for _, a := range crowd {
+			if err := <-a; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		fresh := s.stuck()
+		answer := fresh.ask(t.Context(), 2)
+		busy.give <- nil
+		if err := <-holding; err != nil {
+			t.Error(err)
+		}
+		fresh.give <- nil
+		if err := <-answer; err != nil {
+			t.Errorf("who came after the crowd: %v", err)
+		}
+		if m.calls.Load() != 0 || s.number("abandoned_total") != 1 || s.number("refused_total") != 0 {
+			t.Errorf("begun %d for nobody, counted %v", m.calls.Load(), s.number("abandoned_total"))
+		}
+	})
+}
+
+func TestWhoHasLeftAlreadyStartsNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, variants.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Get(ctx, key(1), func(context.Context) ([]byte, error) { t.Error("made"); return body(1, 1), nil })
+	if !errors.Is(err, context.Canceled) || s.number("abandoned_total") != 0 {
+		t.Errorf("%v, %v begun", err, s.number("abandoned_total"))
+	}
+}
+
+func TestAnErrorIsGivenToAllAndNotKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Folder: t.TempDir()})
+		m := s.stuck()
+		one, other := m.ask(t.Context(), 1), m.ask(t.Context(), 1)
+		broken := errors.New("broken")
+		m.give <- broken
+		if a, b := <-one, <-other; !errors.Is(a, broken) || !errors.Is(b, broken) {
+			t.Errorf("%v, %v", a, b)
+		}
+		if !s.wants(1, 3000) {
+			t.Error("something was kept of a making that failed")
+		}
+		if n := s.number("failed_total"); n != 1 {
+			t.Errorf("%v failures counted", n)
+		}
+	})
+}
+
+func TestAMakingThatDiesLeavesNoKeyStuck(t *testing.T) {
+	deaths := map[string]func() ([]byte, error){
+		"panic":                 func() ([]byte, error) { panic("out of ink") },
+		"the goroutine's end":   func() ([]byte, error) { runtime.Goexit(); return nil, nil },
+		"no picture, no error":  func() ([]byte, error) { return nil, nil },
+		"an empty picture":      func() ([]byte, error) { return []byte{}, nil },
+		"a panic with an error": func() ([]byte, error) { panic(errors.New("out of ink")) },
+	}
+	for name, die := range deaths {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := open(t, variants.Config{Concurrent: 1})
+				_, err := s.Get(t.Context(), key(1), func(context.Context) ([]byte, error) { return die() })
+				if err == nil || strings.HasPrefix(name, "panic") && !strings.Contains(err.Error(), "out of ink") {
+					t.Errorf("the answer is %v", err)
+				}
+				if !s.wants(1, 10) || s.number("failed_total") != 1 {
+					t.Errorf("afterwards, %v failures are counted", s.number("failed_total"))
+				}
+			})
+		})
+	}
+}
+
+func TestPastTheWaitingItIsBusyAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 2, Waiting: 3})
+		m := s.stuck()
+		var accepted []<-chan error
+		for i := range 5 {
+			accepted = append(accepted, m.ask(t.Context(), i))
+		}
+		begin := time.Now()
+		if err := <-m.ask(t.Context(), 5); !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 0 {
+			t.Errorf("the sixth: %v after %s", err, time.Since(begin))
+		}
+		accepted = append(accepted, m.ask(t.Context(), 4)) // waits for what waits already
+		for range 5 {
+			<-m.ctx
+			m.give <- nil
+		}
+		for _, a := range accepted {
+			if err := <-a; err != nil {
+				t.Error(err)
+			}
+		}
+		if !s.wants(5, 10) || s.number("refused_total") != 1 {
+			t.Errorf("%v are counted as refused", s.number("refused_total"))
+		}
+	})
+}
+
+// Memory and disk answer also when nothing can be made.
+func TestABusyStoreStillGivesWhatItHas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		folder := t.TempDir()
+		before := open(t, variants.Config{Folder: folder})
+		before.wants(7, 100)
+		before.Close()
+		s := open(t, variants.Config{Folder: folder, Concurrent: 1, Waiting: 1})
+		m := s.stuck()
+		one, two := m.ask(t.Context(), 1), m.ask(t.Context(), 2)
+		for range 2 { // from disk, from memory
+			if s.wants(7, 100) {
+				t.Error("made again")
+			}
+		}
+		for range 2 {
+			<-m.ctx
+			m.give <- nil
+		}
+		<-one
+		<-two
+	})
+}
+
+func TestTurnsAreGivenInTheOrderInWhichTheyWereAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1})
+		m := s.stuck()
+		holding := m.ask(t.Context(), 0)
+		var mu sync.Mutex
+		var order []int
+		var wait sync.WaitGroup
+		for i := 1; i <= 9; i++ {
+			wait.Go(func() {
+				_, err := s.Get(t.Context(), key(i), func(context.Context) ([]byte, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, i)
+					return body(i, 10), nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		m.give <- nil
+		<-holding
+		wait.Wait()
+		if fmt.Sprint(order) != "[1 2 3 4 5 6 7 8 9]" {
+			t.Error(order)
+		}
+	})
+}
+
+func TestAMakingEndsAtItsDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
+		begin := time.Now()
+		m := s.stuck()
+		slow := m.ask(t.Context(), 1)
+		time.Sleep(time.Second)
+		behind := s.stuck()
+		waits := behind.ask(t.Context(), 2)
+		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, variants.ErrBusy) || time.Since(begin) != 3*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		synctest.Wait()
+		behind.give <- nil
+		if err := <-waits; err != nil {
+			t.Errorf("the one behind it: %v", err)
+		}
+	})
+}
+
+// A function that does not look at its context holds its turn, but not those who wait.
+func TestNobodyWaitsPastTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
+		begin := time.Now()
+		deaf := func(context.Context) ([]byte, error) { time.Sleep(time.Minute); return body(1, 10), nil }
+		waits := s.stuck().ask
+		var mine error
+		var wait sync.WaitGroup
+		wait.Go(func() { _, mine = s.Get(t.Context(), key(1), deaf) })
+		synctest.Wait()
+		turnless := waits(t.Context(), 2)
+		wait.Wait()
+		if took := time.Since(begin); !errors.Is(mine, context.DeadlineExceeded) || took != 3*time.Second {
+			t.Errorf("%v after %s", mine, took)
+		}
+		if err := <-turnless; !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 3*time.Second || s.number("refused_total") != 1 {
+			t.Errorf("who got no turn: %v after %s, %v counted", err, time.Since(begin), s.number("refused_total"))
+		}
+		if _, err := s.Get(t.Context(), key(1), deaf); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
+			t.Errorf("who joins what is overdue: %v after %s", err, time.Since(begin))
+		}
+		time.Sleep(time.Minute)
+		if s.wants(1, 10) {
+			t.Error("what came late was not kept")
+		}
+	})
+}
+
+func TestCloseGivesUpWhatIsBeingMade(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1, Folder: t.TempDir()})
+		s.wants(9, 10)
+		m := s.stuck()
+		begun, waits := m.ask(t.Context(), 1), m.ask(t.Context(), 2)
+		begin := time.Now()
+		s.Close()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		for _, a := range []<-chan error{begun, waits} {
+			if err := <-a; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if _, err := s.Get(t.Context(), key(3), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("after Close: %v", err)
+		}
+		if s.wants(9, 10) {
+			t.Error("made after Close")
+		}
+		s.Close()
+	})
+}
+
+func TestConfigsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	wrong := variants.Config{MemoryBytes: -1, DiskBytes: 1 << 60, Concurrent: -1, Waiting: 1 << 40, MakeTimeout: time.Hour}
+	_, err := variants.New(wrong)
+	for _, field := range []string{"MemoryBytes", "DiskBytes", "Concurrent", "Waiting", "MakeTimeout"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not in: %v", field, err)
+		}
+	}
+	if err := (variants.Config{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	numbers := prometheus.NewRegistry()
+	s, err := variants.New(variants.Config{Registerer: numbers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := variants.New(variants.Config{Registerer: numbers, Folder: t.TempDir()}); err == nil {
+		t.Error("two stores count as one")
+	}
+}
+
+func TestWhatIsWarmAllocatesNothing(t *testing.T) {
+	s := open(t, variants.Config{})
+	s.wants(1, 3000)
+	k := key(1)
+	if n := testing.AllocsPerRun(1000, func() {
+		if p, err := s.Get(t.Context(), k, nil); err != nil || len(p.Body) != 3000 {
+			t.Error(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A slice that has room to grow holds what is not counted.
+func TestMemoryIsCountedAsItIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const bound = 1 << 20
+		s := open(t, variants.Config{MemoryBytes: bound})
+		for i := range 300 {
+			p, err := s.Get(t.Context(), key(i), func(context.Context) ([]byte, error) {
+				return append(make([]byte, 0, 64<<10), body(i, 1000)...), nil
+			})
+			if err != nil || cap(p.Body) > 2000 {
+				t.Fatalf("picture of %d bytes holds %d: %v", len(p.Body), cap(p.Body), err)
+			}
+		}
+		synctest.Wait()
+		if entries, held := s.number("entries", "memory"), s.number("bytes", "memory"); entries != 300 || held < 300_000 || held > bound {
+			t.Errorf("%v pictures in %v bytes", entries, held)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package logo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"strconv"
+
+	"letterhead/internal/assets"
+	"letterhead/internal/imaging"
+	"letterhead/internal/monogram"
+	"letterhead/internal/variants"
+)
+
+// drawingVersion raises with every change of what is drawn of the same file, or let through of it, so that no
+// older variant is answered.
+const drawingVersion = 2
+
+// errFault: a file's own fault, which it has the next time too.
+var errFault = errors.New("the file cannot be drawn")
+
+// what names the kinds of pictures in keys.
+type what byte
+
+const (
+	drawnLogo what = 'l'
+	drawnMark what = 'm'
+	drawnNone what = 't'
+)
+
+// form is the picture that is made, whatever it shows: all that decides its bytes beside that.
+type form struct {
+	format imaging.Format
+	size   int         // longest side at most; 0 where it changes nothing
+	ground imaging.RGB // that a JPEG is laid on; else zero
+}
+
+// appendTo adds the form to a key.
+func (f form) appendTo(key []byte) []byte {
+	key = append(key, f.format...)
+	key = append(key, 0, f.ground.R, f.ground.G, f.ground.B)
+	return binary.BigEndian.AppendUint16(key, uint16(f.size))
+}
+
+// encode writes a picture. One that WebP cannot hold becomes a PNG.
+func (f form) encode(img *image.NRGBA) ([]byte, error) {
+	switch f.format {
+	case imaging.JPEG:
+		return imaging.EncodeJPEG(img, f.ground)
+	case imaging.WebP:
+		data, err := imaging.EncodeWebP(img)
+		if err == nil || !errors.Is(err, imaging.ErrUnsupported) {
+			return data, err
+		}
+	}
+	return imaging.EncodePNG(img)
+}
+
+// groundOf is what a JPEG is laid on: what the asked theme is for; else white, or black under a light ink, which
+// would not be seen on white.
+func groundOf(format imaging.Format, asked, ink Theme) imaging.RGB {
+	switch {
+	case format != imaging.JPEG:
+		return imaging.RGB{}
+	case asked == Light, asked == Any && ink == Light:
+		return imaging.Black
+	}
+	return imaging.White
+}
+
+// variant is a picture of a stored file.
+type variant struct {
+	form
+	source Source
+}
+
+// variantOf leaves out of the options what makes no difference to the bytes.
+func variantOf(s Source, o Options) variant {
+	f := form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, s.Ink)}
+	switch {
+	case s.Format == imaging.SVG && o.Format == imaging.SVG:
+		f.size = 0
+	case o.Format == imaging.SVG:
+		f.format = imaging.PNG
+	}
+	if s.Side > 0 && f.size > s.Side {
+		f.size = s.Side
+	}
+	return variant{form: f, source: s}
+}
+
+func (v variant) key() variants.Key {
+	var space [128]byte
+	key := append(space[:0], drawingVersion, byte(drawnLogo))
+	key = v.appendTo(key)
+	key = append(key, v.source.Format...)
+	key = append(key, v.source.ID...)
+	return sha256.Sum256(key)
+}
+
+// draw makes the variant. Errors: errFault, those of Files and of Vectors.
+func (s *Studio) draw(ctx context.Context, v variant) ([]byte, error) {
+	data, err := s.files.Read(ctx, v.source.ID, string(v.source.Format))
+	if err != nil {
+		return nil, err
+	}
+	if err := assets.Verify(v.source.ID, data); err != nil {
+		return nil, err
+	}
+	made, err := s.drawFrom(ctx, data, v)
+	if err != nil && isFileFault(err) {
+		return nil, fmt.Errorf("%s %s: %w: %w", v.source.Format, v.source.ID, errFault, err)
+	}
+	return made, err
+}
+
+func isFileFault(err error) bool {
+	return errors.Is(err, imaging.ErrMalformed) || errors.Is(err, imaging.ErrTooLarge) ||
+		errors.Is(err, imaging.ErrUnsupported) || errors.Is(err, imaging.ErrUnknown)
+}
+
+func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
+	var img *image.NRGBA
+	var err error
+	switch {
+	case v.format == imaging.SVG:
+		// Every stored SVG was rebuilt on intake, and rebuilding one again changes nothing. It is done all the
+		// same, once per variant: what a stricter release leaves out is then left out of what is stored already.
+		data, _, err = imaging.SanitizeSVG(data)
+		return data, err
+	case v.source.Format == imaging.SVG:
+		img, err = s.vectors.Render(ctx, data, v.size)
+	default:
+		if v.isAlready(data) {
+			return data, nil
+		}
+		img, _, err = imaging.Decode(data, imaging.Limits{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.encode(imaging.Scale(img, v.size))
+}
+
+// isAlready says whether a stored raster is the variant: it was encoded on intake as one would be now.
+func (v variant) isAlready(data []byte) bool {
+	if v.format == imaging.JPEG {
+		return false // a turned one is upright in no other way
+	}
+	info, err := imaging.Probe(data)
+	return err == nil && info.Format == v.format && max(info.Width, info.Height) <= v.size
+}
+
+// standIn is a picture for a logo that is not there.
+type standIn struct {
+	form
+	what what
+	mark monogram.Monogram // of drawnMark
+}
+
+func fallbackOf(b Brand, o Options) standIn {
+	f := standIn{form: form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, Any)}, what: drawnNone}
+	if o.Fallback != Transparent && o.Fallback != NotFound {
+		f.what, f.mark = drawnMark, monogram.Monogram{Domain: b.Domain, Name: b.Name}
+		if f.format == imaging.SVG {
+			f.size = 0
+		}
+	}
+	return f
+}
+
+func (f standIn) key() variants.Key {
+	var space [128]byte
+	key := append(space[:0], drawingVersion, byte(f.what))
+	key = f.appendTo(key)
+	key = append(key, f.mark.Domain...)
+	key = append(key, 0)
+	key = append(key, f.mark.Name...)
+	return sha256.Sum256(key)
+}
+
+func (f standIn) draw() ([]byte, error) {
+	if f.format == imaging.SVG {
+		if f.what == drawnMark {
+			return f.mark.SVG(), nil
+		}
+		var b bytes.Buffer
+		n := strconv.Itoa(f.size)
+		b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" width="` + n + `" height="` + n + `" viewBox="0 0 ` + n + ` ` + n + `"/>`)
+		return b.Bytes(), nil
+	}
+	if f.what == drawnMark {
+		return f.encode(f.mark.Draw(f.size))
+	}
+	return f.encode(image.NewNRGBA(image.Rect(0, 0, f.size, f.size)))
+}

@@ -11,9 +11,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// raster is a picture with soft edges: a disc of one ink on a clear ground, which has another color that must
-// never be seen.
-func raster(w, h int, ink color.NRGBA, hidden color.NRGBA) *image.NRGBA {
+// raster is a picture with soft edges: a disc of ink on a clear ground, which has another color that must never
+// be seen. Its right half may have another ink.
+func raster(w, h int, ink, hidden color.NRGBA, right ...color.NRGBA) *image.NRGBA {
 	hidden.A = 0
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -22,7 +22,11 @@ func raster(w, h int, ink color.NRGBA, hidden color.NRGBA) *image.NRGBA {
 			edge := min(max((0.46*0.46-dx*dx-dy*dy)*40, 0), 1)
 			c := hidden
 			if a := uint8(edge * 255); a > 0 {
-				c = color.NRGBA{ink.R, ink.G, ink.B, a}
+				c = ink
+				if len(right) > 0 && x >= w/2 {
+					c = right[0]
+				}
+				c.A = a
 			}
 			img.SetNRGBA(x, y, c)
 		}
@@ -30,7 +34,8 @@ func raster(w, h int, ink color.NRGBA, hidden color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// hasRaster puts a brand into the index whose one logo is this picture, in one format.
+// hasRaster puts a brand into the index whose one logo is this picture, in one format. Only of a PNG the record
+// says the size.
 func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Format, theme string) {
 	s.t.Helper()
 	data, err := imaging.EncodePNG(img)
@@ -41,7 +46,11 @@ func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Form
 	id, err := s.assets.Put(s.t.Context(), data, string(format))
 	s.must(err)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
-	l := eventschemas.Logo{Type: "icon", Formats: []eventschemas.Asset{{ID: id, Format: string(format), Width: &w, Height: &h, Size: int64(len(data))}}, Tags: []string{}}
+	asset := eventschemas.Asset{ID: id, Format: string(format), Size: int64(len(data))}
+	if format == imaging.PNG {
+		asset.Width, asset.Height = &w, &h
+	}
+	l := eventschemas.Logo{Type: "icon", Formats: []eventschemas.Asset{asset}, Tags: []string{}}
 	if theme != "" {
 		l.Theme = &theme
 	}
@@ -103,9 +112,24 @@ func TestNoHaloOnTransparentEdges(t *testing.T) {
 	s := start(t)
 	const slack = 4 // of 255: rounding, once for each step
 	white, black, red := color.NRGBA{255, 255, 255, 255}, color.NRGBA{0, 0, 0, 255}, color.NRGBA{200, 30, 40, 255}
-	for i, c := range []struct{ ink, hidden color.NRGBA }{{white, black}, {black, white}, {red, color.NRGBA{0, 255, 0, 0}}} {
-		domain := fmt.Sprintf("soft-%d.com", i)
-		s.hasRaster(domain, raster(400, 300, c.ink, c.hidden), imaging.PNG, "")
+	// Between these two inks green stays, and red and blue come to the same sum.
+	purple, violet := color.NRGBA{200, 30, 40, 255}, color.NRGBA{40, 30, 200, 255}
+	between := func(c color.NRGBA) int { return max(off(c.G, 30), off(c.R/2+c.B/2, 120)) }
+	only := func(ink color.NRGBA) func(color.NRGBA) int {
+		return func(c color.NRGBA) int { return max(off(c.R, ink.R), off(c.G, ink.G), off(c.B, ink.B)) }
+	}
+	green := color.NRGBA{0, 255, 0, 0}
+	for name, c := range map[string]struct {
+		img *image.NRGBA
+		off func(color.NRGBA) int // how far a color is from what the ink may come to
+	}{
+		"white":  {raster(400, 300, white, black), only(white)},
+		"black":  {raster(400, 300, black, white), only(black)},
+		"red":    {raster(400, 300, red, green), only(red)},
+		"purple": {raster(400, 300, purple, green, violet), between},
+	} {
+		domain := name + "-soft.com"
+		s.hasRaster(domain, c.img, imaging.PNG, "")
 		for _, size := range []int{16, 33, 64, 128, 399, 400} {
 			for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
 				path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, format)
@@ -113,35 +137,25 @@ func TestNoHaloOnTransparentEdges(t *testing.T) {
 				if clear, full := alphas(img); !clear || !full {
 					t.Errorf("%s: clear pixels %t, full ones %t", path, clear, full)
 				}
-				if at, got, ok := bleeds(img, c.ink, slack); ok {
-					t.Errorf("%s: at %v %v shines through, which is not of the ink", path, at, got)
+				for i := 0; i < len(img.Pix); i += 4 {
+					// As much as it is seen.
+					if p := (color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}); c.off(p)*int(p.A) > slack*255 {
+						t.Errorf("%s: %v shines through, which is not of the ink", path, p)
+						break
+					}
 				}
 			}
 		}
 	}
 }
+
+func off(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
 
 func alphas(img *image.NRGBA) (clear, full bool) {
 	for i := 3; i < len(img.Pix); i += 4 {
 		clear, full = clear || img.Pix[i] == 0, full || img.Pix[i] == 255
 	}
 	return clear, full
-}
-
-// bleeds finds a pixel that looks otherwise than its ink would with the same alpha, on black, where every channel
-// counts as much as it is seen.
-func bleeds(img *image.NRGBA, ink color.NRGBA, slack int) (at image.Point, got color.NRGBA, found bool) {
-	for y := range img.Rect.Dy() {
-		for x := range img.Rect.Dx() {
-			c := img.NRGBAAt(x, y)
-			for _, d := range []int{int(c.R) - int(ink.R), int(c.G) - int(ink.G), int(c.B) - int(ink.B)} {
-				if max(d, -d)*int(c.A) > slack*255 {
-					return image.Pt(x, y), c, true
-				}
-			}
-		}
-	}
-	return at, got, false
 }
 
 // A JPEG has the ground that was asked for, or the one that its ink is seen on, and soft edges between the two.
@@ -171,7 +185,7 @@ func TestJPEGsAreFlattenedOnTheirGround(t *testing.T) {
 // near says whether a grey is the one that was wanted, about.
 func near(c color.NRGBA, want uint8, slack int) bool {
 	for _, v := range []uint8{c.R, c.G, c.B} {
-		if d := int(v) - int(want); max(d, -d) > slack {
+		if off(v, want) > slack {
 			return false
 		}
 	}

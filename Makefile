@@ -103,13 +103,13 @@ ACCURACY_FLAGS ?=
 accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
 	go run ./workers/crawl/accuracy $(ACCURACY_FLAGS)
 
-bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, crawl (bench-logos: beside another image server)
+bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, logos, crawl (bench-logos: beside another image server)
 	go test ./readapi -run '^$$' -bench . -benchtime 3s
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
-	go test ./internal/imaging ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
+	go test ./internal/imaging ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 
 bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same pictures (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is not there: nothing was measured. It comes with Node.js."; exit 1; fi; done

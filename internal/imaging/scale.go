@@ -1,6 +1,7 @@
 package imaging
 
 import (
+	"encoding/binary"
 	"image"
 
 	"github.com/nfnt/resize"
@@ -31,12 +32,10 @@ func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	}
 	// Colors are scaled premultiplied, or clear pixels would darken the edges. Resize takes a size of 0 as "keep
 	// the ratio".
-	full := premultiplied(img)
-	if mix, ok := twoColors(full); ok {
-		small := resize.Resize(uint(width), uint(height), mix.shares, kernel).(*image.Gray)
-		return mix.paint(small)
+	if mix, ok := twoColors(img); ok {
+		return mix.paint(resize.Resize(uint(width), uint(height), mix.shares, kernel).(*image.Gray))
 	}
-	return toNRGBA(resize.Resize(uint(width), uint(height), full, kernel))
+	return toNRGBA(resize.Resize(uint(width), uint(height), premultiplied(img), kernel))
 }
 
 func premultiplied(img *image.NRGBA) *image.RGBA {
@@ -77,11 +76,12 @@ const (
 )
 
 // twoColors takes a picture apart. ok is false when it is not one of two colors.
-func twoColors(img *image.RGBA) (m twoColorMix, ok bool) {
-	if len(img.Pix) < 4 {
-		return m, false
+func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	if img.Stride != 4*w {
+		return m, false // a part of another picture
 	}
-	second := farthest(img, premultipliedColor(img.Pix[:4]))
+	second := farthest(img, premultiply(img.Pix))
 	first := farthest(img, second)
 	channel, contrast := 0, 0
 	for c := range 4 {
@@ -97,38 +97,49 @@ func twoColors(img *image.RGBA) (m twoColorMix, ok bool) {
 			m.colors[share][c] = uint8((int(first[c])*(255-share) + int(second[c])*share + 127) / 255)
 		}
 	}
-	var shareOf [256]uint8 // by the value of the channel; one outside of the two colors fails below
+	var shareOf [256]uint8 // by the value of the channel; what is outside of the two colors fails below
 	for v := range 256 {
 		shareOf[v] = uint8(min(max((2*255*(v-int(first[channel]))+contrast)/(2*contrast), 0), 255))
 	}
-	w, h := img.Rect.Dx(), img.Rect.Dy()
 	m.shares = &image.Gray{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}
+	last, share := ^binary.NativeEndian.Uint32(img.Pix), uint8(0) // most pixels are like the one before them
 	for i := range m.shares.Pix {
-		p := img.Pix[4*i : 4*i+4 : 4*i+4]
-		share := shareOf[p[channel]]
-		want := &m.colors[share]
-		if far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]) {
-			return m, false
+		pixel := img.Pix[4*i : 4*i+4 : 4*i+4]
+		if n := binary.NativeEndian.Uint32(pixel); n != last {
+			last = n
+			p := premultiply(pixel)
+			share = shareOf[p[channel]]
+			want := &m.colors[share]
+			if far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]) {
+				return m, false
+			}
 		}
 		m.shares.Pix[i] = share
 	}
 	return m, true
 }
 
+func premultiply(pixel []uint8) premultipliedColor {
+	a := uint32(pixel[3])
+	times := func(v uint8) uint8 { return uint8((uint32(v)*a + 0x7f) / 0xff) }
+	return premultipliedColor{times(pixel[0]), times(pixel[1]), times(pixel[2]), uint8(a)}
+}
+
 func far(a, b uint8) bool { return uint(int(a)-int(b)+mixTolerance) > 2*mixTolerance }
 
 // farthest returns the color that is farthest from another, of some rows.
-func farthest(img *image.RGBA, from premultipliedColor) premultipliedColor {
+func farthest(img *image.NRGBA, from premultipliedColor) premultipliedColor {
 	best, distance := from, 0
 	for y := 0; y < img.Rect.Dy(); y += sampledRows {
 		row := img.Pix[y*img.Stride : y*img.Stride+4*img.Rect.Dx()]
-		last := from
+		last := ^binary.NativeEndian.Uint32(row)
 		for ; len(row) >= 4; row = row[4:] {
-			p := premultipliedColor(row[:4])
-			if p == last {
+			n := binary.NativeEndian.Uint32(row)
+			if n == last {
 				continue
 			}
-			last = p
+			last = n
+			p := premultiply(row)
 			d := 0
 			for c := range 4 {
 				delta := int(p[c]) - int(from[c])

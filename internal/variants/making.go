@@ -34,7 +34,7 @@ type making struct {
 }
 
 // join adds the caller to the making of a key, which it starts when there is none.
-func (s *Store) join(ctx context.Context, key Key, make func(context.Context) ([]byte, error)) (*making, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error)) (*making, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -45,7 +45,7 @@ func (s *Store) join(ctx context.Context, key Key, make func(context.Context) ([
 		s.metrics.joined.Inc()
 		return m, nil
 	}
-	m := &making{key: key, make: make, waiters: 1, done: newSignal(), err: errEnded}
+	m := &making{key: key, make: how, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// It may have been made since the caller looked.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -61,8 +61,6 @@ func (s *Store) join(ctx context.Context, key Key, make func(context.Context) ([
 	go s.run(m)
 	return m, nil
 }
-
-func newSignal() chan struct{} { return make(chan struct{}) }
 
 // leave takes a caller from a making. When it was the last, a making that has not begun is given up, so that
 // a crowd that has left does not keep the processors from those who are there.

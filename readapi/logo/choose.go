@@ -182,7 +182,7 @@ func (s Source) rank(o Options) fileRank {
 }
 
 // formatRank orders files of the same size. One that is served as it is needs no drawing; otherwise what decodes
-// fastest to the same pixels: PNG takes two thirds to nine tenths of the time of lossless WebP (measured on
+// fastest to the same pixels: PNG takes half to nine tenths of the time of lossless WebP (measured on
 // logos of 256 pixels). JPEG has lost some of them.
 func (s Source) formatRank(o Options) int {
 	switch {

@@ -1,0 +1,132 @@
+package logo_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
+	"letterhead/starter"
+)
+
+// drawings are real logos as intake leaves them: some of the starter index, mostly of one color, and those of
+// package imaging's tests, which are of many.
+func drawings(b *testing.B) [][]byte {
+	b.Helper()
+	const step = 40
+	var out [][]byte
+	n := 0
+	if err := starter.Each(func(brand starter.Brand) error {
+		if n++; n%step == 0 {
+			out = append(out, brand.SVG[0])
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	const colored = "../../internal/imaging/testdata/logos"
+	entries, err := os.ReadDir(colored)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".svg" {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(colored, e.Name()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if data, _, err = imaging.SanitizeSVG(data); err != nil {
+			b.Fatal(err)
+		}
+		out = append(out, data)
+	}
+	return out
+}
+
+// brands stores each drawing as a vector, or as the raster of 256 pixels that intake makes of it.
+func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand {
+	b.Helper()
+	var out []logo.Brand
+	for _, svg := range svgs {
+		if !asRaster {
+			out = append(out, brandOf(iconOf("", w.put(svg, "svg"))))
+			continue
+		}
+		img, err := w.vectors.Render(b.Context(), svg, 256)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out = append(out, brandOf(iconOf("", w.raster(img))))
+	}
+	return out
+}
+
+// BenchmarkDraw draws real logos as WebP of 128 pixels: cold, so that every one is made, and warm, so that every
+// one is kept in memory.
+func BenchmarkDraw(b *testing.B) {
+	svgs := drawings(b)
+	o := asked(128, imaging.WebP)
+	for _, from := range []struct {
+		name   string
+		raster bool
+	}{{"raster 256", true}, {"vector", false}} {
+		for _, warm := range []bool{false, true} {
+			name := from.name + "/cold"
+			if warm {
+				name = from.name + "/warm"
+			}
+			b.Run(name, func(b *testing.B) {
+				w := newWorld(b)
+				brands := w.brands(b, svgs, from.raster)
+				if !warm {
+					// Too little memory for any picture.
+					drawn, err := variants.New(variants.Config{MemoryBytes: 1})
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer drawn.Close()
+					if w.Studio, err = logo.NewStudio(w.files, w.vectors, drawn); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for _, brand := range brands {
+					w.draw(brand, o)
+				}
+				b.ReportAllocs()
+				before := cpuTime()
+				i := 0
+				for b.Loop() {
+					if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
+						b.Fatal(err)
+					}
+					i++
+				}
+				b.ReportMetric(float64(cpuTime()-before)/float64(i)/1e6, "cpu-ms/op")
+			})
+		}
+	}
+}
+
+// BenchmarkBytes draws real logos at 128 pixels in every format, and reports what the pictures take in the mean.
+func BenchmarkBytes(b *testing.B) {
+	svgs := drawings(b)
+	w := newWorld(b)
+	brands := w.brands(b, svgs, false)
+	for _, format := range []imaging.Format{imaging.SVG, imaging.WebP, imaging.PNG, imaging.JPEG} {
+		b.Run(string(format), func(b *testing.B) {
+			total, n := 0, 0
+			for b.Loop() {
+				for _, brand := range brands {
+					total += len(w.draw(brand, asked(128, format)).Body)
+					n++
+				}
+			}
+			b.ReportMetric(float64(total)/float64(n), "bytes/picture")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

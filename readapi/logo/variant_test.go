@@ -1,0 +1,107 @@
+package logo_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"letterhead/internal/imaging"
+	"letterhead/readapi/logo"
+)
+
+// TestVariantsAreShared counts what is read: requests of one group are one variant, those of two groups are two.
+func TestVariantsAreShared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vector := iconOf("dark", w.put(barSVG(t, "#118899"), "svg"))
+	raster := iconOf("dark", w.raster(bar(200, 100, teal)))
+	light := iconOf("light", raster.Formats...)
+	with := func(size int, format imaging.Format, change func(*logo.Options)) logo.Options {
+		o := asked(size, format)
+		if change != nil {
+			change(&o)
+		}
+		return o
+	}
+	negotiated := func(o *logo.Options) { o.Negotiated = true }
+	dark := func(o *logo.Options) { o.Theme = logo.Dark }
+	lit := func(o *logo.Options) { o.Theme = logo.Light }
+	symbol := func(o *logo.Options) { o.Type = logo.Symbol }
+	bare := func(o *logo.Options) { o.Fallback = logo.Transparent }
+	named := brandOf(vector)
+	named.Domain, named.Name = "other.example", "Other"
+	type request struct {
+		of logo.Brand
+		o  logo.Options
+	}
+	for name, group := range map[string][]request{
+		"vector as webp": {{brandOf(vector), with(64, imaging.WebP, nil)}, {brandOf(vector), with(64, imaging.WebP, negotiated)}, {brandOf(vector), with(64, imaging.WebP, dark)},
+			{brandOf(vector), with(64, imaging.WebP, lit)}, {brandOf(vector), with(64, imaging.WebP, symbol)}, {brandOf(vector), with(64, imaging.WebP, bare)}, {named, with(64, imaging.WebP, nil)}},
+		"vector, larger":     {{brandOf(vector), with(65, imaging.WebP, nil)}},
+		"vector as png":      {{brandOf(vector), with(64, imaging.PNG, nil)}},
+		"vector as svg":      {{brandOf(vector), with(64, imaging.SVG, nil)}, {brandOf(vector), with(512, imaging.SVG, lit)}},
+		"vector on white":    {{brandOf(vector), with(64, imaging.JPEG, nil)}, {brandOf(vector), with(64, imaging.JPEG, dark)}},
+		"vector on black":    {{brandOf(vector), with(64, imaging.JPEG, lit)}},
+		"raster as png":      {{brandOf(raster), with(64, imaging.PNG, nil)}, {brandOf(raster), with(64, imaging.SVG, nil)}, {brandOf(light), with(64, imaging.PNG, nil)}},
+		"raster on white":    {{brandOf(raster), with(64, imaging.JPEG, nil)}, {brandOf(light), with(64, imaging.JPEG, dark)}},
+		"raster on black":    {{brandOf(raster), with(64, imaging.JPEG, lit)}, {brandOf(light), with(64, imaging.JPEG, nil)}},
+		"raster of its size": {{brandOf(raster), with(200, imaging.WebP, nil)}, {brandOf(raster), with(201, imaging.WebP, nil)}, {brandOf(raster), with(1024, imaging.WebP, nil)}},
+		"raster, smaller":    {{brandOf(raster), with(199, imaging.WebP, nil)}},
+	} {
+		before := w.files.read.Load()
+		tag := w.draw(group[0].of, group[0].o).ETag
+		if got := w.files.read.Load() - before; got != 1 {
+			t.Errorf("%s: read %d times, want once", name, got)
+		}
+		for _, r := range group[1:] {
+			if got := w.draw(r.of, r.o).ETag; got != tag {
+				t.Errorf("%s: %+v has another tag", name, r.o)
+			}
+		}
+		if got := w.files.read.Load() - before; got != 1 {
+			t.Errorf("%s: read %d times for %d requests", name, got, len(group))
+		}
+	}
+}
+
+// TestOneDrawingForManyAtOnce is about the page that shows one logo to many readers in its first moment.
+func TestOneDrawingForManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := brandOf(iconOf("dark", w.put(barSVG(t, "#118899"), "svg")))
+	tags := make([]string, 32)
+	var all sync.WaitGroup
+	for i := range tags {
+		all.Go(func() {
+			p, err := w.Draw(context.Background(), b, asked(64, imaging.WebP))
+			if err != nil {
+				t.Error(err)
+			}
+			tags[i] = p.ETag
+		})
+	}
+	all.Wait()
+	for _, tag := range tags {
+		if tag != tags[0] {
+			t.Fatalf("tags differ: %q", tags)
+		}
+	}
+	if got := w.vectors.drawn.Load(); got != 1 {
+		t.Errorf("drawn %d times", got)
+	}
+}
+
+// TestKeptVariantCostsLittle bounds what an answer that is kept allocates: one string and what calls the store.
+func TestKeptVariantCostsLittle(t *testing.T) {
+	w := newWorld(t)
+	b := brandOf(iconOf("light", w.raster(bar(300, 300, teal))), iconOf("dark", w.raster(bar(200, 100, teal)), w.raster(bar(256, 128, teal))))
+	o := asked(128, imaging.WebP)
+	w.draw(b, o)
+	if got := testing.AllocsPerRun(100, func() {
+		if _, err := w.Draw(t.Context(), b, o); err != nil {
+			t.Error(err)
+		}
+	}); got > 4 {
+		t.Errorf("%v allocations", got)
+	}
+}

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench lab lab-cluster accuracy logo-sheet starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ race: ## Run every test under the race detector (needs a C compiler)
 
 vet: ## go vet
 	go vet ./...
-	go vet -tags services,lab,conformance ./e2e/...
+	go vet -tags services,lab,conformance,logobench ./e2e/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -113,3 +113,8 @@ bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, logo
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is not there: logos were not measured beside another image server"; fi
+
+bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same pictures (needs node and npm, which fetches it)
+	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is not there: nothing was measured. It comes with Node.js."; exit 1; fi; done
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./e2e/logobench

@@ -174,29 +174,6 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// icoOf is an icon file with these pictures, each described as 0×0 in the directory.
-func icoOf(pictures ...[]byte) []byte {
-	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
-	at := 6 + 16*len(pictures)
-	for _, p := range pictures {
-		out = append(out, 0, 0, 0, 0, 1, 0, 32, 0)
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(p)))
-		out = binary.LittleEndian.AppendUint32(out, uint32(at))
-		at += len(p)
-	}
-	return append(out, bytes.Join(pictures, nil)...)
-}
-
-// dibHeader is a BITMAPINFOHEADER for an icon: its height counts the mask.
-func dibHeader(width, height int32, bits uint16) []byte {
-	h := binary.LittleEndian.AppendUint32(nil, 40)
-	h = binary.LittleEndian.AppendUint32(h, uint32(width))
-	h = binary.LittleEndian.AppendUint32(h, uint32(2*height))
-	h = append(h, 1, 0)
-	h = binary.LittleEndian.AppendUint16(h, bits)
-	return append(h, make([]byte, 24)...)
-}
-
 // TestBombs holds what costs a careless decoder gigabytes. Here it costs next to nothing.
 func TestBombs(t *testing.T) {
 	bomb := imagingtest.PNGBomb()
@@ -208,58 +185,46 @@ func TestBombs(t *testing.T) {
 	} else if n, err := io.Copy(io.Discard, z); err != nil || n != 30000*3751 {
 		t.Fatalf("the bomb holds %d bytes: %v", n, err)
 	}
-	icoBomb := icoOf(dibHeader(0x7fffffff, 0x3fffffff, 32))
-	coreBomb := icoOf(append(binary.LittleEndian.AppendUint32(nil, 12), 0xff, 0xff, 0xff, 0xff, 1, 0, 24, 0))
-	gifBomb := append([]byte("GIF89a\xff\xff\xff\xff\x80\x00\x00"), make([]byte, 6)...)
-	gifBomb = append(gifBomb, 0x2c, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 1, 0, 0, 0x3b)
-	many := append([]byte{0, 0, 1, 0, 0xff, 0xff}, make([]byte, 65535*16)...)
-	webpBomb := []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\x00")
-	for _, c := range []struct {
-		name string
-		data []byte
-		want error
-	}{
-		{"PNG of 900 million pixels", bomb, imaging.ErrTooLarge},
-		{"the same in an ICO", icoOf(bomb), imaging.ErrTooLarge},
-		{"ICO of 62 bytes", icoBomb, imaging.ErrMalformed},
-		{"ICO with a core header", coreBomb, imaging.ErrMalformed},
-		{"ICO with 65,535 entries", many, imaging.ErrMalformed},
-		{"GIF of 65535×65535", gifBomb, imaging.ErrTooLarge},
-		{"WebP of 65536×16777216", webpBomb, imaging.ErrMalformed},
-		{"20 MB", append(readRaster(t, "rgb.png"), make([]byte, 20<<20)...), imaging.ErrTooLarge},
-		{"BMP that claims more than it has", append([]byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00"), dibHeader(4000, 2000, 24)...), imaging.ErrMalformed},
-	} {
+	want := map[string]error{
+		"PNG of 900 million pixels": imaging.ErrTooLarge, "the same in an ICO": imaging.ErrTooLarge, "GIF of 65535×65535": imaging.ErrTooLarge,
+		"JPEG that claims 65500×65500": imaging.ErrTooLarge, "20 MB": imaging.ErrTooLarge, "empty": imaging.ErrUnknown, "HTML": imaging.ErrUnknown,
+		"AVIF": imaging.ErrUnsupported, "SVG with a script": imaging.ErrUnsupported,
+	}
+	for _, c := range imagingtest.RasterBombs() {
+		want := want[c.Name]
+		if want == nil {
+			want = imaging.ErrMalformed
+		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := imaging.Probe(c.data)
-		_, _, err2 := imaging.Decode(c.data, imaging.Limits{})
+		_, _, err := imaging.Decode(c.Data, imaging.Limits{})
 		runtime.ReadMemStats(&after)
-		if !errors.Is(err, c.want) || !errors.Is(err2, c.want) {
-			t.Errorf("%s: probe %v, decode %v; want %v", c.name, err, err2, c.want)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: decode %v; want %v", c.Name, err, want)
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
-			t.Errorf("%s: %d bytes allocated", c.name, used)
+			t.Errorf("%s: %d bytes allocated", c.Name, used)
 		}
-	}
-	if len(icoBomb) != 62 {
-		t.Errorf("the bomb has %d bytes", len(icoBomb))
+		if c.Name == "ICO of 62 bytes" && len(c.Data) != 62 {
+			t.Errorf("the bomb has %d bytes", len(c.Data))
+		}
 	}
 }
 
 func TestICOChoosesTheLargestThatFits(t *testing.T) {
 	bomb, small, large := imagingtest.PNGBomb(), readRaster(t, "rgba.png"), pngOf(t, 40, 40)
-	broken := append(dibHeader(100, 100, 32), 1, 2, 3)
+	broken := append(imagingtest.DIBHeader(100, 100, 32), 1, 2, 3)
 	for name, c := range map[string]struct {
 		file  []byte
 		width int
 	}{
-		"largest last":          {icoOf(small, large), 40},
-		"largest first":         {icoOf(large, small), 40},
-		"a bomb beside it":      {icoOf(bomb, small), 32},
-		"a broken one beside":   {icoOf(broken, small), 32},
-		"not a picture beside":  {icoOf([]byte("<html>"), small, nil), 32},
-		"a cursor":              {append([]byte{0, 0, 2}, icoOf(small)[3:]...), 32},
-		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, icoOf(small)[6:]...), 32},
+		"largest last":          {imagingtest.ICO(small, large), 40},
+		"largest first":         {imagingtest.ICO(large, small), 40},
+		"a bomb beside it":      {imagingtest.ICO(bomb, small), 32},
+		"a broken one beside":   {imagingtest.ICO(broken, small), 32},
+		"not a picture beside":  {imagingtest.ICO([]byte("<html>"), small, nil), 32},
+		"a cursor":              {append([]byte{0, 0, 2}, imagingtest.ICO(small)[3:]...), 32},
+		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, imagingtest.ICO(small)[6:]...), 32},
 		"overlapping: two in 1": {overlapping(small), 32},
 	} {
 		info, err := imaging.Probe(c.file)
@@ -276,7 +241,7 @@ func TestICOChoosesTheLargestThatFits(t *testing.T) {
 
 // overlapping is an icon whose entries all point at one picture, and one into its middle.
 func overlapping(picture []byte) []byte {
-	file := icoOf(picture, nil, nil)
+	file := imagingtest.ICO(picture, nil, nil)
 	for i := range 2 {
 		copy(file[6+16*(i+1):], file[6:22])
 	}
@@ -300,18 +265,18 @@ func TestIconBitmaps(t *testing.T) {
 		data []byte
 		want [2]color.NRGBA // the two pixels of a 2×1 picture
 	}{
-		"1 bit with a mask":          {cat(dibHeader(2, 1, 1), palette, []byte{0xc0, 0, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
-		"4 bits with a mask":         {cat(dibHeader(2, 1, 4), palette, make([]byte, 14*4), []byte{0x11, 0, 0, 0}, []byte{0x80, 0, 0, 0}), [2]color.NRGBA{clear, red}},
-		"8 bits with a mask":         {cat(dibHeader(2, 1, 8), palette, make([]byte, 254*4), []byte{1, 1, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
-		"16 bits":                    {cat(dibHeader(2, 1, 16), []byte{0, 0x7c, 0, 0x7c}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
-		"24 bits with a mask":        {cat(dibHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
-		"32 bits, alpha beats mask":  {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 128}, []byte{0xc0, 0, 0, 0}), [2]color.NRGBA{red, {255, 0, 0, 128}}},
-		"32 bits, alpha left empty":  {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 0, 0, 0, 255, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
-		"32 bits without the mask":   {cat(dibHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 0}), [2]color.NRGBA{red, {255, 0, 0, 0}}},
-		"24 bits without the mask":   {cat(dibHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}), [2]color.NRGBA{red, red}},
-		"fewer colors than possible": {cat(withColors(dibHeader(2, 1, 8), 2), palette, []byte{1, 1, 0, 0}, []byte{0, 0, 0, 0}), [2]color.NRGBA{red, red}},
+		"1 bit with a mask":          {cat(imagingtest.DIBHeader(2, 1, 1), palette, []byte{0xc0, 0, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"4 bits with a mask":         {cat(imagingtest.DIBHeader(2, 1, 4), palette, make([]byte, 14*4), []byte{0x11, 0, 0, 0}, []byte{0x80, 0, 0, 0}), [2]color.NRGBA{clear, red}},
+		"8 bits with a mask":         {cat(imagingtest.DIBHeader(2, 1, 8), palette, make([]byte, 254*4), []byte{1, 1, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"16 bits":                    {cat(imagingtest.DIBHeader(2, 1, 16), []byte{0, 0x7c, 0, 0x7c}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"24 bits with a mask":        {cat(imagingtest.DIBHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"32 bits, alpha beats mask":  {cat(imagingtest.DIBHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 128}, []byte{0xc0, 0, 0, 0}), [2]color.NRGBA{red, {255, 0, 0, 128}}},
+		"32 bits, alpha left empty":  {cat(imagingtest.DIBHeader(2, 1, 32), []byte{0, 0, 255, 0, 0, 0, 255, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
+		"32 bits without the mask":   {cat(imagingtest.DIBHeader(2, 1, 32), []byte{0, 0, 255, 255, 0, 0, 255, 0}), [2]color.NRGBA{red, {255, 0, 0, 0}}},
+		"24 bits without the mask":   {cat(imagingtest.DIBHeader(2, 1, 24), []byte{0, 0, 255, 0, 0, 255, 0, 0}), [2]color.NRGBA{red, red}},
+		"fewer colors than possible": {cat(withColors(imagingtest.DIBHeader(2, 1, 8), 2), palette, []byte{1, 1, 0, 0}, []byte{0, 0, 0, 0}), [2]color.NRGBA{red, red}},
 	} {
-		img, info, err := imaging.Decode(icoOf(c.data), imaging.Limits{})
+		img, info, err := imaging.Decode(imagingtest.ICO(c.data), imaging.Limits{})
 		if err != nil || info.Width != 2 || info.Height != 1 {
 			t.Errorf("%s: %+v, %v", name, info, err)
 			continue
@@ -320,7 +285,7 @@ func TestIconBitmaps(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	wrong := icoOf(cat(withColors(dibHeader(2, 1, 8), 2), palette, []byte{1, 2, 0, 0}, []byte{0, 0, 0, 0}))
+	wrong := imagingtest.ICO(cat(withColors(imagingtest.DIBHeader(2, 1, 8), 2), palette, []byte{1, 2, 0, 0}, []byte{0, 0, 0, 0}))
 	if _, _, err := imaging.Decode(wrong, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
 		t.Errorf("a color past the palette: %v", err)
 	}
@@ -334,7 +299,7 @@ func withColors(header []byte, n uint32) []byte {
 }
 
 func TestTopDownBMPWithMasks(t *testing.T) {
-	header := dibHeader(1, 0, 16)
+	header := imagingtest.DIBHeader(1, 0, 16)
 	binary.LittleEndian.PutUint32(header[8:], 0xfffffffe) // two rows, top first
 	binary.LittleEndian.PutUint32(header[16:], 3)         // bit fields
 	masks := []byte{0, 0xf8, 0, 0, 0xe0, 0x07, 0, 0, 0x1f, 0, 0, 0}
@@ -453,8 +418,8 @@ func checkDecode(t *testing.T, data []byte) {
 
 func FuzzICO(f *testing.F) {
 	small := readRaster(f, "rgba.png")
-	f.Add(icoOf(small)[6:])
-	f.Add(icoOf(dibHeader(0x7fffffff, 0x3fffffff, 32))[6:])
+	f.Add(imagingtest.ICO(small)[6:])
+	f.Add(imagingtest.ICO(imagingtest.DIBHeader(0x7fffffff, 0x3fffffff, 32))[6:])
 	f.Add(overlapping(small)[6:])
 	f.Add(readRaster(f, "bitmaps.ico")[6:])
 	f.Fuzz(func(t *testing.T, rest []byte) {

@@ -92,6 +92,11 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 			return nil, SVGInfo{}, err
 		}
 	}
+	if doc.plain() {
+		if err := doc.cascade(); err != nil {
+			return nil, SVGInfo{}, err
+		}
+	}
 	if err := doc.checkCost(); err != nil {
 		return nil, SVGInfo{}, err
 	}

@@ -203,7 +203,14 @@ func outlineOf(n *node) (outline, bool) {
 
 func measure(n *node) outline {
 	at := func(name string) float64 {
-		v, _ := pixels(n.attr(name))
+		text := n.attr(name)
+		v, ok := pixels(text)
+		if share, of := strings.CutSuffix(strings.TrimSpace(text), "%"); of && !ok {
+			list, _ := parseNumbers(share, maxCoordinate)
+			if len(list) == 1 {
+				v = list[0] / 100 * n.extent(name)
+			}
+		}
 		return v
 	}
 	var o outline
@@ -225,7 +232,7 @@ func measure(n *node) outline {
 		o.line(at("x2"), at("y2"))
 		o.close()
 	case "rect":
-		o = rectOutline(n, at)
+		o = rectOutline(at)
 	case "circle":
 		o = ellipseOutline(at("cx"), at("cy"), at("r"), at("r"))
 	case "ellipse":
@@ -234,17 +241,27 @@ func measure(n *node) outline {
 	return o
 }
 
-// rectOutline takes 100 % for what it is on the root: the whole picture.
-func rectOutline(n *node, at func(string) float64) outline {
-	w, h := at("width"), at("height")
-	if n.attr("width") == "100%" && n.attr("height") == "100%" {
-		for up := n.parent; up != nil; up = up.parent {
-			if view, ok := parseViewBox(up.attr("viewBox")); ok {
-				w, h = view.w, view.h
-				break
-			}
+// extent is what a percentage of a coordinate or a length is taken of: the sides of the next viewBox outside, or
+// for what has no direction their mean (SVG 2, section 8.9).
+func (n *node) extent(name string) float64 {
+	for up := n.parent; up != nil; up = up.parent {
+		view, ok := parseViewBox(up.attr("viewBox"))
+		if !ok {
+			continue
 		}
+		switch name {
+		case "x", "x1", "x2", "cx", "rx", "width":
+			return view.w
+		case "y", "y1", "y2", "cy", "ry", "height":
+			return view.h
+		}
+		return math.Hypot(view.w, view.h) / math.Sqrt2
 	}
+	return 0
+}
+
+func rectOutline(at func(string) float64) outline {
+	w, h := at("width"), at("height")
 	if w <= 0 || h <= 0 {
 		return outline{}
 	}

@@ -145,6 +145,7 @@ const (
 	maxCost           = 200_000
 	maxReferenceDepth = 32
 	pathBytesPerUnit  = 64
+	stopsPerUnit      = 100 // of the square of a gradient's stops: 20,000 of them take two seconds
 	maskCost          = 50
 	filterCost        = 200 // of each step of a filter
 	rasterCost        = 100
@@ -252,6 +253,10 @@ func ownCost(n *node) float64 {
 		cost += maskCost
 	case strings.HasPrefix(n.name, "fe"):
 		cost += filterCost
+	}
+	if n.name == "linearGradient" || n.name == "radialGradient" {
+		stops := float64(len(n.children)) // each is compared with those before it
+		cost += stops * stops / stopsPerUnit
 	}
 	cost += float64(len(n.attr("d"))+len(n.attr("points"))) / pathBytesPerUnit
 	for _, c := range n.children {

@@ -216,6 +216,12 @@ var colorProperties = setOf("fill", "stroke", "color", "stop-color", "flood-colo
 // plainColor writes a color of a newer form (oklch(), rgb() with spaces, …) as every renderer reads it. What
 // is not a color by itself, or is of the old form with commas, stays.
 func plainColor(value string) string {
+	switch strings.ToLower(value) { // names that not every renderer knows, or not in this form
+	case "currentcolor":
+		return "currentColor"
+	case "rebeccapurple":
+		return "#663399"
+	}
 	name, _, isFunction := strings.Cut(value, "(")
 	if !isFunction || strings.Contains(value, ",") || name == "url" {
 		return value

@@ -20,6 +20,10 @@ import (
 // older variant is answered.
 const drawingVersion = 2
 
+// maxStoredPixels is four times what a crawl keeps of a raster at most, 1024 by 1024. What is larger would take
+// some 250 MB to draw, and nobody put it there to be drawn.
+const maxStoredPixels = 4 * 1024 * 1024
+
 // errFault: a file's own fault, which it has the next time too.
 var errFault = errors.New("the file cannot be drawn")
 
@@ -138,7 +142,7 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 		if v.isAlready(data) {
 			return data, nil
 		}
-		img, _, err = imaging.Decode(data, imaging.Limits{})
+		img, _, err = imaging.Decode(data, imaging.Limits{Pixels: maxStoredPixels})
 	}
 	if err != nil {
 		return nil, err

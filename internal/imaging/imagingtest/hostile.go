@@ -1,8 +1,11 @@
 package imagingtest
 
 import (
+	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf16"
 
@@ -44,6 +47,17 @@ func UTF16(s string) string {
 	return string(b)
 }
 
+// Packed is an svgz file.
+func Packed(r io.Reader) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, err := io.Copy(z, r)
+	if err := errors.Join(err, z.Close()); err != nil {
+		panic(err) // of a reader in memory
+	}
+	return b.String()
+}
+
 // HostileSVGs are the files that a converter of SVG must survive.
 func HostileSVGs() []Hostile {
 	laughs := `<!DOCTYPE svg [<!ENTITY a0 "lol">`
@@ -62,6 +76,13 @@ func HostileSVGs() []Hostile {
 	}
 	manyEntities += "]>"
 	quadratic := `<!DOCTYPE svg [<!ENTITY q "` + strings.Repeat("q", 5000) + `">]>` + Open + Honest + `<text>` + strings.Repeat("&q;", 50_000) + `</text></svg>`
+	layered := func(element, link string) string { // each of ten is used ten times by the next
+		b := fmt.Sprintf(`<%s id="l0" width="9" height="9"><rect width="9" height="9" fill="#fff"/></%s>`, element, element)
+		for i := range 9 {
+			b += fmt.Sprintf(`<%s id="l%d" width="9" height="9">%s</%s>`, element, i+1, strings.Repeat(fmt.Sprintf(`<rect width="9" height="9" %s="url(#l%d)"/>`, link, i), 10), element)
+		}
+		return b + fmt.Sprintf(`<rect width="9" height="9" %s="url(#l9)"/>`, link)
+	}
 	svgInside := base64.StdEncoding.EncodeToString([]byte(Open + `<script>alert(1)</script></svg>`))
 	bomb := base64.StdEncoding.EncodeToString(PNGBomb())
 	big := imaging.ErrTooLarge
@@ -87,6 +108,11 @@ func HostileSVGs() []Hostile {
 		{"deep gradient chain", Around(chain("linearGradient", 2000, `href="#c%d"`) + `<rect width="1" height="1" fill="url(#c1999)"/>`), big},
 		{"deep use chain", Around(chain("g", 2000, `><use href="#c%d"/></g><g`) + `<use href="#c1999"/>`), big},
 		{"deep mask chain", Around(chain("mask", 2000, `mask="url(#c%d)"`) + `<rect mask="url(#c1999)" width="1" height="1"/>`), big},
+		{"deep pattern chain", Around(chain("pattern", 2000, `href="#c%d"`) + `<rect width="1" height="1" fill="url(#c1999)"/>`), big},
+		{"deep clip chain", Around(chain("clipPath", 2000, `clip-path="url(#c%d)"`) + `<rect clip-path="url(#c1999)" width="1" height="1"/>`), big},
+		{"pattern bomb", Around(layered("pattern", "fill")), big},
+		{"mask bomb", Around(layered("mask", "mask")), big},
+		{"clip bomb", Around(layered("clipPath", "clip-path")), big},
 		{"deep nesting", Around(strings.Repeat("<g>", 30_000) + strings.Repeat("</g>", 30_000)), big},
 		{"viewBox NaN", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 NaN NaN">` + Honest + `</svg>`, nil},
 		{"viewBox Inf", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 Infinity 1e999">` + Honest + `</svg>`, nil},
@@ -107,6 +133,10 @@ func HostileSVGs() []Hostile {
 		{"tiny dashes by style", Around(`<style>path{stroke:red;stroke-dasharray:.0001 .0001}</style><path d="M0 0h1000000"/>`), big},
 		{"far coordinates", Around(`<path d="M0 0 L1e38 1e38 1e38 0z" stroke="red"/>`), nil},
 		{"path of half a million points", Around(`<path d="M0 0` + strings.Repeat("h1v1", 250_000) + `"/>`), big},
+		{"groups of opacity in each other", Around(strings.Repeat(`<g opacity=".9">`, 100) + `<rect width="9" height="9"/>` + strings.Repeat("</g>", 100)), nil},
+		{"huge stroke", Around(`<path d="M0 50h9" stroke="red" stroke-width="1e9" stroke-miterlimit="1e9" opacity=".01"/>`), nil},
+		{"huge transform", Around(`<g transform="scale(1e30)"><path d="M0 50h9v9z" opacity=".01"/></g>`), nil},
+		{"as many stops as fit", Around(`<linearGradient id="g">` + strings.Repeat(`<stop offset="1"/>`, 19_000) + `</linearGradient><rect width="9" height="9" fill="url(#g)"/>`), big},
 		{"a hundred thousand rects", Around(strings.Repeat(`<p/>`, 100_000)), big},
 		{"a hundred thousand attributes", Around(`<rect ` + strings.Repeat(`a="" `, 90_000) + `/>`), big},
 		{"many filters over use", Around(`<filter id="f"><feGaussianBlur stdDeviation="5"/></filter><g id="g"><rect filter="url(#f)" width="9" height="9"/></g>` + strings.Repeat(`<use href="#g"/>`, 2000)), big},
@@ -144,6 +174,8 @@ func HostileSVGs() []Hostile {
 		{"names that clobber", Around(`<g id="location"/><form id="body"><input name="cookie"/></form>`), nil},
 		{"markup in attributes", Around(`<rect width="9" height="9" fill='"&gt;&lt;script&gt;alert(1)&lt;/script&gt;' class="&quot;&gt;&lt;script&gt;" id="&lt;x" preserveAspectRatio="&quot; onload=&quot;alert(1)"/>`), nil},
 		{"UTF-7", `<?xml version="1.0" encoding="UTF-7"?>` + Around(`+ADw-script+AD4-alert(1)+ADw-/script+AD4-`), imaging.ErrUnsupported},
+		{"packed with a script", Packed(strings.NewReader(Around(`<script>alert(1)</script><rect width="9" height="9" onload="x()"/>`))), nil},
+		{"packed bomb", Packed(io.MultiReader(strings.NewReader(Around("")), io.LimitReader(Zeros{}, 100<<20))), big},
 		{"UTF-16", UTF16(`<?xml version="1.0" encoding="UTF-16"?>` + Around(`<script>alert(1)</script>`)), nil},
 		{"entity that is markup", `<!DOCTYPE svg [<!ENTITY s "&#60;script>alert(1)&#60;/script>">]>` + Around("<text>&s;</text>&s;"), nil},
 		{"entity-defined namespace", `<!DOCTYPE svg [<!ENTITY ns "http://www.w3.org/2000/svg"><!ENTITY xl "http://www.w3.org/1999/xlink">]><svg xmlns="&ns;" xmlns:k="&xl;" viewBox="0 0 100 40">` + Honest + `<use k:href="http://10.0.0.1/"/></svg>`, nil},

@@ -1,0 +1,100 @@
+package imagingtest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"slices"
+)
+
+// Bomb is a raster that costs a careless decoder gigabytes or minutes, or that is none.
+type Bomb struct {
+	Name string
+	Data []byte
+}
+
+// RasterBombs are the rasters that a server of pictures must survive. None of them is a picture that anybody
+// has as a logo.
+func RasterBombs() []Bomb {
+	small := picture(40, 20)
+	return []Bomb{
+		{"PNG of 900 million pixels", PNGBomb()},
+		{"the same in an ICO", ICO(PNGBomb())},
+		{"ICO of 62 bytes", ICO(DIBHeader(0x7fffffff, 0x3fffffff, 32))},
+		{"ICO with a core header", ICO(append(binary.LittleEndian.AppendUint32(nil, 12), 0xff, 0xff, 0xff, 0xff, 1, 0, 24, 0))},
+		{"ICO with 65,535 entries", append([]byte{0, 0, 1, 0, 0xff, 0xff}, make([]byte, 65535*16)...)},
+		{"GIF of 65535×65535", slices.Concat([]byte("GIF89a\xff\xff\xff\xff\x80\x00\x00"), make([]byte, 6), []byte{0x2c, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 1, 0, 0, 0x3b})},
+		{"WebP of 65536×16777216", []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\x00")},
+		{"BMP that claims more than it has", append([]byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00"), DIBHeader(4000, 2000, 24)...)},
+		{"JPEG that claims 65500×65500", claims(65500)},
+		{"20 MB", append(slices.Clone(small), make([]byte, 20<<20)...)},
+		{"cut off", small[:len(small)/2]},
+		{"empty", nil},
+		{"HTML", []byte("<!doctype html><script>alert(1)</script>")},
+		{"SVG with a script", []byte(Around("<script>alert(1)</script>"))},
+		{"GIF that is a script too", []byte("GIF89a/*" + string(make([]byte, 8)) + "*/=1;alert(1)")},
+		{"AVIF", []byte("\x00\x00\x00\x1cftypavif\x00\x00\x00\x00avifmif1miaf")},
+	}
+}
+
+// picture is a small PNG without fault.
+func picture(w, h int) []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, w, h))); err != nil {
+		panic(err) // of a buffer
+	}
+	return b.Bytes()
+}
+
+// claims is a small JPEG whose header says that it is large.
+func claims(side uint16) []byte {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 16)), nil); err != nil {
+		panic(err) // of a buffer
+	}
+	data := b.Bytes()
+	frame := bytes.Index(data, []byte{0xff, 0xc0}) // marker, length of two bytes, depth of one, height, width
+	binary.BigEndian.PutUint16(data[frame+5:], side)
+	binary.BigEndian.PutUint16(data[frame+7:], side)
+	return data
+}
+
+// LargestPNG is as large as a picture may be that is decoded at all: 4096×4096 pixels, clear in half.
+func LargestPNG() []byte {
+	const side = 4096
+	img := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.NRGBA{}, color.NRGBA{0x0b, 0x5f, 0xff, 0xff}})
+	for i := range img.Pix {
+		img.Pix[i] = uint8(i / 64 % 2)
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		panic(err) // of a buffer
+	}
+	return b.Bytes()
+}
+
+// ICO is an icon file with these pictures, each described as 0×0 in the directory.
+func ICO(pictures ...[]byte) []byte {
+	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
+	at := 6 + 16*len(pictures)
+	for _, p := range pictures {
+		out = append(out, 0, 0, 0, 0, 1, 0, 32, 0)
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(p)))
+		out = binary.LittleEndian.AppendUint32(out, uint32(at))
+		at += len(p)
+	}
+	return append(out, bytes.Join(pictures, nil)...)
+}
+
+// DIBHeader is a BITMAPINFOHEADER for an icon: its height counts the mask.
+func DIBHeader(width, height int32, bits uint16) []byte {
+	h := binary.LittleEndian.AppendUint32(nil, 40)
+	h = binary.LittleEndian.AppendUint32(h, uint32(width))
+	h = binary.LittleEndian.AppendUint32(h, uint32(2*height))
+	h = append(h, 1, 0)
+	h = binary.LittleEndian.AppendUint16(h, bits)
+	return append(h, make([]byte, 24)...)
+}

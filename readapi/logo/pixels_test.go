@@ -1,0 +1,403 @@
+package logo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/assets"
+	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
+)
+
+// The drawings in testdata/pixels are SVG files of one feature each, and beside each what Chromium makes of it.
+// To draw the references anew, with Chromium 156 or later as `chromium`:
+//
+//	go test ./readapi/logo -run TestPixels -update-pixels
+//
+// To see them side by side with what is served now:
+//
+//	go test ./readapi/logo -run TestPixels -pixel-sheet ../../reports/pixels.png
+var (
+	updatePixels = flag.Bool("update-pixels", false, "draw the references of the pixel tests anew, with Chromium")
+	pixelSheet   = flag.String("pixel-sheet", "", "write references and drawings side by side to this PNG")
+)
+
+const pixelFolder = "testdata/pixels"
+
+// pixelSizes are the longer sides, in pixels, that are compared.
+var pixelSizes = []int{128, 64}
+
+const (
+	// cellSide is that of a cell, in pixels: within less, two renderers place the same edge differently.
+	cellSide = 2
+	// cellDiffers is the difference of a premultiplied channel from which a cell is wrong, as where renderers
+	// were measured against each other.
+	cellDiffers = 24
+	// mostWrong is the share of inked cells that may be wrong: where two renderers smooth a slanted edge
+	// differently, a few cells of it come out so.
+	mostWrong = 0.02
+)
+
+// pixelCases are the drawings whose sides are not 1:1, or that resvg is known to draw differently.
+var pixelCases = map[string]struct {
+	aspect float64 // width to height; 0 = 1
+	wrong  float64 // share of wrong cells; 0 = mostWrong
+	why    string
+}{
+	"aspect-meet":    {aspect: 2},
+	"aspect-slice":   {aspect: 2},
+	"aspect-none":    {aspect: 0.5},
+	"wordmark":       {aspect: 4},
+	"dashes":         {wrong: 0.12, why: "dashes begin a part of a pixel from where Chromium's do; at 64 pixels that is much of a dot"},
+	"pattern":        {wrong: 0.36, why: "resvg draws one tile as pixels and repeats it: seams, where a tile is no whole number of pixels"},
+	"pattern-turned": {wrong: 0.30, why: "as for pattern"},
+}
+
+// pixelDrawing is one file of the folder.
+type pixelDrawing struct {
+	name          string
+	svg           []byte
+	wrong         float64
+	width, height int // of its 128 pixels
+}
+
+func (d pixelDrawing) at(size int) image.Point {
+	longest := max(d.width, d.height)
+	return image.Pt((d.width*size+longest/2)/longest, (d.height*size+longest/2)/longest)
+}
+
+func (d pixelDrawing) reference(size int) string {
+	return filepath.Join(pixelFolder, fmt.Sprintf("%s.%d.png", d.name, size))
+}
+
+func pixelDrawings(t *testing.T) []pixelDrawing {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pixelFolder, "*.svg"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no drawings: %v", err)
+	}
+	var out []pixelDrawing
+	for _, path := range files {
+		svg, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := pixelDrawing{name: strings.TrimSuffix(filepath.Base(path), ".svg"), svg: svg, wrong: mostWrong, width: pixelSizes[0], height: pixelSizes[0]}
+		known := pixelCases[d.name]
+		if known.wrong > 0 {
+			d.wrong = known.wrong
+		}
+		switch {
+		case known.aspect > 1:
+			d.height = int(float64(d.height) / known.aspect)
+		case known.aspect > 0:
+			d.width = int(float64(d.width) * known.aspect)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// TestPixels takes each drawing the way of a crawled logo: through the sanitizer into the store, and from there
+// through the studio. What comes out, as PNG and as WebP, is compared with what Chromium makes of the file as it
+// came.
+func TestPixels(t *testing.T) {
+	drawings := pixelDrawings(t)
+	if *updatePixels {
+		drawReferences(t, drawings)
+	}
+	for name, known := range pixelCases {
+		if !slices.ContainsFunc(drawings, func(d pixelDrawing) bool { return d.name == name }) {
+			t.Errorf("there is no drawing %s", name)
+		}
+		if (known.wrong > 0) != (known.why != "") {
+			t.Errorf("%s: a share of wrong cells needs its reason", name)
+		}
+	}
+	bench := newBench(t)
+	var sheet pixelSheets
+	t.Cleanup(func() { sheet.write(t, drawings) })
+	for _, d := range drawings {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			logos := bench.intake(t, d.svg)
+			for _, size := range pixelSizes {
+				want := readPNG(t, d.reference(size))
+				if got := want.Rect.Size(); got != d.at(size) {
+					t.Fatalf("the reference of %d pixels is %v, not %v", size, got, d.at(size))
+				}
+				drawn := bench.draw(t, logos, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG})
+				wrong := wrongCells(t, drawn, want)
+				t.Logf("%d pixels: %.2f %% of the inked cells are wrong", size, 100*wrong)
+				if wrong > d.wrong {
+					t.Errorf("%d pixels: %.2f %% of the inked cells are wrong, %.2f %% may be", size, 100*wrong, 100*d.wrong)
+				}
+				webp := bench.draw(t, logos, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
+				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {
+					t.Errorf("%d pixels: WebP and PNG show different pictures", size)
+				}
+				sheet.add(d.name, size, drawn, want)
+			}
+		})
+	}
+}
+
+// studioBench is a studio over a store of its own.
+type studioBench struct {
+	store  *assets.Store
+	studio *logo.Studio
+}
+
+var vectorRenderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+
+func newBench(t testing.TB) *studioBench {
+	t.Helper()
+	where, err := assets.FolderURL(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := assets.Open(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	drawn, err := variants.New(variants.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(drawn.Close)
+	vectors, err := vectorRenderer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	studio, err := logo.NewStudio(store, vectors, drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &studioBench{store, studio}
+}
+
+// intake stores a vector as a crawl does, without the rasters that it keeps beside it.
+func (b *studioBench) intake(t testing.TB, svg []byte) []eventschemas.Logo {
+	t.Helper()
+	clean, info, err := imaging.SanitizeSVG(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.keep(t, eventschemas.Asset{Format: "svg", Width: info.Width, Height: info.Height}, clean)
+}
+
+// keep stores a file as the one format of a logo.
+func (b *studioBench) keep(t testing.TB, asset eventschemas.Asset, data []byte) []eventschemas.Logo {
+	t.Helper()
+	var err error
+	if asset.ID, err = b.store.Put(t.Context(), data, asset.Format); err != nil {
+		t.Fatal(err)
+	}
+	asset.Size = int64(len(data))
+	return []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{asset}, Tags: []string{}}}
+}
+
+// draw asks the studio, and reads its answer.
+func (b *studioBench) draw(t testing.TB, logos []eventschemas.Logo, o logo.Options) *image.NRGBA {
+	t.Helper()
+	made, err := b.studio.Draw(t.Context(), logo.Brand{Domain: "acme.com", Logos: logos}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, info, err := imaging.Decode(made.Body, imaging.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Format != o.Format || made.Fallback {
+		t.Fatalf("asked for %s, got %s; a fallback: %t", o.Format, info.Format, made.Fallback)
+	}
+	return img
+}
+
+func readPNG(t testing.TB, path string) *image.NRGBA {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, _, err := imaging.Decode(data, imaging.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func premultiplied(img *image.NRGBA) []uint8 {
+	out := image.NewRGBA(img.Rect)
+	draw.Draw(out, out.Rect, img, image.Point{}, draw.Src)
+	return out.Pix
+}
+
+// wrongCells cuts both pictures into a grid and returns the share of wrong cells among those where either has ink.
+func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
+	t.Helper()
+	if got.Rect != want.Rect {
+		t.Fatalf("drawn %v, want %v", got.Rect, want.Rect)
+	}
+	width, height := got.Rect.Dx(), got.Rect.Dy()
+	a, b := premultiplied(got), premultiplied(want)
+	inked, wrong := 0, 0
+	for y := 0; y < height; y += cellSide {
+		for x := 0; x < width; x += cellSide {
+			var sums [2][4]int
+			n := 0
+			for yy := y; yy < min(y+cellSide, height); yy++ {
+				for xx := x; xx < min(x+cellSide, width); xx++ {
+					n++
+					for c := range 4 {
+						sums[0][c] += int(a[4*(yy*width+xx)+c])
+						sums[1][c] += int(b[4*(yy*width+xx)+c])
+					}
+				}
+			}
+			if sums[0][3] == 0 && sums[1][3] == 0 {
+				continue
+			}
+			inked++
+			for c := range 4 {
+				if d := sums[0][c] - sums[1][c]; max(d, -d) > cellDiffers*n {
+					wrong++
+					break
+				}
+			}
+		}
+	}
+	if inked == 0 {
+		t.Fatal("neither picture has ink")
+	}
+	return float64(wrong) / float64(inked)
+}
+
+// drawReferences has Chromium draw every file in every size, on one page, and cuts the pictures out.
+func drawReferences(t *testing.T, drawings []pixelDrawing) {
+	const across, cell = 8, 160
+	var page strings.Builder
+	page.WriteString(`<!doctype html><style>html,body{margin:0;background:transparent}img{position:absolute}</style>`)
+	places := map[string]image.Rectangle{}
+	for i, d := range drawings {
+		for j, size := range pixelSizes {
+			k := len(pixelSizes)*i + j
+			place := image.Rectangle{Max: d.at(size)}.Add(image.Pt(k%across*cell, k/across*cell))
+			places[d.reference(size)] = place
+			fmt.Fprintf(&page, `<img style="left:%dpx;top:%dpx;width:%dpx;height:%dpx" src="data:image/svg+xml;base64,%s">`,
+				place.Min.X, place.Min.Y, place.Dx(), place.Dy(), base64.StdEncoding.EncodeToString(d.svg))
+		}
+	}
+	folder := t.TempDir()
+	source, shot := filepath.Join(folder, "page.html"), filepath.Join(folder, "page.png")
+	if err := os.WriteFile(source, []byte(page.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows := (len(drawings)*len(pixelSizes) + across - 1) / across
+	out, err := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+		"--force-color-profile=srgb", "--force-device-scale-factor=1", "--default-background-color=00000000", "--user-data-dir="+filepath.Join(folder, "profile"),
+		fmt.Sprintf("--window-size=%d,%d", across*cell, (rows+1)*cell), "--screenshot="+shot, "file://"+source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("chromium: %v\n%s", err, out)
+	}
+	all := readPNG(t, shot)
+	for path, place := range places {
+		if !place.In(all.Rect) {
+			t.Fatalf("the screenshot is %v; %s was to be at %v", all.Rect, path, place)
+		}
+		picture := image.NewNRGBA(image.Rectangle{Max: place.Size()})
+		draw.Draw(picture, picture.Rect, all, place.Min, draw.Src)
+		data, err := imaging.EncodePNG(picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pixelSheets collects what is compared. It is safe for concurrent use.
+type pixelSheets struct {
+	mu    sync.Mutex
+	pairs map[string][2]*image.NRGBA
+}
+
+func (s *pixelSheets) add(name string, size int, drawn, want *image.NRGBA) {
+	if *pixelSheet == "" || size != pixelSizes[0] {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pairs == nil {
+		s.pairs = map[string][2]*image.NRGBA{}
+	}
+	s.pairs[name] = [2]*image.NRGBA{want, drawn}
+}
+
+// write puts three pictures of each drawing side by side, in the order of names: Chromium's, ours, and what
+// differs, the darker the more.
+func (s *pixelSheets) write(t *testing.T, drawings []pixelDrawing) {
+	if *pixelSheet == "" {
+		return
+	}
+	const triples, gap = 4, 8
+	cell := pixelSizes[0] + gap
+	rows := (len(drawings) + triples - 1) / triples
+	sheet := image.NewNRGBA(image.Rect(0, 0, triples*(3*cell+2*gap), rows*cell))
+	draw.Draw(sheet, sheet.Rect, image.White, image.Point{}, draw.Src)
+	for i, d := range drawings {
+		pair, ok := s.pairs[d.name]
+		if !ok {
+			continue
+		}
+		at := image.Pt(i%triples*(3*cell+2*gap), i/triples*cell)
+		for j, img := range []*image.NRGBA{pair[0], pair[1], difference(pair[0], pair[1])} {
+			draw.Draw(sheet, img.Rect.Add(at).Add(image.Pt(j*cell, 0)), img, image.Point{}, draw.Over)
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, sheet); err != nil {
+		t.Error(err)
+		return
+	}
+	if err := os.WriteFile(*pixelSheet, b.Bytes(), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+func difference(a, b *image.NRGBA) *image.NRGBA {
+	out := image.NewNRGBA(a.Rect)
+	pa, pb := premultiplied(a), premultiplied(b)
+	if len(pa) != len(pb) {
+		return out
+	}
+	for i := 0; i < len(pa); i += 4 {
+		most := 0
+		for c := range 4 {
+			d := int(pa[i+c]) - int(pb[i+c])
+			most = max(most, d, -d)
+		}
+		grey := uint8(255 - most)
+		out.SetNRGBA(i/4%a.Rect.Dx(), i/4/a.Rect.Dx(), color.NRGBA{grey, grey, grey, 255})
+	}
+	return out
+}

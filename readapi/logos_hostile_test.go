@@ -1,0 +1,348 @@
+package readapi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/eventschemas"
+	"letterhead/internal/assets"
+	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+	"letterhead/readapi"
+	"letterhead/readapi/logo"
+)
+
+// mostLogoMemory is what a process may ever hold that serves every hostile file there is, the service around it
+// and its databases included.
+const mostLogoMemory = 300 << 20
+
+// TestHostileLogosOverHTTP has every hostile SVG and every raster bomb asked for over /logo and /cdn, once as
+// intake stores it, and once as it is, as if intake had missed it. The process that serves does nothing else, so
+// the most memory that it ever held is what all of it takes.
+func TestHostileLogosOverHTTP(t *testing.T) {
+	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the process that serves
+	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw}
+	if serve := parts[os.Getenv(part)]; serve != nil {
+		serve(t, os.Getenv(cache))
+		return
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder}) // which takes memory that no server keeps
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled.Close(t.Context())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range parts {
+		t.Run(name, func(t *testing.T) {
+			child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileLogosOverHTTP$", "-test.v")
+			child.Env = append(os.Environ(), part+"="+name, cache+"="+folder)
+			out, err := child.CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileLogosOverHTTP")) {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// hostileGallery is a service whose brands have hostile logos.
+type hostileGallery struct {
+	*service
+	client  *http.Client // without the checks of a service's own, which take as much memory as what is measured
+	asked   int
+	slowest time.Duration // of one request, for the log
+	worst   string        // which one
+}
+
+// serveHostile starts a service whose drawings may take that long.
+func serveHostile(t *testing.T, cache string, timeout time.Duration) *hostileGallery {
+	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Timeout: timeout, Concurrent: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { vectors.Close(context.Background()) })
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	return &hostileGallery{client: client, service: start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			drawn, err := variants.New(variants.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(drawn.Close)
+			if d.Logos, err = logo.NewStudio(d.Assets.(logo.Files), vectors, drawn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})}
+}
+
+// serveSanitized has the deadline that a server has.
+func serveSanitized(t *testing.T, cache string) {
+	if resvg.DefaultTimeout > 2*time.Second {
+		t.Errorf("a drawing may take %v", resvg.DefaultTimeout)
+	}
+	g := serveHostile(t, cache, resvg.DefaultTimeout)
+	checkPeak(t)
+	g.sanitized(t)
+	g.told(t)
+}
+
+// serveRaw has a short one: no file may take longer than the renderer lets it, so how long that is makes no
+// difference to what is answered, but to how long this test takes.
+func serveRaw(t *testing.T, cache string) {
+	g := serveHostile(t, cache, 50*time.Millisecond)
+	g.raw(t)
+	g.bombs(t)
+	g.told(t)
+}
+
+// checkPeak compares the most memory that this process ever had resident with mostLogoMemory.
+func checkPeak(t *testing.T) {
+	status, err := os.ReadFile("/proc/self/status") // VmHWM of proc(5), which only Linux has
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Log("this system does not tell the peak of a process's memory")
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("peak %d MiB", kib>>10)
+	info, ok := debug.ReadBuildInfo()
+	raced := ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+	if kib<<10 > mostLogoMemory && !raced { // the race detector has memory of its own
+		t.Errorf("peak %d MiB, limit %d", kib>>10, mostLogoMemory>>20)
+	}
+}
+
+func (g *hostileGallery) told(t *testing.T) {
+	checkPeak(t)
+	t.Logf("%d requests; the longest took %v: %s", g.asked, g.slowest, g.worst)
+}
+
+// store makes a file the one format of the one logo of a brand. The brand is in the index once the service has
+// settled.
+func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
+	t.Helper()
+	id, err := g.assets.Put(t.Context(), data, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := plainRecord(domain)
+	r.Logos = []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: id, Format: format, Size: int64(len(data))}}, Tags: []string{}}}
+	if _, err := g.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: r}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// ask asks for one picture, in a minute of its own now and then: an address has 300 requests a minute.
+func (g *hostileGallery) ask(t *testing.T, path string) answer {
+	t.Helper()
+	if g.asked++; g.asked%200 == 0 {
+		g.clock.add(time.Minute)
+	}
+	began := time.Now()
+	resp, err := g.client.Get(g.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header, body: body}
+	if took := time.Since(began); took > g.slowest {
+		g.slowest, g.worst = took, path
+	}
+	if a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: no nosniff", path)
+	}
+	if a.header.Get("Content-Type") == "image/svg+xml" && a.header.Get("Content-Security-Policy") != "default-src 'none'; style-src 'unsafe-inline'; sandbox" {
+		t.Errorf("%s: Content-Security-Policy %q", path, a.header.Get("Content-Security-Policy"))
+	}
+	return a
+}
+
+// picture asks for a raster and returns it, or nil for a plain refusal: a file that cannot be drawn is told in
+// words, which say nothing of the file, and no cache keeps them.
+func (g *hostileGallery) picture(t *testing.T, domain string, size int, format imaging.Format) *image.NRGBA {
+	t.Helper()
+	path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, format)
+	a := g.ask(t, path)
+	if a.status == http.StatusInternalServerError {
+		if a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) > 200 || bytes.ContainsAny(a.body, "<>&") || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v %q", path, a.header, a.body)
+		}
+		return nil
+	}
+	if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/"+string(format) {
+		t.Errorf("%s: %d %s %.200s", path, a.status, a.header.Get("Content-Type"), a.body)
+		return nil
+	}
+	img, info, err := imaging.Decode(a.body, imaging.Limits{Side: size})
+	if err != nil || info.Format != format {
+		t.Errorf("%s: %+v, %v", path, info, err)
+		return nil
+	}
+	return img
+}
+
+var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
+
+// sanitized stores what SanitizeSVG makes of each file. What it refuses never becomes a logo.
+func (g *hostileGallery) sanitized(t *testing.T) {
+	stored, refused := map[string]string{}, 0
+	for i, h := range imagingtest.HostileSVGs() {
+		clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
+		if !errors.Is(err, h.Want) {
+			t.Errorf("%s: %v, want %v", h.Name, err, h.Want)
+		}
+		if err != nil {
+			refused++
+			continue
+		}
+		domain := fmt.Sprintf("hostile-%d.com", i)
+		id := g.store(t, domain, "svg", clean)
+		stored[h.Name] = domain + " " + id
+	}
+	if refused == 0 || len(stored) < 31 {
+		t.Fatalf("%d files are stored, %d refused", len(stored), refused)
+	}
+	g.settled()
+	blue := []byte{0x0b, 0x5f, 0xff, 0xff} // of the honest rectangle
+	turn := 0
+	for name, where := range stored {
+		turn++
+		domain, id, _ := strings.Cut(where, " ")
+		for _, path := range []string{"/logo/" + domain + "?format=svg", "/cdn/" + id + ".svg"} {
+			a := g.ask(t, path)
+			if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/svg+xml" || !bytes.Contains(a.body, []byte(`fill="#0b5fff"`)) {
+				t.Errorf("%s: %s: %d %s %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
+			}
+			for _, found := range imagingtest.Residue(a.body) {
+				t.Errorf("%s: %s: residue: %s", name, path, found)
+			}
+		}
+		for _, size := range []int{16, 128, 1024} {
+			for i, format := range rasterFormats {
+				if size == 1024 && i != turn%len(rasterFormats) { // which take longest, so the formats take turns
+					continue
+				}
+				img := g.picture(t, domain, size, format)
+				switch {
+				case img == nil:
+					t.Errorf("%s: not drawn as %s of %d pixels", name, format, size)
+				case max(img.Rect.Dx(), img.Rect.Dy()) != size:
+					t.Errorf("%s: %v, asked for %d", name, img.Rect, size)
+				case format != imaging.JPEG && !bytes.Contains(img.Pix, blue):
+					t.Errorf("%s: the honest rectangle is not in the %s of %d pixels", name, format, size)
+				}
+			}
+		}
+	}
+	t.Logf("%d files stored and drawn, %d refused by intake", len(stored), refused)
+}
+
+// raw stores each file as it came. Whatever becomes of it, it is a picture of the size that was asked for or a
+// refusal; and as an SVG it goes out with the words that keep a browser from running or loading anything of it.
+func (g *hostileGallery) raw(t *testing.T) {
+	type file struct{ name, domain, id string }
+	var stored []file
+	for i, h := range imagingtest.HostileSVGs() {
+		domain := fmt.Sprintf("raw-%d.com", i)
+		stored = append(stored, file{h.Name, domain, g.store(t, domain, "svg", []byte(h.SVG))})
+	}
+	g.settled()
+	drawn := 0
+	for i, f := range stored {
+		for _, path := range []string{"/logo/" + f.domain + "?format=svg", "/cdn/" + f.id + ".svg"} {
+			a := g.ask(t, path)
+			if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
+				t.Errorf("%s: %s: %d %.200s", f.name, path, a.status, a.body)
+			}
+			// A logo is rebuilt once more before it goes out. The bytes of an asset are those of the store, which its
+			// name says; there the headers must do, at which ask looks.
+			if a.header.Get("Content-Type") == "image/svg+xml" && strings.HasPrefix(path, "/logo/") {
+				for _, found := range imagingtest.Residue(a.body) {
+					t.Errorf("%s: %s: residue: %s", f.name, path, found)
+				}
+			}
+		}
+		size := []int{16, 128, 1024}[i%3]
+		if img := g.picture(t, f.domain, size, rasterFormats[i/3%3]); img != nil {
+			drawn++
+			if max(img.Rect.Dx(), img.Rect.Dy()) != size {
+				t.Errorf("%s: %v, asked for %d", f.name, img.Rect, size)
+			}
+		}
+	}
+	if drawn == 0 || drawn == len(stored) {
+		t.Errorf("%d of %d files were drawn: they are not what they were", drawn, len(stored))
+	}
+	t.Logf("%d of %d files drawn as they came", drawn, len(stored))
+}
+
+// storable: what is larger, or empty, is in no store.
+func storable(b imagingtest.Bomb) bool { return len(b.Data) > 0 && len(b.Data) <= assets.MaxBytes }
+
+// bombs stores each raster bomb as a PNG, a WebP and a JPEG, which are the rasters that a store may have.
+func (g *hostileGallery) bombs(t *testing.T) {
+	bombs := imagingtest.RasterBombs()
+	for i, b := range bombs {
+		for _, format := range []string{"png", "webp", "jpeg"} {
+			if storable(b) {
+				g.store(t, fmt.Sprintf("bomb-%d-%s.com", i, format), format, b.Data)
+			}
+		}
+	}
+	g.store(t, "largest.com", "png", imagingtest.LargestPNG())
+	g.settled()
+	for i, b := range bombs {
+		if !storable(b) {
+			continue
+		}
+		for j, format := range []string{"png", "webp", "jpeg"} {
+			domain := fmt.Sprintf("bomb-%d-%s.com", i, format)
+			if img := g.picture(t, domain, []int{16, 128, 1024}[j], rasterFormats[j]); img != nil {
+				t.Errorf("%s as %s is drawn: %v", b.Name, format, img.Rect)
+			}
+			// Nothing that is no vector goes out as one, whatever it is called. A PNG that is small enough by its
+			// header goes out as it is.
+			a := g.ask(t, "/logo/"+domain+"?format=svg")
+			if kind := a.header.Get("Content-Type"); a.status != http.StatusInternalServerError && (kind != "image/png" || imaging.Sniff(a.body) != imaging.PNG) {
+				t.Errorf("%s as %s is %d %s for svg", b.Name, format, a.status, kind)
+			}
+		}
+	}
+	if img := g.picture(t, "largest.com", 128, imaging.WebP); img != nil {
+		t.Errorf("a picture of 16 million pixels is drawn, which no crawl would have kept: %v", img.Rect)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,39 @@ func BenchmarkLookupHit(b *testing.B) {
 			b.ReportMetric(metered.percentile(0.99), "p99-ms")
 			b.ReportMetric(unmetered.percentile(0.50), "unmetered-p50-ms")
 			b.ReportMetric(unmetered.percentile(0.99), "unmetered-p99-ms")
+		})
+	}
+}
+
+// BenchmarkLogoHit measures a logo that is drawn already, over HTTP with 64 connections: with a key, each taken from
+// the account's allowance, and without one, as a trusted proxy sends them for many visitors. One iteration is a round
+// of each. The clients share the processors.
+func BenchmarkLogoHit(b *testing.B) {
+	const path = "/logo/drawn.com?size=64&format=webp"
+	for _, accounts := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			s, config, deps, keys := benchService(b, accounts)
+			config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			s.known("drawn.com", s.withLogo("drawn", "svg", []byte(inkedSVG)))
+			s.settled()
+			for i, request := range keys {
+				keys[i] = bytes.Replace(request, []byte("/v1/brands/acme.com"), []byte(path), 1)
+			}
+			visitors := make([][]byte, 1000)
+			for i := range visitors {
+				visitors[i] = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: brands.example.com\r\nX-Forwarded-For: 198.51.%d.%d\r\n\r\n", path, i/250, i%250)
+			}
+			keyed := openDoor(b, s, config, deps, readapi.NewListener, keys)
+			keyless := openDoor(b, s, config, deps, readapi.NewListener, visitors)
+			for b.Loop() {
+				keyed.send(benchRound)
+				keyless.send(benchRound)
+			}
+			for name, m := range map[string]*bench{"keyed": keyed, "keyless": keyless} {
+				b.ReportMetric(m.rate(), name+"-req/s")
+				b.ReportMetric(m.percentile(0.50), name+"-p50-ms")
+				b.ReportMetric(m.percentile(0.99), name+"-p99-ms")
+			}
 		})
 	}
 }

@@ -110,7 +110,8 @@ type job[S streamState] interface {
 	undone(s S)
 	// finished is called once with the final outcome, before the caller hears of it.
 	finished(a *actor[S], err error, position eventlog.Position)
-	// orphaned is called when the command succeeded but its caller has gone. It returns what hands its effect
+	// orphaned is called when the command succeeded but its caller has gone, or was told that nobody knows; and when
+	// nobody will ever know, to tell an operator what would have to be handed back. It returns what hands its effect
 	// back, nil when there is nothing to hand back. The lock is not held.
 	orphaned() *task[S]
 }

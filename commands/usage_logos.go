@@ -147,13 +147,11 @@ func (j *logoJob) finished(_ *actor[*tally], err error, _ eventlog.Position) {
 	}
 }
 
-// orphaned gives another request what is allotted for one that has gone; all of it when only now it is known that
-// it is allotted.
+// orphaned gives another request what is allotted for one that has gone. What was in doubt stays with nobody, also
+// when the stream holds it after all: a doubt that is given up, of which nobody knows, comes here too.
 func (j *logoJob) orphaned() *task[*tally] {
-	back := int64(1)
-	if !j.known {
-		back += j.ahead
+	if j.known {
+		j.held.learn(j.of, j.last, 1, 0)
 	}
-	j.held.learn(j.of, j.last, back, 0)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -277,4 +278,33 @@ func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
+}
+
+// An append in doubt that is given up without an answer leaves nothing to serve: it may never have landed.
+func TestLogosInADoubtThatIsGivenUpAreNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.usageDesk(UsageConfig{KnowWithin: time.Millisecond})
+		id := uuid.NewString()
+		w.log.set(func(f *faults) {
+			f.before = func(sentAppend) error { // it never lands, and from then on the stream cannot be read
+				w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
+				return ambiguous()
+			}
+		})
+		if err := d.CountLogo(t.Context(), id, november, 5); !errors.Is(err, ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		time.Sleep(doubtUnread + time.Minute)
+		w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
+		for range 5 {
+			if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
+		if requests, _ := w.allotted(id); requests != 5 {
+			t.Errorf("5 served, %d allotted", requests)
+		}
+	})
 }

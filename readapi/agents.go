@@ -16,13 +16,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/readapi/logo"
 	"letterhead/readapi/mcp"
-)
-
-// Sizes of a logo that are served; what lies outside is clamped.
-const (
-	minLogoSize = 16
-	maxLogoSize = 1024
 )
 
 // agentsInstructions tells models how the tools belong together.
@@ -238,7 +233,7 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 		set("background", call.Arguments.Text("background"))
 	}
 	if size := call.Arguments.Whole("size", 0); size > 0 {
-		options.Set("size", strconv.Itoa(min(max(size, minLogoSize), maxLogoSize)))
+		options.Set("size", strconv.Itoa(min(max(size, logo.MinSize), logo.MaxSize)))
 	}
 	set("format", call.Arguments.Text("format"))
 	set("fallback", call.Arguments.Text("fallback"))

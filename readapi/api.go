@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 	if c.LogoTimeout < 0 || c.LogoTimeout > maxCrawlTimeout {
 		errs = append(errs, fmt.Errorf("API: LogoTimeout %s is not between 0 and %s", c.LogoTimeout, maxCrawlTimeout))
 	}
-	if err == nil && parseLogoHost(c.LogoHost).is(u.Host) {
+	if err == nil && parseLogoHost(c.LogoHost, u.Scheme).is(u.Host) {
 		errs = append(errs, fmt.Errorf("API: LogoHost %q is the host of BaseURL, which would then serve nothing but logos", c.LogoHost))
 	}
 	for pattern, handler := range c.Extra {
@@ -215,7 +215,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
 		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
-		logoHost: parseLogoHost(cfg.LogoHost), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
+		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error

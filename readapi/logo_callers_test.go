@@ -40,6 +40,9 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 	if got := strings.Join(a.header.Values("X-Api-Key-Status"), ", "); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
 	}
+	if kept := a.header.Get("Cache-Control"); (kept == besideStatus) != (keyStatus != "") {
+		t.Errorf("Cache-Control %q beside X-Api-Key-Status %q", kept, keyStatus)
+	}
 	for name := range a.header {
 		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit-") {
 			t.Errorf("%s on a logo", name)

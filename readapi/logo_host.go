@@ -11,8 +11,15 @@ type logoHost struct {
 	port string // "" = any
 }
 
-func parseLogoHost(setting string) logoHost {
+// usualPorts are those that clients leave out of Host.
+var usualPorts = map[string]string{"http": "80", "https": "443"}
+
+// parseLogoHost reads the setting; scheme is that of the addresses that are given out.
+func parseLogoHost(setting, scheme string) logoHost {
 	name, port := splitHost(strings.ToLower(setting))
+	if port == usualPorts[scheme] {
+		port = ""
+	}
 	return logoHost{name: name, port: port}
 }
 
@@ -40,8 +47,12 @@ func logoURLs(baseURL, host string) string {
 	if host == "" {
 		return baseURL + logoPath
 	}
+	return schemeOf(baseURL) + "://" + host + "/"
+}
+
+func schemeOf(baseURL string) string {
 	scheme, _, _ := strings.Cut(baseURL, ":")
-	return scheme + "://" + host + "/"
+	return strings.ToLower(scheme)
 }
 
 // iconURL is the logo endpoint's address of a domain's icon.

@@ -106,11 +106,24 @@ func TestAPortOfTheLogoHostCounts(t *testing.T) {
 	}
 }
 
+// Clients leave the usual port of a scheme out of Host, also where the address that they were given has it.
+func TestTheUsualPortOfALogoHostIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for base, setting := range map[string]string{"https://brands.example.com": logoHostName + ":443", "http://brands.example.com": logoHostName + ":80"} {
+		s := start(t, func(set *setup) { set.config.BaseURL, set.config.LogoHost = base, setting })
+		for _, host := range []string{logoHostName, setting} {
+			s.sendTo(host, http.MethodGet, "/acme.com", nil).is(t, host+" for "+setting, false, fallbackKept)
+		}
+	}
+}
+
 func TestConfigOfTheLogoHost(t *testing.T) {
 	for _, c := range []readapi.Config{
 		{BaseURL: baseURL, LogoHost: "brands.example.com"},
 		{BaseURL: baseURL, LogoHost: "BRANDS.example.com."},
 		{BaseURL: "http://localhost:8080", LogoHost: "localhost:8080"},
+		{BaseURL: "https://brands.example.com", LogoHost: "brands.example.com:443"},
+		{BaseURL: "https://brands.example.com:443", LogoHost: "brands.example.com"},
 	} {
 		if err := c.Validate(); err == nil {
 			t.Errorf("%+v is accepted", c)

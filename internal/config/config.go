@@ -157,8 +157,8 @@ func Settings() []Setting {
 				return nil
 			}
 			u, err := url.Parse("//" + v)
-			if err != nil || u.Host != v || u.Hostname() == "" || strings.ContainsAny(v, " @") {
-				return fmt.Errorf("%q is not a host name, with or without a port", v)
+			if err != nil || u.Host != v || u.Hostname() == "" || strings.Trim(strings.ToLower(v), hostBytes) != "" {
+				return fmt.Errorf("%q is not a host name as clients send it, with or without a port (other letters than a to z in their xn-- form)", v)
 			}
 			c.LogoHost = strings.ToLower(v)
 			return nil
@@ -231,6 +231,9 @@ func (c Config) AssetsURL() string {
 	}
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(c.Data, "assets"))}).String()
 }
+
+// hostBytes are those of a Host header, once in small letters: of names, IP addresses and ports.
+const hostBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]"
 
 // nodeLetters are what a node's name is made of.
 const nodeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"

@@ -52,6 +52,23 @@ func TestEveryBadSettingIsNamedAtOnce(t *testing.T) {
 	}
 }
 
+// A name that no Host header ever has would leave every address of a logo that is given out without an answer.
+func TestTheLogoHostIsANameThatClientsSend(t *testing.T) {
+	for setting, want := range map[string]string{
+		"logos.example.com": "logos.example.com", "LOGOS.Example.com:8443": "logos.example.com:8443", "xn--bcher-kva.example": "xn--bcher-kva.example",
+		"localhost:8081": "localhost:8081", "127.0.0.2": "127.0.0.2", "[::1]:8081": "[::1]:8081", "none": "",
+	} {
+		if c, err := Load(env("LETTERHEAD_LOGO_HOST", setting), nil); err != nil || c.LogoHost != want {
+			t.Errorf("%s: %q, %v", setting, c.LogoHost, err)
+		}
+	}
+	for _, setting := range []string{"bücher.example", "*.example.com", "https://logos.example.com", "logos.example.com/x", "logos example.com", "me@example.com", ":8081", "logos.example.com:x"} {
+		if _, err := Load(env("LETTERHEAD_LOGO_HOST", setting), nil); err == nil || !strings.Contains(err.Error(), "LETTERHEAD_LOGO_HOST") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+}
+
 func TestFlagsWinAndTheBaseURLFollowsTheListenAddress(t *testing.T) {
 	c, err := Load(env("LETTERHEAD_LISTEN", "127.0.0.1:1"), map[string]string{"LETTERHEAD_LISTEN": "0.0.0.0:9090"})
 	if err != nil {

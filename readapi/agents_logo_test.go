@@ -1,0 +1,103 @@
+package readapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"letterhead/domain/plan"
+)
+
+// TestTheLogoEndpointAnswersWhatTheToolBuilds, for every value that the tool says it takes, on either host.
+func TestTheLogoEndpointAnswersWhatTheToolBuilds(t *testing.T) {
+	t.Parallel()
+	for _, site := range []struct {
+		host  string
+		setup func(*setup)
+	}{{"brands.example.com", func(*setup) {}}, {logoHostName, onLogoHost}} {
+		s := start(t, site.setup)
+		s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
+		c := s.account(plan.Growth, 50)
+		for domain, sent := range map[string]string{"acme.com": "https://www.Acme.com/about", "xn--bcher-kva.de": "bücher.de"} {
+			for _, argument := range logoToolArguments(t, c) {
+				for _, value := range argument.Enum {
+					arguments, err := json.Marshal(map[string]any{"domain": sent, argument.name: value})
+					s.must(err)
+					built := decodeExactly[struct {
+						URL    string `json:"url"`
+						Domain string `json:"domain"`
+					}](t, c.agent(toolCall(1, "get_logo_url", string(arguments))).one(t, 200).found(t))
+					u, err := url.Parse(built.URL)
+					s.must(err)
+					if u.Host != site.host || built.Domain != domain || u.Query().Get(argument.name) != argument.inURL(value) {
+						t.Errorf("%s: %+v", arguments, built)
+					}
+					status, format := http.StatusOK, "image/png"
+					if argument.name == "fallback" && value == "404" && domain != "acme.com" {
+						status = http.StatusNotFound
+					}
+					if argument.name == "format" && (value != "svg" || domain != "acme.com") { // which has no vector
+						format = strings.Replace(fmt.Sprint("image/", value), "svg", "svg+xml", 1)
+					}
+					a := s.sendTo(u.Host, http.MethodGet, u.RequestURI(), nil)
+					if a.status != status || a.header.Get("Content-Type") != format {
+						t.Errorf("%s: %d %s %.200q", built.URL, a.status, a.header.Get("Content-Type"), a.body)
+					}
+				}
+			}
+		}
+	}
+}
+
+// logoToolArgument is an argument of get_logo_url, with the values to be tried.
+type logoToolArgument struct {
+	name string
+	Enum []any
+}
+
+// inURL is a value as the tool's URL has it.
+func (a logoToolArgument) inURL(value any) string {
+	switch value {
+	case 1:
+		return "16"
+	case 5000:
+		return "1024"
+	}
+	return fmt.Sprint(value)
+}
+
+// logoToolArguments reads from the tool's own schema what it takes.
+func logoToolArguments(t *testing.T, c *customer) (arguments []logoToolArgument) {
+	t.Helper()
+	var list struct {
+		Tools []struct {
+			Name        string
+			InputSchema struct{ Properties map[string]logoToolArgument }
+		}
+	}
+	if err := json.Unmarshal(c.agent(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).one(t, 200).Result, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if tool.Name != "get_logo_url" {
+			continue
+		}
+		for name, argument := range tool.InputSchema.Properties {
+			argument.name = name
+			if name == "size" {
+				argument.Enum = []any{1, 64, 5000}
+			}
+			if name != "domain" && len(argument.Enum) == 0 {
+				t.Errorf("no value of %s is known", name)
+			}
+			arguments = append(arguments, argument)
+		}
+	}
+	if len(arguments) < 7 {
+		t.Fatalf("arguments %v", arguments)
+	}
+	return arguments
+}

@@ -1,6 +1,8 @@
-// Package vp8l writes lossless WebP (RFC 9649). It is here because nativewebp 0.9.3, the pure Go encoder there was,
-// writes prefix codes that are longer than the format allows: about one noisy picture in sixty could not be read by
-// anybody. It also takes half the time.
+// Package vp8l writes lossless WebP (RFC 9649).
+//
+// It stands in for nativewebp 0.9.3, which writes prefix codes longer than the format allows: one of sixty noisy
+// pictures could not be read again. Its pictures of real logos were 16 % larger too, and a logo that was made smaller
+// and written as WebP took 3.8 ms in place of 2.7.
 package vp8l
 
 import (

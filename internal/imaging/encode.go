@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	"image/color"
 	"image/jpeg"
 	"image/png"
 	"sync"
 
-	"github.com/HugoSmits86/nativewebp"
+	"letterhead/internal/vp8l"
 )
 
 // jpegQuality is where logos and photos show no blocks at a third of a PNG's size.
@@ -41,53 +40,20 @@ func EncodePNG(img *image.NRGBA) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// maxBundled is up to how many colors the format packs several indexes into one pixel, which nativewebp 0.9.3
-// does not.
-const maxBundled = 16
-
-// visible counts the colors that are not clear. All clear ones are one to nativewebp.
-func visible(palette color.Palette) int {
-	n := 0
-	for _, c := range palette {
-		if c.(color.NRGBA).A > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// exactColor is a color that survives the way through 16-bit premultiplied colors, which nativewebp sends those of
-// a palette: taken from the middle of what becomes the same 8 bits, it cannot be rounded to its neighbor.
-type exactColor struct{ r, g, b, a uint32 }
-
-func exactly(c color.NRGBA) *exactColor {
-	a := uint32(c.A) * 0x101
-	times := func(v uint8) uint32 { return ((uint32(v)<<8|0x80)*a + 0x7fff) / 0xffff }
-	return &exactColor{times(c.R), times(c.G), times(c.B), a}
-}
-
-// RGBA implements color.Color.
-func (c *exactColor) RGBA() (r, g, b, a uint32) { return c.r, c.g, c.b, c.a }
-
-// EncodeWebP writes a lossless WebP. A picture that the format or the encoder cannot hold is ErrTooLarge or
-// ErrUnsupported: nativewebp 0.9.3 fails on some black pictures of up to three pixels.
+// EncodeWebP writes a lossless WebP, with a palette when that holds all colors. A picture that the format cannot hold
+// is ErrTooLarge.
 func EncodeWebP(img *image.NRGBA) ([]byte, error) {
-	const longest = 1 << 14 // of the format
-	if img.Rect.Dx() > longest || img.Rect.Dy() > longest {
-		return nil, fmt.Errorf("encode webp of %d×%d pixels: %w", img.Rect.Dx(), img.Rect.Dy(), ErrTooLarge)
+	var data []byte
+	var err error
+	if small := indexed(img); small != nil {
+		data, err = vp8l.EncodePaletted(small)
+	} else {
+		data, err = vp8l.Encode(img)
 	}
-	var b bytes.Buffer
-	var what image.Image = img
-	if few := indexed(img); few != nil && visible(few.Palette) > maxBundled {
-		for i, c := range few.Palette {
-			few.Palette[i] = exactly(c.(color.NRGBA))
-		}
-		what = few
+	if err != nil {
+		return nil, fmt.Errorf("encode webp of %d×%d pixels: %w: %w", img.Rect.Dx(), img.Rect.Dy(), ErrTooLarge, err)
 	}
-	if err := guarded(func() error { return nativewebp.Encode(&b, what, nil) }); err != nil {
-		return nil, fmt.Errorf("encode webp: %w: %w", ErrUnsupported, err)
-	}
-	return b.Bytes(), nil
+	return data, nil
 }
 
 // EncodeJPEG writes a JPEG of the picture on a background, since the format has no alpha.

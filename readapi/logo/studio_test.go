@@ -385,15 +385,36 @@ func TestMonogramsAreOfTheirBrand(t *testing.T) {
 	}
 }
 
-// TestPictureThatWebPCannotHold: nativewebp fails on some tiny black pictures.
-func TestPictureThatWebPCannotHold(t *testing.T) {
+// TestSmallestPicture: encoders have failed on it.
+func TestSmallestPicture(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dot := image.NewNRGBA(image.Rect(0, 0, 1, 1))
 	dot.SetNRGBA(0, 0, black)
 	p := w.draw(brandOf(iconOf("", w.raster(dot))), asked(16, imaging.WebP))
-	if img := pixels(t, p); p.ContentType != logo.ContentTypePNG || img.NRGBAAt(0, 0) != black {
+	if img := pixels(t, p); p.ContentType != logo.ContentTypeWebP || img.NRGBAAt(0, 0) != black {
 		t.Errorf("%s %v", p.ContentType, img)
+	}
+}
+
+// TestStoredPictureThatCannotBeRead has its right name and header, as one has that an encoder wrote wrongly.
+func TestStoredPictureThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
+		w := newWorld(t)
+		data, err := imaging.EncodePNG(bar(32, 16, black))
+		if format == imaging.WebP {
+			data, err = imaging.EncodeWebP(bar(32, 16, black))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := w.put(data[:len(data)*3/4], string(format))
+		whole := w.raster(bar(64, 32, black))
+		p := w.draw(brandOf(iconOf("", broken, whole)), asked(32, format))
+		if img := pixels(t, p); !alike(img.NRGBAAt(16, 8), black) {
+			t.Errorf("%s: %v", format, img.NRGBAAt(16, 8))
+		}
 	}
 }
 

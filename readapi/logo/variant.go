@@ -18,7 +18,7 @@ import (
 
 // drawingVersion raises with every change of what is drawn of the same file, or let through of it, so that no
 // older variant is answered.
-const drawingVersion = 2
+const drawingVersion = 3
 
 // maxStoredPixels is four times what a crawl keeps of a raster at most, 1024 by 1024. What is larger would take
 // some 250 MB to draw, and nobody put it there to be drawn.
@@ -50,16 +50,12 @@ func (f form) appendTo(key []byte) []byte {
 	return binary.BigEndian.AppendUint16(key, uint16(f.size))
 }
 
-// encode writes a picture. One that WebP cannot hold becomes a PNG.
 func (f form) encode(img *image.NRGBA) ([]byte, error) {
 	switch f.format {
 	case imaging.JPEG:
 		return imaging.EncodeJPEG(img, f.ground)
 	case imaging.WebP:
-		data, err := imaging.EncodeWebP(img)
-		if err == nil || !errors.Is(err, imaging.ErrUnsupported) {
-			return data, err
-		}
+		return imaging.EncodeWebP(img)
 	}
 	return imaging.EncodePNG(img)
 }
@@ -139,10 +135,11 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 	case v.source.Format == imaging.SVG:
 		img, err = s.vectors.Render(ctx, data, v.size)
 	default:
-		if v.isAlready(data) {
-			return data, nil
+		var info imaging.Info
+		img, info, err = imaging.Decode(data, imaging.Limits{Pixels: maxStoredPixels})
+		if err == nil && v.is(info) {
+			return data, nil // it was read first: not even an encoder of ours is believed
 		}
-		img, _, err = imaging.Decode(data, imaging.Limits{Pixels: maxStoredPixels})
 	}
 	if err != nil {
 		return nil, err
@@ -150,13 +147,10 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 	return v.encode(imaging.Scale(img, v.size))
 }
 
-// isAlready says whether a stored raster is the variant: it was encoded on intake as one would be now.
-func (v variant) isAlready(data []byte) bool {
-	if v.format == imaging.JPEG {
-		return false // a turned one is upright in no other way
-	}
-	info, err := imaging.Probe(data)
-	return err == nil && info.Format == v.format && max(info.Width, info.Height) <= v.size
+// is says whether a stored raster is the variant: it was encoded on intake as one would be now.
+func (v variant) is(stored imaging.Info) bool {
+	// A JPEG that is turned is upright in no other way.
+	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size
 }
 
 // standIn is a picture for a logo that is not there.

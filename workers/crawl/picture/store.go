@@ -86,7 +86,7 @@ func (p *Picture) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 	return out, nil
 }
 
-// putRaster keeps a raster as PNG and WebP; on an error it returns what is kept by then. A picture that WebP cannot hold is kept as PNG alone.
+// putRaster keeps a raster as PNG and WebP; on an error it returns what is kept by then.
 func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]eventschemas.Asset, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -104,9 +104,6 @@ func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]
 		return out, err
 	}
 	webp, err := imaging.EncodeWebP(img)
-	if IsFileFault(err) {
-		return out, nil
-	}
 	if err != nil {
 		return out, err
 	}

@@ -1,0 +1,189 @@
+package vp8l
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// codeword is what is written for a symbol.
+type codeword struct {
+	bits   uint16 // the first one lowest
+	length uint8
+}
+
+const (
+	maxLength       = 15 // bits of a codeword
+	maxLengthLength = 7  // bits of one for the length of another
+	lengthSymbols   = 19
+	// Symbols in place of equal lengths.
+	repeatLength, fewZeros, manyZeros = 16, 17, 18
+)
+
+// code writes the prefix code for symbols that are counted, and returns it.
+func (o *writer) code(counts []uint32) []codeword {
+	used := make([]uint32, 0, 3)
+	for s, n := range counts {
+		if n > 0 && len(used) < cap(used) {
+			used = append(used, uint32(s))
+		}
+	}
+	if len(used) == 0 {
+		used = append(used, 0)
+	}
+	// One or two bytes have a short form. There is always one among the greens: the first pixel.
+	if last := used[len(used)-1]; len(used) <= 2 && last < literals {
+		o.write(1, 1)
+		o.write(uint32(len(used)-1), 1)
+		if used[0] <= 1 {
+			o.write(0, 1)
+			o.write(used[0], 1)
+		} else {
+			o.write(1, 1)
+			o.write(used[0], 8)
+		}
+		code := make([]codeword, len(counts))
+		if len(used) == 2 {
+			o.write(used[1], 8)
+			code[used[0]], code[used[1]] = codeword{0, 1}, codeword{1, 1}
+		}
+		return code
+	}
+	o.write(0, 1)
+	long := codeLengths(counts, maxLength)
+	o.lengths(long)
+	return codewords(long)
+}
+
+// lengths writes the lengths of codewords.
+func (o *writer) lengths(long []uint8) {
+	type run struct {
+		symbol, extra uint8
+		n             int // bits of extra
+	}
+	var runs []run
+	for i := 0; i < len(long); {
+		end := i + 1
+		for end < len(long) && long[end] == long[i] {
+			end++
+		}
+		left := end - i
+		if long[i] != 0 {
+			runs = append(runs, run{symbol: long[i]})
+			left--
+			for left >= 3 {
+				n := min(left, 6)
+				runs = append(runs, run{repeatLength, uint8(n - 3), 2})
+				left -= n
+			}
+		} else {
+			for left >= 3 {
+				if n := min(left, 138); n > 10 {
+					runs = append(runs, run{manyZeros, uint8(n - 11), 7})
+					left -= n
+				} else {
+					runs = append(runs, run{fewZeros, uint8(n - 3), 3})
+					left -= n
+				}
+			}
+		}
+		for range left {
+			runs = append(runs, run{symbol: long[i]})
+		}
+		i = end
+	}
+	var counts [lengthSymbols]uint32
+	for _, r := range runs {
+		counts[r.symbol]++
+	}
+	inner := codeLengths(counts[:], maxLengthLength)
+	order := [lengthSymbols]uint8{fewZeros, manyZeros, 0, 1, 2, 3, 4, 5, repeatLength, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	n := len(order)
+	for n > 4 && inner[order[n-1]] == 0 {
+		n--
+	}
+	o.write(uint32(n-4), 4)
+	for _, s := range order[:n] {
+		o.write(uint32(inner[s]), 3)
+	}
+	o.write(0, 1) // all symbols have their length
+	code := codewords(inner)
+	for _, r := range runs {
+		o.write(uint32(code[r.symbol].bits), int(code[r.symbol].length))
+		o.write(uint32(r.extra), r.n)
+	}
+}
+
+// codeLengths returns the lengths of Huffman's code, none above most. At least two symbols are counted.
+func codeLengths(counts []uint32, most int) []uint8 {
+	type node struct {
+		weight uint32
+		symbol int // of a leaf
+		parent int
+	}
+	var leaves []node
+	for s, n := range counts {
+		if n > 0 {
+			leaves = append(leaves, node{weight: n, symbol: s})
+		}
+	}
+	out := make([]uint8, len(counts))
+	// A floor under the weights makes the tree flatter until it is flat enough: in the end all weights are equal.
+	for floor := uint32(1); ; floor *= 2 {
+		nodes := make([]node, len(leaves), 2*len(leaves))
+		for i, l := range leaves {
+			l.weight = max(l.weight, floor)
+			nodes[i] = l
+		}
+		slices.SortStableFunc(nodes, func(a, b node) int { return cmp.Compare(a.weight, b.weight) })
+		// Branches come to be in order of their weight, behind the leaves: the lightest of all is at one of two heads.
+		leaf, branch := 0, len(leaves)
+		lightest := func() int {
+			if leaf < len(leaves) && (branch == len(nodes) || nodes[leaf].weight <= nodes[branch].weight) {
+				leaf++
+				return leaf - 1
+			}
+			branch++
+			return branch - 1
+		}
+		for range len(leaves) - 1 {
+			a, b := lightest(), lightest()
+			nodes[a].parent, nodes[b].parent = len(nodes), len(nodes)
+			nodes = append(nodes, node{weight: nodes[a].weight + nodes[b].weight})
+		}
+		depths := make([]uint8, len(nodes))
+		deepest := uint8(0)
+		for i := len(nodes) - 2; i >= 0; i-- {
+			depths[i] = depths[nodes[i].parent] + 1
+			deepest = max(deepest, depths[i])
+		}
+		if int(deepest) <= most {
+			for i := range leaves {
+				out[nodes[i].symbol] = depths[i]
+			}
+			return out
+		}
+	}
+}
+
+// codewords gives the codewords of the lengths: shorter ones first, and those of a length in order of their symbols.
+func codewords(long []uint8) []codeword {
+	var next [maxLength + 2]uint16
+	for _, n := range long {
+		if n > 0 {
+			next[n+1]++
+		}
+	}
+	for n := 1; n < len(next); n++ {
+		next[n] = (next[n-1] + next[n]) << 1
+	}
+	// next[n] is now the first codeword of n bits: all shorter ones, each times two for each bit it lacks.
+	out := make([]codeword, len(long))
+	for s, n := range long {
+		if n > 0 {
+			out[s] = codeword{bits.Reverse16(next[n]) >> (16 - n), n}
+			next[n]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+// Package vp8l writes lossless WebP (RFC 9649).
+//
+// It stands in for nativewebp 0.9.3, which writes prefix codes longer than the format allows: one of sixty noisy
+// pictures could not be read again. Its pictures of real logos were 16 % larger too, and a logo that was made smaller
+// and written as WebP took 3.8 ms in place of 2.7.
+package vp8l
+
+import (
+	"encoding/binary"
+	"errors"
+	"image"
+	"image/color"
+	"math/bits"
+)
+
+// MaxSide is the longest side that the format has, in pixels.
+const MaxSide = 1 << 14
+
+// ErrSide: the picture has no pixels, or a side longer than MaxSide.
+var ErrSide = errors.New("vp8l: the sides must be 1 to 16384 pixels")
+
+// Encode returns a picture as a WebP file. What is clear becomes clear black. Errors: ErrSide.
+func Encode(img *image.NRGBA) ([]byte, error) {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	out, err := begin(w, h)
+	if err != nil {
+		return nil, err
+	}
+	pixels := make([]uint32, w*h)
+	alpha := uint32(0xff)
+	for y := range h {
+		row := img.Pix[y*img.Stride : y*img.Stride+4*w]
+		to := pixels[y*w : (y+1)*w]
+		for x := range to {
+			p := row[4*x : 4*x+4 : 4*x+4]
+			a := uint32(p[3])
+			alpha &= a
+			if a > 0 {
+				// Green is taken from the others here already; it is the second transform that is told of below, but
+				// the first that the reader's way back ends with.
+				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
+			}
+		}
+	}
+	out.header(w, h, alpha != 0xff)
+	out.transform(subtractGreen)
+	out.transform(predictor)
+	out.write(tileBits-2, 3)
+	modes, residuals := predicted(pixels, w, h)
+	out.picture(modes, tiles(w), false)
+	out.write(0, 1) // no more transforms
+	out.picture(residuals, w, true)
+	return out.file(), nil
+}
+
+// EncodePaletted is Encode for a picture whose palette has up to 256 colors, all of type color.NRGBA. The stride is
+// the width. Errors: ErrSide.
+func EncodePaletted(img *image.Paletted) ([]byte, error) {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	out, err := begin(w, h)
+	if err != nil {
+		return nil, err
+	}
+	palette := make([]uint32, len(img.Palette))
+	alpha := uint32(0xff)
+	for i, c := range img.Palette {
+		p := c.(color.NRGBA)
+		alpha &= uint32(p.A)
+		if p.A > 0 {
+			palette[i] = uint32(p.A)<<24 | uint32(p.R)<<16 | uint32(p.G)<<8 | uint32(p.B)
+		}
+	}
+	for i := len(palette) - 1; i > 0; i-- {
+		palette[i] = minus(palette[i], palette[i-1])
+	}
+	out.header(w, h, alpha != 0xff)
+	out.transform(colorIndexing)
+	out.write(uint32(len(palette)-1), 8)
+	out.picture(palette, len(palette), false)
+	out.write(0, 1) // no more transforms
+	pixels, w := bundled(img.Pix, w, h, len(palette))
+	out.picture(pixels, w, true)
+	return out.file(), nil
+}
+
+// bundled puts as many indexes into one pixel's green as its eight bits hold. It returns the width in such pixels.
+func bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
+	shift := 0 // log2 of how many
+	switch {
+	case colors <= 2:
+		shift = 3
+	case colors <= 4:
+		shift = 2
+	case colors <= 16:
+		shift = 1
+	}
+	each, mask := 8>>shift, 1<<shift-1
+	width := (w + mask) >> shift
+	pixels := make([]uint32, width*h)
+	for y := range h {
+		to := pixels[y*width : (y+1)*width]
+		for i := range to {
+			to[i] = opaque
+		}
+		for x, n := range indexes[y*w : (y+1)*w] {
+			to[x>>shift] |= uint32(n) << (8 + each*(x&mask))
+		}
+	}
+	return pixels, width
+}
+
+const opaque = 0xff000000
+
+// Transforms.
+const (
+	predictor     = 0
+	subtractGreen = 2
+	colorIndexing = 3
+)
+
+// writer collects bits, the lowest first, behind the space for a file's header.
+type writer struct {
+	data []byte
+	bits uint64
+	n    int // of bits
+}
+
+const fileHeader = 20 // bytes: RIFF, its length, WEBP, VP8L, its length
+
+func begin(w, h int) (*writer, error) {
+	if w < 1 || h < 1 || w > MaxSide || h > MaxSide {
+		return nil, ErrSide
+	}
+	return &writer{data: make([]byte, fileHeader, 1024)}, nil
+}
+
+// write writes up to 32 bits.
+func (o *writer) write(value uint32, n int) {
+	o.bits |= uint64(value) << o.n
+	o.n += n
+	if o.n >= 32 {
+		o.data = binary.LittleEndian.AppendUint32(o.data, uint32(o.bits))
+		o.bits >>= 32
+		o.n -= 32
+	}
+}
+
+func (o *writer) header(w, h int, alpha bool) {
+	const signature, version = 0x2f, 0
+	o.write(signature, 8)
+	o.write(uint32(w-1), 14)
+	o.write(uint32(h-1), 14)
+	if alpha {
+		o.write(1, 1)
+	} else {
+		o.write(0, 1)
+	}
+	o.write(version, 3)
+}
+
+func (o *writer) transform(kind uint32) {
+	o.write(1, 1)
+	o.write(kind, 2)
+}
+
+func (o *writer) file() []byte {
+	for ; o.n > 0; o.n -= 8 {
+		o.data = append(o.data, uint8(o.bits))
+		o.bits >>= 8
+	}
+	o.n = 0
+	length := uint32(len(o.data) - fileHeader)
+	if length%2 == 1 {
+		o.data = append(o.data, 0)
+	}
+	copy(o.data, "RIFF....WEBPVP8L")
+	binary.LittleEndian.PutUint32(o.data[4:], uint32(len(o.data)-8))
+	binary.LittleEndian.PutUint32(o.data[16:], length)
+	return o.data
+}
+
+// Alphabets.
+const (
+	literals  = 256
+	lengths   = 24
+	distances = 40
+)
+
+// picture writes pixels as what they are, or as copies of those before them. whole is the picture itself, not what
+// belongs to a transform.
+func (o *writer) picture(pixels []uint32, width int, whole bool) {
+	o.write(0, 1) // no cache of colors
+	if whole {
+		o.write(0, 1) // one set of codes for all
+	}
+	symbols := copies(pixels, width)
+	var green [literals + lengths]uint32
+	var red, blue, alpha [literals]uint32
+	var distance [distances]uint32
+	for _, s := range symbols {
+		if s.length == 0 {
+			green[s.value>>8&0xff]++
+			red[s.value>>16&0xff]++
+			blue[s.value&0xff]++
+			alpha[s.value>>24]++
+			continue
+		}
+		prefix, _, _ := prefixOf(s.length)
+		green[literals+prefix]++
+		prefix, _, _ = prefixOf(s.value)
+		distance[prefix]++
+	}
+	greens, reds, blues := o.code(green[:]), o.code(red[:]), o.code(blue[:])
+	alphas, far := o.code(alpha[:]), o.code(distance[:])
+	put := func(c codeword) { o.write(uint32(c.bits), int(c.length)) }
+	for _, s := range symbols {
+		if s.length == 0 {
+			put(greens[s.value>>8&0xff])
+			put(reds[s.value>>16&0xff])
+			put(blues[s.value&0xff])
+			put(alphas[s.value>>24])
+			continue
+		}
+		prefix, extra, n := prefixOf(s.length)
+		put(greens[literals+prefix])
+		o.write(extra, n)
+		prefix, extra, n = prefixOf(s.value)
+		put(far[prefix])
+		o.write(extra, n)
+	}
+}
+
+// prefixOf returns the prefix of a length or distance of at least 1, and the n bits that follow it.
+func prefixOf(value uint32) (prefix, extra uint32, n int) {
+	value--
+	if value < 4 {
+		return value, 0, 0
+	}
+	n = bits.Len32(value) - 2
+	return uint32(2*n) + value>>n, value & (1<<n - 1), n
+}

@@ -95,16 +95,16 @@ var galleryChoices = []struct {
 	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
 
-// wallBrands are well-known brands of the starter index. Themed ones have logos of both inks, so that what is
-// asked for each ground differs; the others look the same on both, and one picture serves for the two.
+// wallBrands are well-known brands of the starter index. Themed ones have another logo for a dark ground, so that
+// what is asked for each differs; the others look the same on both, and one picture serves for the two.
 var wallBrands = []struct {
 	domain string
 	themed bool
 }{
-	{"google.com", true}, {"figma.com", true}, {"slack.com", false}, {"gitlab.com", true}, {"spotify.com", false}, {"netflix.com", false},
+	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", true}, {"spotify.com", false}, {"netflix.com", false},
 	{"airbnb.com", false}, {"youtube.com", false}, {"mastercard.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
-	{"microsoft.com", false}, {"kubernetes.io", true}, {"python.org", true}, {"grafana.com", true}, {"paypal.com", false}, {"reddit.com", false},
-	{"linkedin.com", false}, {"duckduckgo.com", true}, {"asana.com", false}, {"netlify.com", true}, {"twitch.tv", false}, {"zoom.us", false},
+	{"microsoft.com", false}, {"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false}, {"reddit.com", false},
+	{"linkedin.com", false}, {"duckduckgo.com", false}, {"asana.com", false}, {"netlify.com", true}, {"twitch.tv", false}, {"zoom.us", false},
 }
 
 func newGallery(baseURL, logoHost string, style template.CSS, styleSource string) (*gallery, error) {
@@ -122,9 +122,10 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	g.csp = []string{"default-src 'none'; img-src " + pictures + "; style-src " + styleSource + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 	g.sections = g.examples()
 	for _, b := range wallBrands {
-		light, dark := []string{"size", gallerySize, "background", "light"}, []string{"size", gallerySize, "background", "dark"}
-		if !b.themed {
-			light, dark = light[:2], light[:2]
+		light := []string{"size", gallerySize}
+		dark := light
+		if b.themed {
+			dark = []string{"size", gallerySize, "background", "dark"}
 		}
 		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.picture(b.domain, "", light...), OnDark: g.picture(b.domain, "", dark...)})
 	}
@@ -176,10 +177,11 @@ func (g *gallery) examples() []gallerySection {
 	for _, t := range []string{"icon", "symbol", "logo"} {
 		types.Pictures = append(types.Pictures, g.picture("netflix.com/"+t, t, "size", "128"))
 	}
-	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other."}
+	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other. With neither it is the brand's first logo, unless a white page would swallow it."}
 	inks.Pictures = []galleryPicture{
 		g.picture("gitlab.com", "dark ink", "size", gallerySize, "theme", "dark"),
 		onDark(g.picture("gitlab.com", "light ink", "size", gallerySize, "theme", "light")),
+		g.picture("google.com", "nothing asked", "size", gallerySize),
 		g.picture("google.com", "for a light ground", "size", gallerySize, "background", "light"),
 		onDark(g.picture("google.com", "for a dark ground", "size", gallerySize, "background", "dark")),
 	}

@@ -158,8 +158,8 @@ func (s *service) drawLogo(ctx context.Context, domain string, o logo.Options) (
 	if info.Format == imaging.SVG {
 		out.Size = "a vector"
 	}
-	if sources := logo.Choose(b.Logos, o); !picture.Fallback && len(sources) > 0 {
-		out.From = describeSource(b.Logos, sources[0])
+	if !picture.Fallback {
+		out.From = describeSource(b.Logos, picture.From)
 	}
 	return out, nil
 }

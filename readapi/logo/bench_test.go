@@ -111,6 +111,28 @@ func BenchmarkDraw(b *testing.B) {
 	}
 }
 
+// BenchmarkDrawOfTwoInks is the same warm, of brands whose first logo is called light and has to be looked at.
+func BenchmarkDrawOfTwoInks(b *testing.B) {
+	w := newWorld(b)
+	var brands []logo.Brand
+	for _, svg := range drawings(b) {
+		file := w.put(svg, "svg")
+		brands = append(brands, brandOf(iconOf("light", file), iconOf("dark", file)))
+	}
+	o := asked(128, imaging.WebP)
+	for _, brand := range brands {
+		w.draw(brand, o)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
 // BenchmarkBytes draws real logos at 128 pixels in every format, and reports what the pictures take in the mean.
 func BenchmarkBytes(b *testing.B) {
 	svgs := drawings(b)

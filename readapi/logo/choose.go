@@ -16,6 +16,9 @@ type Source struct {
 	Ink    Theme          // of the logo; Any when it is not known or the logo brings its own ground
 }
 
+// Pale says of a file of light ink whether it would hardly be seen on white. Nil says it of all of them.
+type Pale func(Source) bool
+
 // Choose returns the stored files that can be drawn from, the best first. The others are for when it turns out
 // that the best is not there or cannot be drawn. Nil means that the brand has no logo.
 //
@@ -23,7 +26,10 @@ type Source struct {
 // that is large enough, else the largest. What is alike stays in the order of the record. Of the logo's files a
 // vector comes first, then the smallest raster that is large enough, then the other large ones, then the small
 // ones from the largest down.
-func Choose(logos []eventschemas.Logo, o Options) []Source {
+//
+// Of the ink, what is asked for comes first. With nothing asked for, all are alike but the pale ones, which are
+// last: most pages are white. pale is asked about light ink only, and only where the type has another logo.
+func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 	type ranked struct {
 		logo *eventschemas.Logo
 		rank logoRank
@@ -31,6 +37,9 @@ func Choose(logos []eventschemas.Logo, o Options) []Source {
 	var order []ranked
 	for i := range logos {
 		if _, rank, ok := bestOf(&logos[i], o); ok {
+			if isPassedOver(logos, i, o, pale) {
+				rank.theme = inkOfLast
+			}
 			order = append(order, ranked{&logos[i], rank})
 		}
 	}
@@ -49,15 +58,44 @@ func Choose(logos []eventschemas.Logo, o Options) []Source {
 }
 
 // first is the first of what Choose returns, found without making the others: it is all that most requests need.
-func first(logos []eventschemas.Logo, o Options) (best Source, ok bool) {
+func first(logos []eventschemas.Logo, o Options, pale Pale) (best Source, ok bool) {
 	var bestRank logoRank
 	for i := range logos {
 		s, rank, drawable := bestOf(&logos[i], o)
-		if drawable && (!ok || rank.compare(bestRank) < 0) {
-			best, bestRank, ok = s, rank, true
+		if !drawable || ok && rank.compare(bestRank) >= 0 {
+			continue
 		}
+		if isPassedOver(logos, i, o, pale) {
+			if rank.theme = inkOfLast; ok && rank.compare(bestRank) >= 0 {
+				continue
+			}
+		}
+		best, bestRank, ok = s, rank, true
 	}
 	return best, ok
+}
+
+// lookSide is the size at which a logo is looked at, in pixels: large enough for the half clear edges of its ink to
+// count for little. It is the same whatever is asked for, so that a brand does not change its logo with the size.
+const lookSide = 128
+
+// isPassedOver says of the logo at i whether others of its type come first, because it is pale and nothing was
+// asked about its ink.
+func isPassedOver(logos []eventschemas.Logo, i int, o Options, pale Pale) bool {
+	if o.Theme != Any || inkOf(&logos[i]) != Light {
+		return false
+	}
+	look := Options{Size: lookSide}
+	for j := range logos {
+		if j == i || typeRank(o.Type, logos[j].Type) != typeRank(o.Type, logos[i].Type) {
+			continue
+		}
+		if _, _, ok := bestOf(&logos[j], look); ok {
+			file, _, drawable := bestOf(&logos[i], look)
+			return drawable && (pale == nil || pale(file))
+		}
+	}
+	return false
 }
 
 // bestOf returns the best file of one logo. ok is false when it has none.
@@ -131,19 +169,19 @@ func typeRank(asked Type, has string) int {
 
 // themeRank prefers the asked ink. A logo without a theme comes before one of the other theme: mostly it is
 // opaque, so it brings its own ground and is seen on any other, and where its ink is not known it may well be
-// the right one, while the other theme was made for the opposite ground. With nothing asked for, light ink is
-// last: most pages are light.
+// the right one, while the other theme was made for the opposite ground.
 func themeRank(asked, ink Theme) int {
 	switch {
-	case asked == Any && ink == Light:
-		return 2
 	case asked == Any, asked == ink:
 		return 0
 	case ink == Any:
 		return 1
 	}
-	return 2
+	return inkOfLast
 }
+
+// inkOfLast is the rank of the ink that is taken when there is no other.
+const inkOfLast = 2
 
 // How a file serves a size, best first.
 const (

@@ -99,18 +99,60 @@ func TestChoose(t *testing.T) {
 		{"formats that nobody draws from", "icon, icon gif64 svgz ico16, icon png16", icon, "2.0"},
 		{"nothing to draw from", "icon, logo avif512", icon, ""},
 	} {
-		if got := ids(logo.Choose(record(c.logos), c.o)); got != c.want {
+		if got := ids(logo.Choose(record(c.logos), c.o, nil)); got != c.want {
 			t.Errorf("%s: of %q chose %q, want %q", c.why, c.logos, got, c.want)
 		}
 	}
-	if got := logo.Choose(nil, icon); got != nil {
+	if got := logo.Choose(nil, icon, nil); got != nil {
 		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// TestChooseWithPaleInk: what was asked about is a record's logo by its place, with the file that was shown.
+func TestChooseWithPaleInk(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why, logos string
+		o          logo.Options
+		pale       string // logos that are
+		want       string
+		asked      string // files
+	}{
+		{"the record's first", "icon/light svg, icon/dark svg", logo.Options{}, "", "0.0 1.0", "0.0"},
+		{"but not a pale one", "icon/light svg, icon/dark svg", logo.Options{}, "0", "1.0 0.0", "0.0"},
+		{"nor before one without a theme", "icon/light svg, icon svg", logo.Options{}, "0", "1.0 0.0", "0.0"},
+		{"a dark one that is first", "icon/dark svg, icon/light svg", logo.Options{}, "", "0.0 1.0", "1.0"},
+		{"of two light ones the one that is seen", "icon/light svg, icon/light svg", logo.Options{}, "0", "1.0 0.0", "0.0 1.0"},
+		{"of pale ones the first", "icon/light svg, icon/light svg", logo.Options{}, "0 1", "0.0 1.0", "0.0 1.0"},
+		{"pale in the asked type before another type", "icon/light svg, symbol/dark svg", logo.Options{}, "0", "0.0 1.0", ""},
+		{"another that is no logo of the type", "icon/light svg, icon/dark gif16, symbol svg", logo.Options{}, "0", "0.0 2.0", ""},
+		{"light is asked for", "icon/dark svg, icon/light svg", logo.Options{Theme: logo.Light}, "1", "1.0 0.0", ""},
+		{"dark is asked for", "icon/light svg, icon/dark svg", logo.Options{Theme: logo.Dark}, "", "1.0 0.0", ""},
+		{"alike in ink, the vector", "icon/light png512, icon/dark svg", logo.Options{}, "", "1.0 0.0", "0.0"},
+		{"a vector before a raster that is too small", "icon/dark png32, icon/light svg", logo.Options{}, "", "1.0 0.0", "1.0"},
+		{"a pale vector", "icon/dark png32, icon/light svg", logo.Options{}, "1", "0.0 1.0", "1.0"},
+		{"looked at in the same file for any size", "icon/light png16 png512 png128 webp200, icon", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0", ""},
+		{"looked at in the same file for any size", "icon/light png16 png512 png128 webp200, icon png16", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0 1.0", "0.2"},
+		{"other types, when it comes to them", "icon svg, logo/light svg, logo/dark svg", logo.Options{}, "1", "0.0 2.0 1.0", "1.0"},
+	} {
+		if c.o.Type = logo.Icon; c.o.Size == 0 {
+			c.o.Size = 128
+		}
+		var asked []string
+		got := logo.Choose(record(c.logos), c.o, func(s logo.Source) bool {
+			asked = append(asked, s.ID)
+			place, _, _ := strings.Cut(s.ID, ".")
+			return slices.Contains(strings.Fields(c.pale), place)
+		})
+		if ids(got) != c.want || strings.Join(asked, " ") != c.asked {
+			t.Errorf("%s: of %q chose %q, want %q; asked about %q, want %q", c.why, c.logos, ids(got), c.want, asked, c.asked)
+		}
 	}
 }
 
 func TestChooseTellsWhatItChose(t *testing.T) {
 	t.Parallel()
-	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG})
+	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG}, nil)
 	want := []logo.Source{{"0.1", imaging.SVG, 0, logo.Light}, {"0.0", imaging.PNG, 16, logo.Light}, {"2.0", imaging.JPEG, 200, logo.Any}, {"1.0", imaging.WebP, 64, logo.Dark}}
 	if !slices.Equal(got, want) {
 		t.Errorf("chose %+v, want %+v", got, want)
@@ -156,7 +198,7 @@ func TestChooseOfAnything(t *testing.T) {
 		o := logo.Options{Type: rapid.SampledFrom([]logo.Type{logo.Icon, logo.Symbol, logo.Full}).Draw(t, "type"), Size: rapid.IntRange(16, 1024).Draw(t, "size"),
 			Format: rapid.SampledFrom([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}).Draw(t, "format"),
 			Theme:  rapid.SampledFrom([]logo.Theme{logo.Any, logo.Light, logo.Dark}).Draw(t, "theme")}
-		chosen := logo.Choose(logos, o)
+		chosen := logo.Choose(logos, o, nil)
 		seen := map[string]bool{}
 		for _, s := range chosen {
 			if where[s.ID] == nil || seen[s.ID] {

@@ -53,6 +53,9 @@ var grounds = []ground{
 	{color.NRGBA{0x11, 0x11, 0x11, 0xff}, logo.Light},
 }
 
+// sheetGrounds has besides what is shown with nothing asked.
+var sheetGrounds = append(slices.Clone(grounds), ground{grounds[0].color, logo.Any})
+
 // starterFiles are the vectors of the starter index by their ids. A store would write each of them to disk first.
 type starterFiles map[string][]byte
 
@@ -165,18 +168,20 @@ func TestStarterLogosOnPages(t *testing.T) {
 // plainlySeen is the contrast that WCAG 2.2 asks of graphics (1.4.11). What has more of it is not the better logo.
 const plainlySeen = 3
 
+// contrastLight is what WCAG's contrast is the ratio of.
+func contrastLight(c color.NRGBA) float64 {
+	light := func(v uint8) float64 { return math.Pow(float64(v)/255, 2.2) }
+	return 0.2126*light(c.R) + 0.7152*light(c.G) + 0.0722*light(c.B) + 0.05
+}
+
 // seenOn returns the contrast of a picture with its ground, the mean of the tenth of its pixels that have most.
 func seenOn(img image.Image, ground color.NRGBA) float64 {
 	page := image.NewNRGBA(image.Rect(0, 0, img.Bounds().Dx(), img.Bounds().Dy()))
 	draw.Draw(page, page.Rect, image.NewUniform(ground), image.Point{}, draw.Src)
 	draw.Draw(page, page.Rect, img, img.Bounds().Min, draw.Over)
-	of := func(c color.NRGBA) float64 {
-		light := func(v uint8) float64 { return math.Pow(float64(v)/255, 2.2) }
-		return 0.2126*light(c.R) + 0.7152*light(c.G) + 0.0722*light(c.B) + 0.05
-	}
 	var all []float64
 	for i := 0; i < len(page.Pix); i += 4 {
-		a, b := of(color.NRGBA{page.Pix[i], page.Pix[i+1], page.Pix[i+2], 0xff}), of(ground)
+		a, b := contrastLight(color.NRGBA{page.Pix[i], page.Pix[i+1], page.Pix[i+2], 0xff}), contrastLight(ground)
 		all = append(all, max(a/b, b/a))
 	}
 	slices.Sort(all)
@@ -274,10 +279,10 @@ func (p page) lay(entries []entry) image.Image {
 	}
 	height := label + tallest + 2*gap
 	rows := (len(entries) + p.columns - 1) / p.columns
-	sheet := image.NewNRGBA(image.Rect(0, 0, p.columns*len(grounds)*width, rows*height))
+	sheet := image.NewNRGBA(image.Rect(0, 0, p.columns*len(sheetGrounds)*width, rows*height))
 	for i, e := range entries {
-		for j, g := range grounds {
-			corner := image.Pt((i%p.columns*len(grounds)+j)*width, i/p.columns*height)
+		for j, g := range sheetGrounds {
+			corner := image.Pt((i%p.columns*len(sheetGrounds)+j)*width, i/p.columns*height)
 			draw.Draw(sheet, image.Rectangle{corner, corner.Add(image.Pt(width, height))}, image.NewUniform(g.color), image.Point{}, draw.Src)
 			text := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Gray{0x80}), Face: p.face, Dot: fixed.P(corner.X+gap, corner.Y+label-5)}
 			text.DrawString(e.label)

@@ -31,6 +31,7 @@ type Picture struct {
 	Body        []byte
 	ContentType string // one of the constants below; it says what Body is, not what was asked for
 	ETag        string // strong, in its quotes: a digest of the bytes
+	From        Source // that it was drawn from; zero for a fallback
 	// Fallback: it stands for a logo that is not there.
 	Fallback bool
 }
@@ -93,7 +94,11 @@ func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, er
 //
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
 func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) {
-	best, ok := first(b.Logos, o)
+	look := eye{studio: s, ctx: ctx}
+	best, ok := first(b.Logos, o, look.pale)
+	if look.err != nil {
+		return Picture{}, look.err
+	}
 	if !ok {
 		return s.fallback(ctx, b, o)
 	}
@@ -106,7 +111,10 @@ func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) 
 	if best.Format == imaging.SVG {
 		vectors++
 	}
-	sources := Choose(b.Logos, o)
+	sources := Choose(b.Logos, o, look.pale)
+	if look.err != nil {
+		return Picture{}, look.err
+	}
 	for _, next := range sources[1:min(len(sources), maxTries)] {
 		if next.Format == imaging.SVG {
 			if vectors++; vectors > maxVectorTries {
@@ -126,13 +134,30 @@ func isFault(err error) bool {
 	return errors.Is(err, errFault) || errors.Is(err, assets.ErrNotFound) || errors.Is(err, assets.ErrDamaged)
 }
 
-// variant returns the picture that one file gives. Errors: those of Draw without ErrNotDrawn, and those of isFault.
+// variant returns the picture that one file gives. Errors: those of Draw, and those of isFault.
 func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, error) {
-	v := variantOf(from, o)
+	pale := false
+	if asksPaleness(from, o) {
+		var err error
+		if pale, err = s.pale(ctx, from); err != nil {
+			return Picture{}, err
+		}
+	}
+	made, err := s.made(ctx, variantOf(from, o, pale))
+	if err != nil {
+		return Picture{}, err
+	}
+	picture := pictureOf(made)
+	picture.From = from
+	return picture, nil
+}
+
+// made returns a variant, and makes it where it is not kept. Errors: those of Draw, and those of isFault.
+func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) {
 	key := v.key()
 	made, err := s.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
 		if seen, is := s.faulty.GetIfPresent(key); is && time.Since(seen) < faultyTime {
-			return nil, fmt.Errorf("%s %s: %w", from.Format, from.ID, errFault)
+			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
 		}
 		data, err := s.draw(ctx, v)
 		if errors.Is(err, errFault) {
@@ -141,9 +166,9 @@ func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, 
 		return data, err
 	})
 	if err != nil {
-		return Picture{}, failed(ctx, err)
+		return variants.Picture{}, failed(ctx, err)
 	}
-	return pictureOf(made), nil
+	return made, nil
 }
 
 // fallback returns what stands for a logo that is not there.

@@ -170,6 +170,7 @@ var (
 	teal  = color.NRGBA{0x11, 0x88, 0x99, 0xff}
 	black = color.NRGBA{0, 0, 0, 0xff}
 	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
+	faint = color.NRGBA{0xee, 0xee, 0xee, 0xff}
 )
 
 // bar is a clear picture with a bar across its middle.
@@ -296,24 +297,27 @@ func TestRecordedSizesAreNotBelieved(t *testing.T) {
 func TestJPEGGround(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	vector, raster := w.put(barSVG(t, "#118899"), "svg"), w.raster(bar(64, 64, teal))
+	well := []eventschemas.Asset{w.put(barSVG(t, "#118899"), "svg"), w.raster(bar(64, 64, teal))}
+	pale := []eventschemas.Asset{w.put(barSVG(t, "#eeeeee"), "svg"), w.raster(bar(64, 64, faint))}
 	for _, c := range []struct {
 		asked logo.Theme
 		ink   string
+		files []eventschemas.Asset
+		of    color.NRGBA
 		want  color.NRGBA
 	}{
-		{logo.Any, "", white}, {logo.Any, "dark", white}, {logo.Any, "light", black},
-		{logo.Light, "light", black}, {logo.Light, "dark", black}, {logo.Light, "", black},
-		{logo.Dark, "light", white}, {logo.Dark, "dark", white}, {logo.Dark, "", white},
+		{logo.Any, "", well, teal, white}, {logo.Any, "dark", well, teal, white}, {logo.Any, "light", well, teal, white}, {logo.Any, "light", pale, faint, black},
+		{logo.Light, "light", well, teal, black}, {logo.Light, "dark", well, teal, black}, {logo.Light, "", well, teal, black}, {logo.Light, "light", pale, faint, black},
+		{logo.Dark, "light", well, teal, white}, {logo.Dark, "dark", well, teal, white}, {logo.Dark, "", well, teal, white}, {logo.Dark, "light", pale, faint, white},
 	} {
-		for _, file := range []eventschemas.Asset{vector, raster} {
+		for _, file := range c.files {
 			o := asked(64, imaging.JPEG)
 			o.Theme = c.asked
 			img := pixels(t, w.draw(brandOf(iconOf(c.ink, file)), o))
 			if got := img.NRGBAAt(2, 2); !alike(got, c.want) {
 				t.Errorf("asked %q, ink %q, %s: ground %v, want %v", c.asked, c.ink, file.Format, got, c.want)
 			}
-			if got := img.NRGBAAt(32, img.Rect.Dy()/2); !alike(got, teal) {
+			if got := img.NRGBAAt(32, img.Rect.Dy()/2); !alike(got, c.of) {
 				t.Errorf("asked %q, ink %q, %s: ink %v", c.asked, c.ink, file.Format, got)
 			}
 		}

@@ -34,6 +34,7 @@ const (
 	drawnLogo what = 'l'
 	drawnMark what = 'm'
 	drawnNone what = 't'
+	lookedAt  what = 'p' // no picture: whether a file is pale
 )
 
 // form is the picture that is made, whatever it shows: all that decides its bytes beside that.
@@ -60,27 +61,34 @@ func (f form) encode(img *image.NRGBA) ([]byte, error) {
 	return imaging.EncodePNG(img)
 }
 
-// groundOf is what a JPEG is laid on: what the asked theme is for; else white, or black under a light ink, which
-// would not be seen on white.
-func groundOf(format imaging.Format, asked, ink Theme) imaging.RGB {
+// groundOf is what a JPEG is laid on: what the asked theme is for; else white, or black under what would hardly
+// be seen on white.
+func groundOf(format imaging.Format, asked Theme, pale bool) imaging.RGB {
 	switch {
 	case format != imaging.JPEG:
 		return imaging.RGB{}
-	case asked == Light, asked == Any && ink == Light:
+	case asked == Light, asked == Any && pale:
 		return imaging.Black
 	}
 	return imaging.White
 }
 
-// variant is a picture of a stored file.
+// variant is what is made of a stored file: a picture, or what a look at it tells.
 type variant struct {
 	form
 	source Source
+	what   what
 }
 
-// variantOf leaves out of the options what makes no difference to the bytes.
-func variantOf(s Source, o Options) variant {
-	f := form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, s.Ink)}
+// asksPaleness says whether what a file's picture is laid on depends on its being pale.
+func asksPaleness(s Source, o Options) bool {
+	return o.Format == imaging.JPEG && o.Theme == Any && s.Ink == Light
+}
+
+// variantOf leaves out of the options what makes no difference to the bytes. Paleness is left out too, but where
+// asksPaleness says that it matters.
+func variantOf(s Source, o Options, pale bool) variant {
+	f := form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, pale)}
 	switch {
 	case s.Format == imaging.SVG && o.Format == imaging.SVG:
 		f.size = 0
@@ -90,12 +98,14 @@ func variantOf(s Source, o Options) variant {
 	if s.Side > 0 && f.size > s.Side {
 		f.size = s.Side
 	}
-	return variant{form: f, source: s}
+	return variant{form: f, source: s, what: drawnLogo}
 }
+
+func lookAt(s Source) variant { return variant{form: form{size: lookSide}, source: s, what: lookedAt} }
 
 func (v variant) key() variants.Key {
 	var space [128]byte
-	key := append(space[:0], drawingVersion, byte(drawnLogo))
+	key := append(space[:0], drawingVersion, byte(v.what))
 	key = v.appendTo(key)
 	key = append(key, v.source.Format...)
 	key = append(key, v.source.ID...)
@@ -144,7 +154,11 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return v.encode(imaging.Scale(img, v.size))
+	img = imaging.Scale(img, v.size)
+	if v.what == lookedAt {
+		return paleness(img), nil
+	}
+	return v.encode(img)
 }
 
 // is says whether a stored raster is the variant: it was encoded on intake as one would be now.
@@ -161,7 +175,7 @@ type standIn struct {
 }
 
 func fallbackOf(b Brand, o Options) standIn {
-	f := standIn{form: form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, Any)}, what: drawnNone}
+	f := standIn{form: form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, false)}, what: drawnNone}
 	if o.Fallback != Transparent && o.Fallback != NotFound {
 		f.what, f.mark = drawnMark, monogram.Monogram{Domain: b.Domain, Name: b.Name}
 		if f.format == imaging.SVG {

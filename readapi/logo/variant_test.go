@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/readapi/logo"
 )
@@ -16,6 +17,10 @@ func TestVariantsAreShared(t *testing.T) {
 	vector := iconOf("dark", w.put(barSVG(t, "#118899"), "svg"))
 	raster := iconOf("dark", w.raster(bar(200, 100, teal)))
 	light := iconOf("light", raster.Formats...)
+	pale := iconOf("light", w.raster(bar(200, 100, white)))
+	for _, looked := range []eventschemas.Logo{light, pale} { // a look reads the file too, once
+		w.draw(brandOf(looked), asked(16, imaging.JPEG))
+	}
 	with := func(size int, format imaging.Format, change func(*logo.Options)) logo.Options {
 		o := asked(size, format)
 		if change != nil {
@@ -43,8 +48,10 @@ func TestVariantsAreShared(t *testing.T) {
 		"vector on white":    {{brandOf(vector), with(64, imaging.JPEG, nil)}, {brandOf(vector), with(64, imaging.JPEG, dark)}},
 		"vector on black":    {{brandOf(vector), with(64, imaging.JPEG, lit)}},
 		"raster as png":      {{brandOf(raster), with(64, imaging.PNG, nil)}, {brandOf(raster), with(64, imaging.SVG, nil)}, {brandOf(light), with(64, imaging.PNG, nil)}},
-		"raster on white":    {{brandOf(raster), with(64, imaging.JPEG, nil)}, {brandOf(light), with(64, imaging.JPEG, dark)}},
-		"raster on black":    {{brandOf(raster), with(64, imaging.JPEG, lit)}, {brandOf(light), with(64, imaging.JPEG, nil)}},
+		"raster on white":    {{brandOf(raster), with(64, imaging.JPEG, nil)}, {brandOf(light), with(64, imaging.JPEG, dark)}, {brandOf(light), with(64, imaging.JPEG, nil)}},
+		"raster on black":    {{brandOf(raster), with(64, imaging.JPEG, lit)}, {brandOf(light), with(64, imaging.JPEG, lit)}},
+		"pale on black":      {{brandOf(pale), with(64, imaging.JPEG, nil)}, {brandOf(pale), with(64, imaging.JPEG, lit)}},
+		"pale on white":      {{brandOf(pale), with(64, imaging.JPEG, dark)}},
 		"raster of its size": {{brandOf(raster), with(200, imaging.WebP, nil)}, {brandOf(raster), with(201, imaging.WebP, nil)}, {brandOf(raster), with(1024, imaging.WebP, nil)}},
 		"raster, smaller":    {{brandOf(raster), with(199, imaging.WebP, nil)}},
 	} {

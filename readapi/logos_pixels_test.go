@@ -43,10 +43,8 @@ func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Form
 		data, err = imaging.EncodeWebP(img)
 	}
 	s.must(err)
-	id, err := s.assets.Put(s.t.Context(), data, string(format))
-	s.must(err)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
-	asset := eventschemas.Asset{ID: id, Format: string(format), Size: int64(len(data))}
+	asset := eventschemas.Asset{ID: s.stored(data, string(format)), Format: string(format), Size: int64(len(data))}
 	if format == imaging.PNG {
 		asset.Width, asset.Height = &w, &h
 	}

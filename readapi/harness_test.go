@@ -241,7 +241,7 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 
 func newStudio(t testing.TB, files logo.Files) *logo.Studio {
 	t.Helper()
-	drawn, err := variants.New(variants.Config{})
+	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own time
 	if err != nil {
 		t.Fatal(err)
 	}

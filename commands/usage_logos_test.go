@@ -22,15 +22,7 @@ import (
 // allotted adds up what an account's stream of November says of logos.
 func (w *world) allotted(id string) (requests int64, events int) {
 	w.Helper()
-	recs, err := w.log.Log.ReadStream(context.Background(), usage.Stream(id, usage.MonthOf(november)), 0, eventlog.Forward, 4096)
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, rec := range recs {
-		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		if err != nil {
-			w.Fatal(err)
-		}
+	for _, ev := range w.usageEvents(usage.Stream(id, usage.MonthOf(november))) {
 		if allotted, ok := ev.(eventschemas.LogosAllotted); ok {
 			requests += allotted.Requests
 			events++

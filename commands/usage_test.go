@@ -35,8 +35,8 @@ func (w *world) usageDesk(cfg UsageConfig) *UsageDesk {
 	return d
 }
 
-// ticks decodes the entries of a usage stream.
-func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
+// usageEvents decodes a usage stream.
+func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	w.Helper()
 	recs, err := w.log.Log.ReadStream(context.Background(), stream, 0, eventlog.Forward, 4096)
 	if err != nil {
@@ -47,16 +47,25 @@ func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEn
 		if err != nil {
 			w.Fatal(err)
 		}
-		if _, ok := ev.(eventschemas.LogosAllotted); ok {
-			continue
-		}
-		tick, ok := ev.(eventschemas.UsageTicked)
-		if !ok {
-			w.Fatalf("%s on %s", rec.Type, stream)
-		}
-		entries = append(entries, tick.Entries...)
+		events = append(events, ev)
 	}
-	return len(recs), entries
+	return events
+}
+
+// ticks are the entries of a usage stream, beside the number of all its events.
+func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
+	w.Helper()
+	all := w.usageEvents(stream)
+	for _, ev := range all {
+		switch ev := ev.(type) {
+		case eventschemas.LogosAllotted:
+		case eventschemas.UsageTicked:
+			entries = append(entries, ev.Entries...)
+		default:
+			w.Fatalf("%T on %s", ev, stream)
+		}
+	}
+	return len(all), entries
 }
 
 func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {

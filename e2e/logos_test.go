@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	_ "image/jpeg" // decoders of what the command writes
@@ -307,6 +308,17 @@ func TestTheLogoCommandGivesWhatTheEndpointGives(t *testing.T) {
 		out, errs, code := in(t, folder, data, "logo", "google.com", "--size", "64")
 		if code != 0 || !bytes.Equal(out, wants[0]) {
 			t.Errorf("served %t: standard output gets %d bytes (ended with %d: %s)", served, len(out), code, errs)
+		}
+		if served { // a device that is no terminal takes a picture like a file
+			device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(binary, "--data", data, "logo", "google.com")
+			cmd.Env, cmd.Stdout = environ(), device
+			if err := errors.Join(cmd.Run(), device.Close()); err != nil {
+				t.Errorf("into %s: %v", os.DevNull, err)
+			}
 		}
 		before, err := os.ReadDir(folder)
 		if err != nil {

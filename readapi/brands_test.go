@@ -358,6 +358,18 @@ func TestAWithdrawnBrandIsGone(t *testing.T) {
 	}
 }
 
+// withdraw takes a brand down, and waits until this node has seen it on the log.
+func (s *service) withdraw(domain string) {
+	s.t.Helper()
+	watch := s.tail.Watch(domain)
+	defer watch.Close()
+	s.must(s.brands.WithdrawBrand(s.t.Context(), commands.WithdrawBrand{Request: operator(), Domain: domain, Reason: "owner asked"}))
+	seen, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	_, _, err := watch.Wait(seen, "")
+	s.must(err)
+}
+
 // TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill: nobody folds, so tables and cache still hold the
 // brand, but the node has seen on the log that it was withdrawn.
 func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
@@ -370,13 +382,7 @@ func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
 	held, err := index.Get(t.Context(), "acme.com")
 	s.must(err)
 	index.held.Store(held)
-	watch := s.tail.Watch("acme.com")
-	defer watch.Close()
-	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "owner asked"}))
-	seen, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_, _, err = watch.Wait(seen, "")
-	s.must(err)
+	s.withdraw("acme.com")
 	for _, path := range []string{"acme.com", id, "acme.com?refresh=true"} {
 		c.get("/v1/brands/"+path).refused(t, http.StatusNotFound, "no_brand_data")
 	}

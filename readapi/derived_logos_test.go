@@ -31,16 +31,11 @@ func (r *derived) namesDomain() bool {
 // drawnLogo is a logo as it is stored for tests: a vector.
 const drawnLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 32"><path d="M0 0h64v32H0z" fill="#0b57d0"/></svg>`
 
-// drawnRecord is a record whose logo is stored, as a vector and as a raster. What draws vectors is compiled before the
-// time of a request runs: that takes seconds.
+// drawnRecord is a record whose logo is stored, as a vector and as a raster.
 func (d *deriver) drawnRecord(name string) eventschemas.Record {
-	_, err := renderer()
-	d.s.must(err)
 	r, width, height := record(name), 64, 32
 	stored := func(file []byte, format string) eventschemas.Asset {
-		id, err := d.s.assets.Put(d.s.t.Context(), file, format)
-		d.s.must(err)
-		return eventschemas.Asset{ID: id, Format: format, Background: ref("transparent"), Width: &width, Height: &height, Size: int64(len(file))}
+		return eventschemas.Asset{ID: d.s.stored(file, format), Format: format, Background: ref("transparent"), Width: &width, Height: &height, Size: int64(len(file))}
 	}
 	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
 	draw.Draw(picture, picture.Rect, image.Black, image.Point{}, draw.Src)

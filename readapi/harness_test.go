@@ -225,8 +225,8 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	}
 }
 
-// vectors compiles the renderer of SVG files once for all tests, when the first of them draws one. It is older
-// than any bubble's clock would be.
+// vectors draws with one renderer for all tests. It is compiled when the first of them stores a vector (stored):
+// that takes longer than a request has to draw in, under the race detector.
 type vectors struct{}
 
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
@@ -241,7 +241,7 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 
 func newStudio(t testing.TB, files logo.Files) *logo.Studio {
 	t.Helper()
-	drawn, err := variants.New(variants.Config{})
+	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,6 +381,19 @@ func (s *service) known(domain string, record eventschemas.Record) string {
 	s.must(err)
 	s.settled()
 	return brand.ID(domain).String()
+}
+
+// stored puts a file of a logo into the store, and makes sure that what draws vectors is there before a request
+// waits for it.
+func (s *service) stored(file []byte, format string) string {
+	s.t.Helper()
+	if format == "svg" {
+		_, err := renderer()
+		s.must(err)
+	}
+	id, err := s.assets.Put(s.t.Context(), file, format)
+	s.must(err)
+	return id
 }
 
 // answer is a response that was read whole.

@@ -2,7 +2,6 @@ package logo_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"flag"
 	"fmt"
@@ -19,10 +18,7 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
-	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
-	"letterhead/internal/resvg"
-	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
 
@@ -131,25 +127,25 @@ func TestPixels(t *testing.T) {
 			t.Errorf("%s: a share of wrong cells needs its reason", name)
 		}
 	}
-	bench := newBench(t)
+	w := newWorld(t)
 	var sheet pixelSheets
 	t.Cleanup(func() { sheet.write(t, drawings) })
 	for _, d := range drawings {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			logos := bench.intake(t, d.svg)
+			icon := w.intake(t, d.svg)
 			for _, size := range pixelSizes {
 				want := readPNG(t, d.reference(size))
 				if got := want.Rect.Size(); got != d.at(size) {
 					t.Fatalf("the reference of %d pixels is %v, not %v", size, got, d.at(size))
 				}
-				drawn := bench.draw(t, logos, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG})
+				drawn := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG})
 				wrong := wrongCells(t, drawn, want)
 				t.Logf("%d pixels: %.2f %% of the inked cells are wrong", size, 100*wrong)
 				if wrong > d.wrong {
 					t.Errorf("%d pixels: %.2f %% of the inked cells are wrong, %.2f %% may be", size, 100*wrong, 100*d.wrong)
 				}
-				webp := bench.draw(t, logos, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
+				webp := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
 				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {
 					t.Errorf("%d pixels: WebP and PNG show different pictures", size)
 				}
@@ -159,66 +155,24 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// studioBench is a studio over a store of its own.
-type studioBench struct {
-	store  *assets.Store
-	studio *logo.Studio
-}
-
-var vectorRenderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
-
-func newBench(t testing.TB) *studioBench {
-	t.Helper()
-	where, err := assets.FolderURL(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := assets.Open(t.Context(), where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	drawn, err := variants.New(variants.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(drawn.Close)
-	vectors, err := vectorRenderer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	studio, err := logo.NewStudio(store, vectors, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &studioBench{store, studio}
-}
-
 // intake stores a vector as a crawl does, without the rasters that it keeps beside it.
-func (b *studioBench) intake(t testing.TB, svg []byte) []eventschemas.Logo {
+func (w *world) intake(t testing.TB, svg []byte) logo.Brand {
 	t.Helper()
 	clean, info, err := imaging.SanitizeSVG(svg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.keep(t, eventschemas.Asset{Format: "svg", Width: info.Width, Height: info.Height}, clean)
-}
-
-// keep stores a file as the one format of a logo.
-func (b *studioBench) keep(t testing.TB, asset eventschemas.Asset, data []byte) []eventschemas.Logo {
-	t.Helper()
-	var err error
-	if asset.ID, err = b.store.Put(t.Context(), data, asset.Format); err != nil {
+	id, err := w.files.Put(t.Context(), clean, "svg")
+	if err != nil {
 		t.Fatal(err)
 	}
-	asset.Size = int64(len(data))
-	return []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{asset}, Tags: []string{}}}
+	return brandOf(iconOf("", eventschemas.Asset{ID: id, Format: "svg", Width: info.Width, Height: info.Height, Size: int64(len(clean))}))
 }
 
-// draw asks the studio, and reads its answer.
-func (b *studioBench) draw(t testing.TB, logos []eventschemas.Logo, o logo.Options) *image.NRGBA {
+// decoded asks the studio for a logo, and reads its answer.
+func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA {
 	t.Helper()
-	made, err := b.studio.Draw(t.Context(), logo.Brand{Domain: "acme.com", Logos: logos}, o)
+	made, err := w.Draw(t.Context(), b, o)
 	if err != nil {
 		t.Fatal(err)
 	}

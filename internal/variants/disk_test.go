@@ -101,6 +101,26 @@ func TestPicturesOutliveTheProcess(t *testing.T) {
 	}
 }
 
+func TestUnwrittenPicturesStayInMemory(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := open(t, variants.Config{Folder: folder})
+	made := 0
+	for range 2 {
+		p, err := s.GetUnwritten(t.Context(), key(1), func(context.Context) ([]byte, error) {
+			made++
+			return []byte("picture"), nil
+		})
+		if err != nil || string(p.Body) != "picture" {
+			t.Fatalf("%q, %v", p.Body, err)
+		}
+	}
+	s.Close()
+	if files, _ := onDisk(t, folder); made != 1 || files != 0 {
+		t.Errorf("made %d times, %d files", made, files)
+	}
+}
+
 func TestAfterARestartTheLongestUnusedGoFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()

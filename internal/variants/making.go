@@ -20,6 +20,7 @@ var (
 type making struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
+	disk   *disk // nil when it is not written
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -34,7 +35,7 @@ type making struct {
 }
 
 // join adds the caller to the making of a key, which it starts when there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error)) (*making, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), written bool) (*making, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -46,6 +47,9 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		return m, nil
 	}
 	m := &making{key: key, make: how, waiters: 1, done: make(chan struct{}), err: errEnded}
+	if written {
+		m.disk = s.disk
+	}
 	// It may have been made since the caller looked.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -93,8 +97,8 @@ func (s *Store) end(m *making) {
 }
 
 func (s *Store) obtain(m *making) (Picture, error) {
-	if s.disk != nil {
-		if p, ok := s.disk.get(m.key); ok {
+	if m.disk != nil {
+		if p, ok := m.disk.get(m.key); ok {
 			s.memory.put(m.key, p)
 			s.metrics.disk.Inc()
 			return p, nil
@@ -128,7 +132,7 @@ func (s *Store) obtain(m *making) (Picture, error) {
 		body = bytes.Clone(body) // what is counted is what is held
 	}
 	p := Picture{Body: body, Sum: sha256.Sum256(body)}
-	s.keep(m.key, p)
+	s.keep(m, p)
 	return p, nil
 }
 

@@ -175,6 +175,16 @@ func (s *Store) Close() {
 // Errors: ErrBusy; those of make, and one when make panics or returns nothing; context.DeadlineExceeded when
 // the making took longer than it may; ctx.Err(); context.Canceled after Close.
 func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+	return s.get(ctx, key, make, true)
+}
+
+// GetUnwritten is Get for pictures that are kept in memory alone: cheap ones of which strangers can ask for any
+// number, who would otherwise push what is costly from the disk.
+func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+	return s.get(ctx, key, make, false)
+}
+
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), written bool) (Picture, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
@@ -182,7 +192,7 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 	if err := ctx.Err(); err != nil {
 		return Picture{}, err
 	}
-	m, err := s.join(ctx, key, make)
+	m, err := s.join(ctx, key, make, written)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -205,12 +215,12 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 }
 
 // keep keeps a picture where it fits.
-func (s *Store) keep(key Key, p Picture) {
+func (s *Store) keep(m *making, p Picture) {
 	if len(p.Body) > maxKept {
 		return
 	}
-	s.memory.put(key, p)
-	if s.disk != nil {
-		s.disk.put(key, p)
+	s.memory.put(m.key, p)
+	if m.disk != nil {
+		m.disk.put(m.key, p)
 	}
 }

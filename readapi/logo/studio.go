@@ -174,7 +174,7 @@ func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) 
 // fallback returns what stands for a logo that is not there.
 func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, error) {
 	f := fallbackOf(b, o)
-	made, err := s.drawn.Get(ctx, f.key(), func(context.Context) ([]byte, error) { return f.draw() })
+	made, err := s.drawn.GetUnwritten(ctx, f.key(), func(context.Context) ([]byte, error) { return f.draw() })
 	if err != nil {
 		return Picture{}, failed(ctx, err)
 	}

@@ -63,6 +63,7 @@ type disk struct {
 	mu    sync.Mutex
 	files *simplelru.LRU[Key, int64] // bytes, in blocks
 	held  int64                      // their sum
+	lost  map[Key]struct{}           // forgotten before files had all that is in the folder; nil after that
 
 	scanned     atomic.Bool // files has all that is in the folder
 	reads       chan struct{}
@@ -98,7 +99,7 @@ func newDisk(cfg Config, m *metrics, hot func(Key) bool) (*disk, error) {
 		return nil, fmt.Errorf("make index of files: %w", err)
 	}
 	return &disk{
-		folder: cfg.Folder, limit: cfg.DiskBytes, hot: hot, logger: cfg.Logger, metrics: m, files: files,
+		folder: cfg.Folder, limit: cfg.DiskBytes, hot: hot, logger: cfg.Logger, metrics: m, files: files, lost: map[Key]struct{}{},
 		reads: make(chan struct{}, maxReads), queue: make(chan queued, maxQueued),
 	}, nil
 }
@@ -193,10 +194,15 @@ func (d *disk) adopt(all []found) {
 	slices.SortFunc(all, func(a, b found) int { return a.used.Compare(b.used) })
 	for _, f := range all {
 		d.mu.Lock() // for each, so that readers are not held up
-		d.add(f.key, f.size)
+		if _, lost := d.lost[f.key]; !lost {
+			d.add(f.key, f.size)
+		}
 		d.mu.Unlock()
 	}
+	d.mu.Lock()
+	d.lost = nil
 	d.scanned.Store(true)
+	d.mu.Unlock()
 	d.evict(0)
 }
 
@@ -260,10 +266,14 @@ func (d *disk) drop(key Key) {
 	}
 }
 
+// forget takes a file out of the index that is not there or not good.
 func (d *disk) forget(key Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(key)
+	if d.lost != nil { // the look through the folder may have come upon it already
+		d.lost[key] = struct{}{}
+	}
 }
 
 func (d *disk) remove(key Key) {

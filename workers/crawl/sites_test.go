@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,14 +16,19 @@ import (
 )
 
 // kept is an asset store of a test.
-type kept map[string][]byte
+type kept struct {
+	mu    sync.Mutex
+	files map[string][]byte
+}
 
-func (n *internet) assets() kept { return kept{} }
+func (n *internet) assets() *kept { return &kept{files: map[string][]byte{}} }
 
-func (k kept) Put(_ context.Context, data []byte, ext string) (string, error) {
+func (k *kept) Put(_ context.Context, data []byte, ext string) (string, error) {
 	sum := sha256.Sum256(data)
 	id := hex.EncodeToString(sum[:])
-	k[id+"."+ext] = data
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files[id+"."+ext] = data
 	return id, nil
 }
 

@@ -1,11 +1,14 @@
 package bleveindex_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,6 +31,12 @@ func filled(t *testing.T) string {
 
 func fill(t *testing.T, x *bleveindex.Index) {
 	t.Helper()
+	if err := fillIndex(x); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fillIndex(x *bleveindex.Index) error {
 	for i := range uint64(3) {
 		var docs []searchindex.Document
 		for j := range uint64(50) {
@@ -35,9 +44,10 @@ func fill(t *testing.T, x *bleveindex.Index) {
 			docs = append(docs, searchindex.Document{Domain: fmt.Sprintf("site%d.com", n), Name: fmt.Sprintf("Site %d", n), Version: n})
 		}
 		if err := x.Apply(context.Background(), docs, (i+1)*50); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // filesOf returns all files below a folder but for the lock.
@@ -143,18 +153,61 @@ func TestADamagedFolderIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// crashed copies the folder of an open index, which is what a killed process leaves.
+// childFolder names the variable that makes the test's binary a process to kill.
+const childFolder = "LETTERHEAD_TEST_SEARCH_FOLDER"
+
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childFolder); folder != "" {
+		fmt.Fprintln(os.Stderr, fillAndWait(folder))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// fillAndWait fills an index, says so, and goes on with it open: its segments are merged in the background. It
+// ends when the process that reads its words has ended without killing it.
+func fillAndWait(folder string) error {
+	x, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: folder})
+	if err == nil {
+		err = fillIndex(x)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Println("filled"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, errors.New("nobody killed this process"))
+}
+
+// crashed returns the folder that a killed process leaves. A copy of an open index would not be one: its files
+// come and go while they are copied.
 func crashed(t *testing.T) string {
 	t.Helper()
-	from := filepath.Join(t.TempDir(), "search")
-	x := open(t, from)
-	defer x.Close()
-	fill(t, x)
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	dir := filepath.Join(t.TempDir(), "search")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childFolder+"="+dir)
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return to
+	defer in.Close()
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	err = errors.Join(err, child.Process.Kill())
+	var killed *exec.ExitError
+	if waited := child.Wait(); err != nil || line != "filled\n" || !errors.As(waited, &killed) || killed.ExitCode() != -1 {
+		t.Fatalf("the process wrote %q and ended with %v, %v", line, waited, err)
+	}
+	return dir
 }
 
 func TestWhatWasAppliedOutlivesACrash(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -353,7 +354,7 @@ func (a *actor[S]) lastLook() bool {
 		switch {
 		case err == nil:
 			a.dropDoubts(0)
-		case !temporary(err), errors.Is(err, eventlog.ErrClosed), time.Since(since) >= doubtUnread, !pauseFor(a.reg.ctx, jittered(pause)):
+		case !temporary(err), errors.Is(err, eventlog.ErrClosed), time.Since(since) >= doubtUnread, delay.For(a.reg.ctx, delay.Jittered(pause)) != nil:
 			a.abandonDoubts(0, err)
 		}
 	}
@@ -455,7 +456,7 @@ func (a *actor[S]) settle(t *task[S], err error) {
 	}
 	if !now.Before(a.nextOwed) { // else another member of the group has set the pause
 		a.owedWait = min(max(2*a.owedWait, firstPause), maxOwedPause)
-		a.nextOwed = now.Add(jittered(a.owedWait))
+		a.nextOwed = now.Add(delay.Jittered(a.owedWait))
 	}
 	a.owe(t)
 }

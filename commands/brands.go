@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -137,8 +138,8 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 		if !errors.Is(err, eventlog.ErrWrongRevision) {
 			return state, eventlog.Appended{}, false, err
 		}
-		if !pauseFor(ctx, jittered(pause)) {
-			return state, eventlog.Appended{}, false, ctx.Err()
+		if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
+			return state, eventlog.Appended{}, false, err
 		}
 		pause = min(2*pause, maxBrandBackoff)
 	}
@@ -153,7 +154,7 @@ func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Ex
 		if !errors.Is(err, eventlog.ErrAmbiguous) || repeat == maxBrandRepeats || ctx.Err() != nil {
 			return landed, err
 		}
-		if !pauseFor(ctx, pause) {
+		if delay.For(ctx, pause) != nil {
 			return landed, err
 		}
 		pause = min(2*pause, maxBrandBackoff)

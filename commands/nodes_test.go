@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
@@ -34,7 +35,7 @@ func (l slowCommit) Append(ctx context.Context, stream string, expected eventlog
 	l.disk.mu.Lock()
 	defer l.disk.mu.Unlock()
 	if at, exact := expected.Next(); exact && at == l.disk.next[stream] {
-		pauseFor(ctx, l.disk.takes)
+		_ = delay.For(ctx, l.disk.takes) // the append says that it ended
 	}
 	done, err := l.Log.Append(ctx, stream, expected, events)
 	if err == nil {

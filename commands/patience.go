@@ -2,8 +2,9 @@ package commands
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	"letterhead/internal/delay"
 )
 
 // Pauses between attempts.
@@ -28,22 +29,7 @@ func (p *patience) left(pause time.Duration) bool { return !time.Now().Add(pause
 
 // wait pauses before the next attempt. It returns false, at once, when the bound would pass or ctx has ended.
 func (p *patience) wait(ctx context.Context) bool {
-	pause := jittered(p.pause)
+	pause := delay.Jittered(p.pause)
 	p.pause = min(2*p.pause, maxPause)
-	return p.left(pause) && pauseFor(ctx, pause)
-}
-
-// jittered draws from d/2 to d.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// pauseFor waits. It returns false when ctx ended.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return p.left(pause) && delay.For(ctx, pause) == nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"letterhead/internal/delay"
 )
 
 // Limits of taking turns.
@@ -107,7 +109,7 @@ func (t *turns) stale() bool { return t.moved >= lookFirst }
 func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err error) {
 	if pause := a.turns.leave(time.Now(), a.reg.cfg.Shared); pause > 0 {
 		a.reg.metrics.yields.Inc()
-		pauseFor(a.reg.ctx, pause)
+		_ = delay.For(a.reg.ctx, pause) // what follows sees that it ended
 		group = a.join(group)
 	}
 	if !a.loaded || a.stale || a.turns.stale() {
@@ -123,7 +125,7 @@ func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*t
 	if lost > quickLosses {
 		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.turns.turn() / 2)
 	}
-	if !settle.left(pause) || pause > 0 && !pauseFor(a.reg.ctx, pause) {
+	if !settle.left(pause) || pause > 0 && delay.For(a.reg.ctx, pause) != nil {
 		a.stale = true
 		return group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.reg.cfg.SettleWithin, ErrBusy)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -201,7 +202,7 @@ func (r *UsageRecorder) lastFlush(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !pauseFor(ctx, lastFlushPause) {
+		if delay.For(ctx, lastFlushPause) != nil {
 			return fmt.Errorf("last flush of %s: %w", r.stream, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/process"
 )
 
 // events is how many events the start-up benchmark puts into the log (LETTERHEAD_BENCH_EVENTS).
@@ -110,21 +110,11 @@ func (n *node) terminate(b *testing.B) {
 
 // resident returns the resident memory of the process in MiB.
 func (n *node) resident(b *testing.B) float64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
+	bytes, err := process.ID(n.cmd.Process.Pid).Resident()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, line := range strings.Split(string(raw), "\n") {
-		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
-			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return kib / 1024
-		}
-	}
-	b.Fatal("no VmRSS")
-	return 0
+	return float64(bytes) / (1 << 20)
 }
 
 // BenchmarkStartWithEvents starts the binary on a warm data folder: a million events, read models current.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 )
 
@@ -291,7 +292,7 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 				slog.String("projection", m.name), slog.Uint64("position", uint64(at)), slog.Any("error", cause))
 		}
 		models = again
-		if len(models) > 0 && sleep(ctx, pause.pause()) != nil {
+		if len(models) > 0 && delay.For(ctx, pause.pause()) != nil {
 			return
 		}
 	}

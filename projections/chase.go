@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -309,7 +310,7 @@ func (r *Runner) retry(ctx context.Context, g *generation) {
 			return
 		}
 		r.noteFailure(ctx, g, err, attempts, wait)
-		if sleep(ctx, wait) != nil {
+		if delay.For(ctx, wait) != nil {
 			return
 		}
 	}

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"letterhead/internal/eventlog"
 )
@@ -199,17 +198,5 @@ func (f *feed) receive(ctx context.Context, wait bool) (batch, receipt) {
 		return b, received
 	default:
 		return batch{}, nothingYet
-	}
-}
-
-// sleep waits, or returns the error of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -70,7 +71,7 @@ func (r *Runner) fold(ctx context.Context, units []*generation, b batch) (work [
 		reset(units)
 		r.cfg.Logger.ErrorContext(ctx, "events could not be folded and will be tried again",
 			slog.Uint64("position", uint64(b.upTo)), slog.Any("error", err))
-		if err = sleep(ctx, pause.pause()); err != nil {
+		if err = delay.For(ctx, pause.pause()); err != nil {
 			break
 		}
 	}
@@ -147,7 +148,7 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 		}
 		r.cfg.Logger.ErrorContext(ctx, "read models could not be written and will be tried again",
 			slog.Uint64("position", uint64(upTo)), slog.Any("error", err))
-		_ = sleep(ctx, pause.pause()) // the next Write sees that ctx has ended
+		_ = delay.For(ctx, pause.pause()) // the next Write sees that ctx has ended
 	}
 	return failed, nil
 }

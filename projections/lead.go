@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -65,7 +66,7 @@ func (r *Runner) runNode(ctx context.Context) error {
 		default:
 			r.cfg.Logger.ErrorContext(ctx, "this node could not fold the read models and will try again", slog.Any("error", err))
 		}
-		if sleep(ctx, pause.pause()) != nil {
+		if delay.For(ctx, pause.pause()) != nil {
 			return nil
 		}
 	}
@@ -255,7 +256,7 @@ func (r *Runner) trustedHead(ctx context.Context, own origin) (head eventlog.Pos
 		if err != nil || head >= stand || looks == aheadLooks {
 			return head, head < stand, err
 		}
-		if err := sleep(ctx, pause.pause()); err != nil {
+		if err := delay.For(ctx, pause.pause()); err != nil {
 			return 0, false, err
 		}
 	}

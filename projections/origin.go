@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -170,7 +171,7 @@ func (r *Runner) learnUntilKnown(ctx context.Context) {
 		if err := r.learn(ctx, lookTimeout); err != nil && ctx.Err() == nil {
 			r.cfg.Logger.DebugContext(ctx, "which event log this is could not be read", slog.Any("error", err))
 		}
-		if sleep(ctx, pause.pause()) != nil {
+		if delay.For(ctx, pause.pause()) != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -35,7 +36,7 @@ func (r *Runner) request(ctx context.Context, models []*model, progress func(Pro
 		if err := r.report(ctx, asked, progress); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("rebuild: %w", err))...)
 		}
-		if err := sleep(ctx, pollPause); err != nil {
+		if err := delay.For(ctx, pollPause); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("rebuild goes on without being waited for: %w", err))...)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -275,7 +276,7 @@ func (r *Runner) runMain(ctx context.Context) error {
 			return err
 		}
 		r.cfg.Logger.ErrorContext(ctx, "projections stopped following the event log and will try again", slog.Any("error", err))
-		if err := sleep(ctx, pause.pause()); err != nil {
+		if err := delay.For(ctx, pause.pause()); err != nil {
 			return err
 		}
 	}

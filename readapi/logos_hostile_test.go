@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +20,8 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/process"
+	"letterhead/internal/race"
 	"letterhead/internal/resvg"
 	"letterhead/internal/variants"
 	"letterhead/readapi"
@@ -120,7 +120,7 @@ func serveRaw(t *testing.T, cache string) {
 
 // checkPeak compares the most memory that this process ever had resident with mostLogoMemory.
 func checkPeak(t *testing.T) {
-	status, err := os.ReadFile("/proc/self/status") // VmHWM of proc(5), which only Linux has
+	peak, err := process.ID(os.Getpid()).Peak()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Log("this system does not tell the peak of a process's memory")
 		return
@@ -128,16 +128,9 @@ func checkPeak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	var kib int64
-	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("peak %d MiB", kib>>10)
-	info, ok := debug.ReadBuildInfo()
-	raced := ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-	if kib<<10 > mostLogoMemory && !raced { // the race detector has memory of its own
-		t.Errorf("peak %d MiB, limit %d", kib>>10, mostLogoMemory>>20)
+	t.Logf("peak %d MiB", peak>>20)
+	if peak > mostLogoMemory && !race.Enabled { // the detector has memory of its own
+		t.Errorf("peak %d MiB, limit %d", peak>>20, mostLogoMemory>>20)
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"letterhead/internal/testlink"
 )
 
 // Sizes of the cluster under test.
@@ -134,9 +136,9 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("LETTERHEAD_TEST_ELASTICSEARCH: %w", err)
 	}
-	n := &node{data: filepath.Join(scratch, c.name+"-"+name), roles: roles, links: map[string]*link{}}
+	n := &node{data: filepath.Join(scratch, c.name+"-"+name), roles: roles, links: map[string]*testlink.Link{}}
 	for service, target := range map[string]string{eventStore: c.storeAt, postgres: postgresURL.Host, elasticsearch: searchURL.Host} {
-		if n.links[service], err = newLink(target); err != nil {
+		if n.links[service], err = testlink.Open(target); err != nil {
 			return nil, err
 		}
 	}
@@ -147,9 +149,9 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	n.url = "http://" + listen
 	settings := []string{
-		"LETTERHEAD_EVENTSTORE=esdb://" + n.links[eventStore].address() + "?tls=false",
-		"LETTERHEAD_DATABASE=" + c.databaseURL(postgresURL, n.links[postgres].address()),
-		"LETTERHEAD_SEARCH=" + c.searchURL(searchURL, n.links[elasticsearch].address()),
+		"LETTERHEAD_EVENTSTORE=esdb://" + n.links[eventStore].Address() + "?tls=false",
+		"LETTERHEAD_DATABASE=" + c.databaseURL(postgresURL, n.links[postgres].Address()),
+		"LETTERHEAD_SEARCH=" + c.searchURL(searchURL, n.links[elasticsearch].Address()),
 		"LETTERHEAD_BROKER=kafka://" + c.at.kafka + "?prefix=" + c.name + ".",
 		"LETTERHEAD_ASSETS=" + (&url.URL{Scheme: "file", Path: c.assets}).String(),
 		"LETTERHEAD_BASE_URL=http://letterhead.test",
@@ -297,7 +299,7 @@ func (c *cluster) drop(t testing.TB, gone *node) {
 func (c *cluster) forget(gone *node) {
 	gone.kill()
 	for _, l := range gone.links {
-		l.close()
+		l.Close()
 	}
 	var rest []*node
 	for _, n := range c.more {
@@ -345,7 +347,7 @@ func (c *cluster) end() error {
 	for _, n := range c.all() {
 		n.kill()
 		for _, l := range n.links {
-			l.close()
+			l.Close()
 		}
 	}
 	c.store.kill()

@@ -57,7 +57,7 @@ func (c *cluster) figureOfRoundTrips(t *testing.T) {
 	asked := func() map[string]float64 {
 		counts := map[string]float64{}
 		for service, l := range n.links {
-			counts[service] = float64(l.asked.Load())
+			counts[service] = float64(l.RoundTrips())
 		}
 		return counts
 	}

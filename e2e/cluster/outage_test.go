@@ -116,8 +116,8 @@ func TestOneNodeIsCutOff(t *testing.T) {
 			c := whole(t)
 			cutOff := c.apis[2]
 			c.endures(t, c.apis, nodeFaultLasts, nil, c.apis[:2],
-				func() error { cutOff.links[service].set(linkHung); return nil },
-				func() error { cutOff.links[service].set(linkOpen); return nil })
+				func() error { cutOff.links[service].Hang(); return nil },
+				func() error { cutOff.links[service].Resume(); return nil })
 		})
 	}
 }

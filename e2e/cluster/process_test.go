@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/internal/testlink"
 )
 
 const (
@@ -200,7 +202,7 @@ type node struct {
 	url   string
 	roles string
 	// links lead from this node to the services; a test can hang or cut them for this node alone.
-	links map[string]*link
+	links map[string]*testlink.Link
 }
 
 // setting is the value of one of the node's settings.

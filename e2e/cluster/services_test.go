@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"letterhead/internal/testlink"
 	"letterhead/internal/testservices"
 )
 
@@ -67,7 +68,7 @@ func stopped(t testing.TB, service string) fault {
 			func(*cluster) error { return control("svc", "kill", service) },
 			func(c *cluster) error { return errors.Join(control("up", service), c.keptItsData(service)) }}
 	default:
-		return between(t, service, "stopped", linkCut)
+		return between(t, service, "stopped", (*testlink.Link).Refuse)
 	}
 }
 
@@ -96,23 +97,23 @@ func hung(t testing.TB, service string) fault {
 			func(*cluster) error { return control("svc", "pause", service) },
 			func(*cluster) error { return control("svc", "resume", service) }}
 	default:
-		return between(t, service, "hung", linkHung)
+		return between(t, service, "hung", (*testlink.Link).Hang)
 	}
 }
 
 // between makes the fault on the way from every node to the service.
-func between(t testing.TB, service, how string, state linkState) fault {
+func between(t testing.TB, service, how string, begin func(*testlink.Link)) fault {
 	t.Helper()
 	if service == kafkaBroker {
 		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and a broker tells clients its own address: nothing can stand between them")
 	}
-	set := func(s linkState) func(*cluster) error {
+	all := func(do func(*testlink.Link)) func(*cluster) error {
 		return func(c *cluster) error {
 			for _, n := range c.all() {
-				n.links[service].set(s)
+				do(n.links[service])
 			}
 			return nil
 		}
 	}
-	return fault{service + " " + how, set(state), set(linkOpen)}
+	return fault{service + " " + how, all(begin), all((*testlink.Link).Resume)}
 }

@@ -24,9 +24,9 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.anew(t)
 			s.forgetPeak(t)
-			began, before := s.cpu(t), s.memory(t, "VmRSS")
+			began, before := s.cpu(t), s.resident(t)
 			a := s.lookup(t, name+"-lab.com", "?refresh=true")
-			cpu, memory := s.cpu(t)-began, s.memory(t, "VmHWM")-before
+			cpu, memory := s.cpu(t)-began, s.peak(t)-before
 			t.Logf("%s: %s of processor time, %.1f MB more at the peak than %d MB", a, cpu, float64(memory)/(1<<20), before>>20)
 			if cpu > maxBombCPU {
 				t.Errorf("it took %s of processor time", cpu)

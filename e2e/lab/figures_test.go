@@ -125,7 +125,7 @@ func BenchmarkFiftyAtOnce(b *testing.B) {
 	domains := goodSites(b)[:concurrentCrawls]
 	for b.Loop() {
 		s.forgetPeak(b)
-		before, cpu, began := s.memory(b, "VmRSS"), s.cpu(b), time.Now()
+		before, cpu, began := s.resident(b), s.cpu(b), time.Now()
 		var wg sync.WaitGroup
 		answers := make([]answer, len(domains))
 		for i, domain := range domains {
@@ -141,7 +141,7 @@ func BenchmarkFiftyAtOnce(b *testing.B) {
 				b.Logf("%s: %s", domains[i], a)
 			}
 		}
-		peak := s.memory(b, "VmHWM")
+		peak := s.peak(b)
 		b.ReportMetric(float64(before)/(1<<20), "before-MB")
 		b.ReportMetric(float64(peak)/(1<<20), "peak-MB")
 		b.ReportMetric(float64(peak-before)/(1<<20), "more-MB")

@@ -12,10 +12,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/process"
 )
 
 const (
@@ -322,53 +323,37 @@ func loads(t testing.TB, src, format string) []byte {
 	return body
 }
 
-// clockTicks is the unit of /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go builds for.
-const clockTicks = 100
-
 // cpu is the processor time that the server has used so far.
 func (s *server) cpu(t testing.TB) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The second field is the name in brackets, and may hold blanks; utime and stime are fields 14 and 15.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	ticks := 0
-	for _, field := range fields[11:13] {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / clockTicks
+	return told(t, process.ID(s.process.Pid).CPUTime)
 }
 
-// memory is a line of /proc/PID/status in bytes: VmRSS is what is resident, VmHWM the most that was.
-func (s *server) memory(t testing.TB, line string) int64 {
+// resident is the memory that the server has resident, in bytes.
+func (s *server) resident(t testing.TB) int64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Pid))
+	return told(t, process.ID(s.process.Pid).Resident)
+}
+
+// peak is the most that it has had since forgetPeak.
+func (s *server) peak(t testing.TB) int64 {
+	t.Helper()
+	return told(t, process.ID(s.process.Pid).Peak)
+}
+
+func told[T any](t testing.TB, read func() (T, error)) T {
+	t.Helper()
+	value, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for l := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(l, line+":"); ok {
-			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n << 10
-		}
-	}
-	t.Fatalf("no %s in /proc", line)
-	return 0
+	return value
 }
 
-// forgetPeak makes VmHWM start from what is resident now (proc(5), clear_refs).
+// forgetPeak makes peak start from what is resident now.
 func (s *server) forgetPeak(t testing.TB) {
 	t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.process.Pid), []byte("5"), 0); err != nil {
+	if err := process.ID(s.process.Pid).ForgetPeak(); err != nil {
 		t.Fatal(err)
 	}
 }

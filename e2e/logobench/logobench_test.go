@@ -14,7 +14,6 @@
 package logobench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +41,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/imaging"
+	"letterhead/internal/process"
 	"letterhead/internal/resvg"
 	"letterhead/starter"
 	"letterhead/workers/crawl/picture"
@@ -497,21 +497,11 @@ func (s *server) get(transport *http.Transport, path string, buffer []byte) (n i
 	return n, err
 }
 
-// cpu is the processor time that the process has taken, from proc(5).
+// cpu is the processor time that the process has taken.
 func (s *server) cpu(t *testing.T) time.Duration {
-	const hertz = 100 // of the clock that it is counted in, on every Linux
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+	took, err := process.ID(s.pid).CPUTime()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // the first is the third of the line
-	var ticks int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / hertz
+	return took
 }

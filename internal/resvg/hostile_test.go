@@ -4,20 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"image"
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/process"
+	"letterhead/internal/race"
 	"letterhead/internal/resvg"
 )
 
@@ -106,40 +104,19 @@ func drawHostile(t *testing.T, dir string) {
 	// Three times the cap of one instance: its memory, the one that it is copied to when it grows, and the
 	// pictures before it that are not collected yet; the rest is the process itself.
 	const most = 300 << 20
-	peak, ok := peakMemory(t)
+	peak, err := process.ID(os.Getpid()).Peak()
 	switch {
-	case !ok:
+	case errors.Is(err, fs.ErrNotExist):
 		t.Log("this system does not tell the peak of a process's memory")
-	case raced():
+	case err != nil:
+		t.Error(err)
+	case race.Enabled:
 		t.Logf("peak %d MiB, most of it the race detector's", peak>>20)
 	case peak > most:
 		t.Errorf("peak %d MiB, limit %d", peak>>20, most>>20)
 	default:
 		t.Logf("peak %d MiB", peak>>20)
 	}
-}
-
-// peakMemory is the most that this process has had resident, in bytes: VmHWM of proc(5), which only Linux has.
-func peakMemory(t *testing.T) (bytes int64, ok bool) {
-	status, err := os.ReadFile("/proc/self/status")
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, false
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	var kib int64
-	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10, true
-}
-
-// raced says that the test runs under the race detector, which takes memory of its own.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func TestLimits(t *testing.T) {

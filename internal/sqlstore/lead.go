@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"letterhead/internal/delay"
 )
 
 // Times of leadership on PostgreSQL. What keeps two from leading at once is their order: a leader that
@@ -82,12 +84,8 @@ func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Co
 			return err
 		}
 		p.cfg.Logger.WarnContext(ctx, "does not lead, and tries again", slog.String("name", name), slog.Bool("led", led), slog.Any("error", err))
-		wait := time.NewTimer(leadPause/2 + rand.N(leadPause))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
+		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
-		case <-wait.C:
 		}
 	}
 }

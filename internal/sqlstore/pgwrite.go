@@ -5,11 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/delay"
 )
 
 // Limits of the repeats of one Write on PostgreSQL.
@@ -108,15 +109,7 @@ func (p *postgres) final(ctx, bound context.Context, err error) error {
 // pause waits before the next run: long enough for the others to end, at random so that they do not meet
 // again.
 func pause(ctx context.Context, run int) error {
-	d := min(minPause<<min(run-1, 16), maxPause)
-	timer := time.NewTimer(d/2 + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return delay.For(ctx, delay.Jittered(min(minPause<<min(run-1, 16), maxPause)))
 }
 
 // repeatable names the reason for which a transaction that left nothing behind is worth another run;

@@ -19,6 +19,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -160,11 +161,7 @@ func (t *Tail) Run(ctx context.Context) error {
 			retry = firstRetry
 		}
 		t.cfg.Logger.WarnContext(ctx, "brand streams are not followed and will be tried again", slog.Any("error", err))
-		timer := time.NewTimer(retry)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if delay.For(ctx, retry) != nil {
 			return nil
 		}
 		retry = min(2*retry, lastRetry)

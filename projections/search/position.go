@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 )
@@ -129,7 +130,7 @@ func (p *Projection) follow(ctx context.Context) {
 		if !p.Feeding() {
 			p.note(ctx, p.look(ctx))
 		}
-		sleep(ctx, followEvery)
+		_ = delay.For(ctx, followEvery)
 	}
 }
 

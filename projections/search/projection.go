@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/projections"
@@ -236,7 +237,7 @@ func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) 
 		if seen == doubts {
 			return 0, empty(ctx, p.cfg, p.index, at)
 		}
-		sleep(ctx, doubtPause)
+		_ = delay.For(ctx, doubtPause)
 		before := at
 		if at, ahead, err = compare(ctx, p.cfg, p.index); at != before {
 			seen = 0
@@ -267,11 +268,11 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 		case err == nil:
 			return true
 		case errors.Is(err, projections.ErrNotReady): // a first start: the brands table is being built
-			sleep(ctx, p.cfg.Poll)
+			_ = delay.For(ctx, p.cfg.Poll)
 		default:
 			p.fail(err)
 			p.cfg.Logger.Warn("search index stands still", "position", p.Position(), "error", err, "again_in", pause)
-			sleep(ctx, pause)
+			_ = delay.For(ctx, pause)
 			pause = min(2*pause, retryLast)
 		}
 	}
@@ -281,21 +282,12 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 // idle waits until the source may have moved.
 func (p *Projection) idle(ctx context.Context) {
 	if p.cfg.Await == nil {
-		sleep(ctx, p.cfg.Poll)
+		_ = delay.For(ctx, p.cfg.Poll)
 		return
 	}
-	sleep(ctx, calm)
+	_ = delay.For(ctx, calm)
 	if err := p.cfg.Await(ctx, p.Position()+1); err != nil {
-		sleep(ctx, p.cfg.Poll)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+		_ = delay.For(ctx, p.cfg.Poll)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/projections"
@@ -62,7 +63,7 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eve
 		if time.Since(began) >= levelWait {
 			break
 		}
-		sleep(ctx, p.cfg.Poll)
+		_ = delay.For(ctx, p.cfg.Poll)
 	}
 	if p.cfg.Head != nil {
 		if head, err := p.cfg.Head(ctx); err != nil || head < goal {

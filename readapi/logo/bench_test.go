@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/process"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
@@ -97,7 +98,7 @@ func BenchmarkDraw(b *testing.B) {
 					w.draw(brand, o)
 				}
 				b.ReportAllocs()
-				before := cpuTime()
+				before := process.CPUTime()
 				i := 0
 				for b.Loop() {
 					if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
@@ -105,7 +106,7 @@ func BenchmarkDraw(b *testing.B) {
 					}
 					i++
 				}
-				b.ReportMetric(float64(cpuTime()-before)/float64(i)/1e6, "cpu-ms/op")
+				b.ReportMetric(float64(process.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")
 			})
 		}
 	}

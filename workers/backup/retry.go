@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"letterhead/internal/assets"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -38,12 +38,8 @@ func retry(ctx context.Context, first time.Duration, step func() error) error {
 		if try == maxTries {
 			return fmt.Errorf("tried %d times; run the command again to go on: %w", maxTries, err)
 		}
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
+			return err
 		}
 		wait = min(2*wait, maxRetryAfter)
 	}

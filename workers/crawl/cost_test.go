@@ -1,5 +1,3 @@
-//go:build unix
-
 package crawl_test
 
 import (
@@ -14,21 +12,13 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"letterhead/internal/process"
+	"letterhead/internal/race"
 	"letterhead/workers/crawl"
 )
-
-// cpu is the processor time that this process has taken.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // watchMemory samples the live and dead objects of the heap until it is stopped, and gives the most above
 // what there was at the start.
@@ -103,7 +93,7 @@ func many(word string, count int) string {
 }
 
 func TestBombsCostLittle(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector multiplies time and memory")
 	}
 	const maxCPU, maxMemory = 2 * time.Second, 128 << 20
@@ -147,9 +137,9 @@ func TestBombsCostLittle(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			stop, before := watchMemory(), cpu()
+			stop, before := watchMemory(), process.CPUTime()
 			_, _, err = crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
-			took, memory := cpu()-before, stop()
+			took, memory := process.CPUTime()-before, stop()
 			t.Logf("%s of processor time, %d MB, %v", took.Round(time.Millisecond), memory>>20, err)
 			if testing.CoverMode() == "" && (took > maxCPU || memory > maxMemory) {
 				t.Errorf("%s of processor time and %d MB; want less than %s and %d MB", took, memory>>20, maxCPU, maxMemory>>20)
@@ -182,7 +172,7 @@ func BenchmarkCrawl(b *testing.B) {
 				target.Start = mustURL(b, "https://"+name+"/")
 			}
 			var requests, bytes float64
-			began := cpu()
+			began := process.CPUTime()
 			for b.Loop() {
 				_, stats, err := crawler.Crawl(b.Context(), target)
 				if err != nil {
@@ -191,7 +181,7 @@ func BenchmarkCrawl(b *testing.B) {
 				requests, bytes = requests+float64(stats.Requests), bytes+float64(stats.Bytes)
 			}
 			count := float64(b.N)
-			b.ReportMetric(float64((cpu()-began).Milliseconds())/count, "cpu-ms/op")
+			b.ReportMetric(float64((process.CPUTime()-began).Milliseconds())/count, "cpu-ms/op")
 			b.ReportMetric(requests/count, "requests/op")
 			b.ReportMetric(bytes/count/1000, "kB/op")
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/delay"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/classify"
 	"letterhead/workers/crawl/page"
@@ -359,11 +360,7 @@ func (r *run) comeBack(ctx context.Context, limited *safehttp.Response) *safehtt
 			return nil // it will say the same until then
 		}
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if delay.For(ctx, wait) != nil {
 		return nil
 	}
 	response, _ := r.get(ctx, limited.FinalURL.String())

@@ -16,6 +16,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/race"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/page"
 )
@@ -348,7 +349,7 @@ func ptr[T any](v T) *T { return &v }
 func TestTheSamePageGivesTheSameRecord(t *testing.T) {
 	var first []byte
 	times := 5
-	if raceEnabled {
+	if race.Enabled {
 		times = 2
 	}
 	for i := range times {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"letterhead/internal/race"
 	"letterhead/workers/crawl"
 )
 
@@ -20,7 +21,7 @@ type expectedPage struct {
 }
 
 func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("reading a saved page is the work of one goroutine")
 	}
 	pages := filepath.Join("testdata", "pages")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/classify"
 	"letterhead/workers/crawl/judge"
@@ -161,14 +162,7 @@ func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	if wait := time.Until(at); wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
 		return false
 	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return delay.For(ctx, time.Until(at)) == nil
 }
 
 // otherPage fetches one page, nil when it is none of the site's own.

@@ -15,6 +15,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // Group is the consumer group of all crawlers.
@@ -328,11 +329,7 @@ func repeat(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || attempt == recordAttempts || errors.Is(err, brand.ErrRecordTooLarge) || errors.Is(err, brand.ErrInvalidCrawl) {
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if delay.For(ctx, pause) != nil {
 			return err
 		}
 		pause *= 2

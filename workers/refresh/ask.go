@@ -7,6 +7,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -40,7 +41,7 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if err := r.request(ctx, c); err != nil {
 		return err
 	}
-	return pause(ctx, r.cfg.Every)
+	return delay.For(ctx, r.cfg.Every)
 }
 
 // due says whether a brand is due, and no crawl of it is under way or has just failed.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -53,7 +53,7 @@ func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) 
 			wait = retryAfter
 		}
 		r.cfg.Logger.Error("refresher starts again", "wait", wait, "error", err)
-		if pause(ctx, wait/2+rand.N(wait/2+1)) != nil {
+		if delay.For(ctx, delay.Jittered(wait)) != nil {
 			return nil
 		}
 		wait = min(2*wait, maxRetryAfter)
@@ -191,14 +191,3 @@ func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
 
 // neverCrawled says whether a brand was imported, and no crawl has found it.
 func (r *Refresher) neverCrawled(b *brand.Brand) bool { return !b.Crawled() && b.Imported() != nil }
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/internal/delay"
 	"letterhead/projections"
 	"letterhead/projections/brands"
 )
@@ -25,7 +26,7 @@ func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
 		default:
 			came = true
 		}
-		if err := pause(ctx, r.cfg.Poll); err != nil {
+		if err := delay.For(ctx, r.cfg.Poll); err != nil {
 			return came, err
 		}
 	}

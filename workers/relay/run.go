@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -74,11 +74,7 @@ func (r *reader) keep(ctx context.Context) error {
 			wait = first // it went well meanwhile
 		}
 		r.cfg.Logger.Error("relay starts again", "lane", r.lane.Topic, "wait", wait, "error", err)
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if delay.For(ctx, delay.Jittered(wait)) != nil {
 			return nil
 		}
 		wait = min(2*wait, r.lane.MaxRetryAfter)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // ReadOptions say what Read reads.
@@ -120,12 +121,7 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 		if failures++; failures == maxReadFailures {
 			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at, errors.Join(errNoProgress, err))
 		}
-		timer := time.NewTimer(min(time.Duration(failures)*reconnectAfter/4, 2*time.Second))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		_ = delay.For(ctx, min(time.Duration(failures)*reconnectAfter/4, 2*time.Second))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // HeaderID is the header that carries the event's id in the lanes of record; the others have the names of
@@ -172,12 +172,8 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 			return err
 		}
 		r.cfg.Logger.Warn("records are sent again", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
-		timer := time.NewTimer(wait/2 + rand.N(wait/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
+			return err
 		}
 		wait = min(2*wait, maxProduceAfter)
 	}

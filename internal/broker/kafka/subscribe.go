@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 const (
@@ -125,11 +126,7 @@ func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) 
 			return in
 		}
 		d.logger.Warn("kafka cannot be reached", "topic", d.topic, "wait", wait, "error", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if delay.For(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -192,13 +189,7 @@ func (l holdingLogger) Error(msg string, err error, fields watermill.LogFields) 
 	if msg != groupFailed {
 		return
 	}
-	wait := min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.ctx.Done():
-	}
+	_ = delay.For(l.ctx, min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter))
 }
 
 // maxDoublings keeps the wait from overflowing before it is cut.

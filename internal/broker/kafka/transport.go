@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // Limits towards a broker that does not answer. Together they let a Publish to a broker that hangs end after
@@ -249,12 +250,8 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 			return err
 		}
 		t.cfg.Logger.Debug("kafka: a message is sent again", "topic", topic, "message_id", m.UUID, "error", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := delay.For(ctx, wait); err != nil {
+			return err
 		}
 		wait = min(2*wait, maxSendRetry)
 	}

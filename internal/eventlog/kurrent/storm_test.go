@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/race"
 )
 
 // stormGroup is one append of a storm: its events' ids say which.
@@ -40,7 +41,7 @@ func TestStorm(t *testing.T) {
 				Delay: 2 * time.Millisecond, Delayed: 0.1, ResetEvery: 150 * time.Millisecond, DropEvery: 100 * time.Millisecond,
 				DownEvery: 400 * time.Millisecond, DownFor: 30 * time.Millisecond,
 			}
-			if raceDetector {
+			if race.Enabled {
 				// The client follows a hint to the leader by closing the connection under all other calls, and
 				// an append that is sending at that moment looks at its trailers unsynchronized.
 				chaos.NotLeader = 0
@@ -71,7 +72,7 @@ func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
 	defer cancel()
 	var nodes []*kurrent.Log
 	for range 2 {
-		nodes = append(nodes, open(t, server, kurrent.Config{CallTimeout: shortCall}))
+		nodes = append(nodes, open(t, server, kurrent.Config{CallTimeout: shortCall()}))
 	}
 	sub, err := nodes[1].Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{"storm-"}})
 	if err != nil {

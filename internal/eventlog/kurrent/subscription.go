@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -146,7 +147,7 @@ func (s *subscription) pump() {
 			retry = firstRetry
 		}
 		s.log.cfg.Logger.Info("EventStoreDB subscription goes on", "position", s.at, "after", err)
-		pause(s.ctx, retry)
+		_ = delay.For(s.ctx, retry)
 		retry = min(2*retry, lastRetry)
 	}
 }

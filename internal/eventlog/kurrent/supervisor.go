@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -123,7 +124,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if isDenied(err) || !pause(patience, wait) {
+		if isDenied(err) || delay.For(patience, wait) != nil {
 			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, err)
 		}
 	}
@@ -212,7 +213,7 @@ func (s *supervisor) share(m *member) {
 // was lost without a word would wait for ever, or for as long as the keepalive of the connection string
 // takes.
 func (s *supervisor) watch(m *member) {
-	for pause(m.retired, s.cfg.SilentFor) {
+	for delay.For(m.retired, s.cfg.SilentFor) == nil {
 		if !m.alive.Swap(false) {
 			s.suspect(m)
 		}
@@ -255,7 +256,7 @@ func (s *supervisor) rebuild() {
 		s.lastErr = err
 		s.mu.Unlock()
 		s.cfg.Logger.Debug("EventStoreDB: no connection yet", "error", err)
-		pause(s.ctx, wait/2+rand.N(wait)) // nodes that lost it together do not come back together
+		_ = delay.For(s.ctx, wait/2+rand.N(wait)) // nodes that lost it together do not come back together
 	}
 }
 
@@ -352,18 +353,6 @@ func isDenied(err error) bool {
 
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
-}
-
-// pause returns false when the context ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // recovered turns a panic of the client into an error.

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	es "github.com/elastic/go-elasticsearch/v8"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/searchindex"
 )
 
@@ -148,20 +148,12 @@ func (c *client) ended(ctx context.Context, op string, err error) error {
 
 // pause waits before the next attempt. It does not begin to when the time left is shorter.
 func (c *client) pause(ctx context.Context, try int) bool {
-	d := min(pauseFirst<<(try-1), pauseLast)
-	d -= rand.N(d / 2)
+	d := delay.Jittered(min(pauseFirst<<(try-1), pauseLast))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return false
 	}
 	c.metrics.retries.Inc()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return delay.For(ctx, d) == nil
 }
 
 // errForeign: what answers is not Elasticsearch.

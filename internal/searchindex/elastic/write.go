@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/searchindex"
 )
 
@@ -114,24 +115,12 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 		if err := x.rebind(ctx, g); err != nil {
 			return err
 		}
-		if !sleep(wait, frozenPoll) {
+		if delay.For(wait, frozenPoll) != nil {
 			if ctx.Err() != nil {
 				return x.client.ended(ctx, "apply", err)
 			}
 			return fmt.Errorf("apply: %w: a rebuild is about to be published", searchindex.ErrUnavailable)
 		}
-	}
-}
-
-// sleep says whether the time passed before the context ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

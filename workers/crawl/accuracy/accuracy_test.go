@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"letterhead/internal/race"
 )
 
 // floors are the least shares of what is as it should be, by group and field. Those of the targets
@@ -31,7 +33,7 @@ var floors = map[string]map[string]float64{
 }
 
 func TestExtractionHoldsItsFloors(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("crawls some two hundred pages")
 	}
 	s := newTestSuite(t)

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/process"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/accuracy/internet"
 	"letterhead/workers/crawl/picture"
@@ -83,9 +84,9 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, crawlTime)
 	defer cancel()
-	begun, computed := time.Now(), cpuTime()
+	begun, computed := time.Now(), process.CPUTime()
 	out.result, out.stats, err = crawler.Crawl(ctx, target)
-	out.took, out.cpu = time.Since(begun), cpuTime()-computed
+	out.took, out.cpu = time.Since(begun), process.CPUTime()-computed
 	var failure *crawl.Failure
 	switch {
 	case err == nil:

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"letterhead/internal/delay"
 )
 
 // Chaos are faults that come now and then, for whole-process runs. The zero Chaos is none.
@@ -135,7 +137,7 @@ func startChaos(s *Server, cfg Chaos) *chaos {
 	c.every(cfg.DropEvery, s.DropSubscriptions)
 	c.every(cfg.DownEvery, func() {
 		s.Stop()
-		c.wait(c.ctx, cfg.DownFor)
+		_ = delay.For(c.ctx, cfg.DownFor)
 		if err := s.Restart(); err != nil {
 			s.cfg.Logger.Error("event store stand-in: it does not come back", "error", err)
 		}
@@ -149,22 +151,10 @@ func (c *chaos) every(interval time.Duration, do func()) {
 		return
 	}
 	c.loops.Go(func() {
-		for c.wait(c.ctx, interval) {
+		for delay.For(c.ctx, interval) == nil {
 			do()
 		}
 	})
-}
-
-// wait returns false when the context ended first.
-func (c *chaos) wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (c *chaos) stop() {
@@ -178,7 +168,7 @@ func (c *chaos) stop() {
 // delay holds a call up.
 func (c *chaos) delay(ctx context.Context) {
 	if c.Delayed > 0 && c.draw() < c.Delayed {
-		c.wait(ctx, c.Delay)
+		_ = delay.For(ctx, c.Delay)
 	}
 }
 

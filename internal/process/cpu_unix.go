@@ -1,14 +1,14 @@
 //go:build unix
 
-package logo_test
+package process
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is what this process has computed so far, 0 when the system does not say.
-func cpuTime() time.Duration {
+// CPUTime is what this process has computed so far, 0 when the system does not say.
+func CPUTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
 		return 0

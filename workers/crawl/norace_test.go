@@ -1,5 +1,0 @@
-//go:build !race
-
-package crawl_test
-
-const raceEnabled = false

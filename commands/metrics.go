@@ -1,10 +1,11 @@
 package commands
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 // deskMetrics are those of one desk. They carry the desk's name, so that several share a registry.
@@ -57,19 +58,8 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		handedBack:    counter("letterhead_desk_handed_back_total", "Charges and holds handed back because their caller had gone."),
 		notHandedBack: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be handed back and are left to an operator."),
 	}
-	return m, register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
+	return m, telemetry.Register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
 		m.snapshots, m.live, m.evicted, m.handedBack, m.notHandedBack)
-}
-
-func register(registerer prometheus.Registerer, collectors ...prometheus.Collector) error {
-	if registerer == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range collectors {
-		errs = append(errs, registerer.Register(c))
-	}
-	return errors.Join(errs...)
 }
 
 func (m *deskMetrics) appended(commands, events int, took time.Duration) {

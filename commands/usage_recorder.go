@@ -19,6 +19,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
 )
 
 // Limits of the usage recorder.
@@ -118,7 +119,7 @@ func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*Usage
 			Name: "letterhead_usage_flush_failures_total", Help: "Flushes of usage counts that have to be repeated.",
 		}),
 	}
-	if err := register(cfg.Registerer, r.dropped, r.lagging); err != nil {
+	if err := telemetry.Register(cfg.Registerer, r.dropped, r.lagging); err != nil {
 		return nil, fmt.Errorf("usage recorder: %w", err)
 	}
 	return r, nil

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 var (
@@ -30,10 +32,7 @@ func newMetrics() *metrics {
 type collector struct{ r *Runner }
 
 func (r *Runner) register(reg prometheus.Registerer) error {
-	if reg == nil {
-		return nil
-	}
-	if err := reg.Register(collector{r}); err != nil {
+	if err := telemetry.Register(reg, collector{r}); err != nil {
 		return fmt.Errorf("register metrics of the projections: %w", err)
 	}
 	return nil

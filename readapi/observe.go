@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 // maxLoggedClientID bounds what is logged of a client's own request id.
@@ -172,14 +174,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_http_requests_in_flight", Help: "Requests that are being answered.",
 		}),
 	}
-	if registerer == nil {
-		return m, nil
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
-		errs = append(errs, registerer.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, telemetry.Register(registerer, m.requests, m.seconds, m.inFlight)
 }
 
 func (m *metrics) observe(route, method string, status int, seconds float64) {

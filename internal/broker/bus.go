@@ -11,6 +11,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 // Defaults of Config.
@@ -119,10 +121,8 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 	}, []string{"lane", "group", "result"})}
 	// Subscriptions outlive the call that made the Bus; Close ends them.
 	b.ending, b.end = context.WithCancel(context.Background())
-	if cfg.Registerer != nil {
-		if err := cfg.Registerer.Register(b.handled); err != nil {
-			return nil, fmt.Errorf("register broker metrics: %w", err)
-		}
+	if err := telemetry.Register(cfg.Registerer, b.handled); err != nil {
+		return nil, fmt.Errorf("register broker metrics: %w", err)
 	}
 	return b, nil
 }

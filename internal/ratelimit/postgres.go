@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
 )
 
 const (
@@ -181,25 +182,10 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 	if err := s.setup(ctx); err != nil {
 		return nil, fmt.Errorf("create tables of the rate-limit counters: %w", unavailable(err))
 	}
-	if err := s.register(cfg.Registerer); err != nil { // at last: whoever tries again finds them free
+	if err := telemetry.Register(cfg.Registerer, s.asked, s.taken); err != nil { // at last: whoever tries again finds them free
 		return nil, fmt.Errorf("register metrics of the rate-limit counters: %w", err)
 	}
 	return s, nil
-}
-
-// register registers both metrics or, with an error, none.
-func (s *Shared) register(to prometheus.Registerer) error {
-	if to == nil {
-		return nil
-	}
-	if err := to.Register(s.asked); err != nil {
-		return err
-	}
-	if err := to.Register(s.taken); err != nil {
-		to.Unregister(s.asked)
-		return err
-	}
-	return nil
 }
 
 func (s *Shared) setup(ctx context.Context) error {

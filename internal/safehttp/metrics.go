@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -26,13 +28,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8},
 		}),
 	}
-	if r == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.fetches, m.bytes, m.duration} {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("safehttp: register metrics: %w", err)
-		}
+	if err := telemetry.Register(r, m.fetches, m.bytes, m.duration); err != nil {
+		return nil, fmt.Errorf("safehttp: register metrics: %w", err)
 	}
 	return m, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -52,16 +54,8 @@ func newMetrics() *metrics {
 
 // register registers all of them or, with an error, none.
 func (m *metrics) register(reg prometheus.Registerer) error {
-	if reg == nil {
-		return nil
-	}
-	for i, metric := range m.all {
-		if err := reg.Register(metric); err != nil {
-			for _, done := range m.all[:i] {
-				reg.Unregister(done)
-			}
-			return fmt.Errorf("register metrics of the database: %w", err)
-		}
+	if err := telemetry.Register(reg, m.all...); err != nil {
+		return fmt.Errorf("register metrics of the database: %w", err)
 	}
 	return nil
 }

@@ -49,3 +49,28 @@ func NewMetrics(version string) Metrics {
 func (m Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
 }
+
+// Register gives all collectors to a registry, nil for none, or with an error none of them: who tries again
+// finds them free.
+func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
+	if to == nil {
+		return nil
+	}
+	for i, c := range all {
+		if err := to.Register(c); err != nil {
+			Unregister(to, all[:i]...)
+			return err
+		}
+	}
+	return nil
+}
+
+// Unregister takes them back out of the registry, nil for none.
+func Unregister(from prometheus.Registerer, all ...prometheus.Collector) {
+	if from == nil {
+		return
+	}
+	for _, c := range all {
+		from.Unregister(c)
+	}
+}

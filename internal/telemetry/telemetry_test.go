@@ -3,8 +3,11 @@ package telemetry
 import (
 	"bytes"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestLevelsAndFormatsAreKeptOrRefused(t *testing.T) {
@@ -33,5 +36,44 @@ func TestMetricsNameTheBuild(t *testing.T) {
 		if !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+}
+
+func TestARegistryTakesAllCollectorsOrNone(t *testing.T) {
+	counter := func(name string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: "For the test."})
+	}
+	r := prometheus.NewRegistry()
+	others := counter("taken")
+	if err := Register(r, others); err != nil {
+		t.Fatal(err)
+	}
+	first, clash := counter("first"), counter("taken")
+	if err := Register(r, first, clash, counter("last")); err == nil {
+		t.Error("a name was taken twice")
+	}
+	held := func() (names []string) {
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			names = append(names, f.GetName())
+		}
+		return names
+	}
+	if names := held(); !slices.Equal(names, []string{"taken"}) {
+		t.Errorf("after a clash there are %v", names)
+	}
+	Unregister(r, others)
+	if err := Register(r, first, clash); err != nil {
+		t.Error(err)
+	}
+	if names := held(); !slices.Equal(names, []string{"first", "taken"}) {
+		t.Errorf("there are %v", names)
+	}
+	Unregister(nil, first)
+	if err := Register(nil, first); err != nil {
+		t.Error(err)
 	}
 }

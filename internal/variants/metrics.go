@@ -1,10 +1,11 @@
 package variants
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -67,11 +68,7 @@ func (m *metrics) register(to prometheus.Registerer, memory *memory, disk *disk)
 			func() float64 { files, _ := disk.holds(); return float64(files) },
 			func() float64 { _, bytes := disk.holds(); return float64(bytes) })
 	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, to.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := telemetry.Register(to, all...); err != nil {
 		return fmt.Errorf("register metrics of drawn logos: %w", err)
 	}
 	return nil

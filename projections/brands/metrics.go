@@ -1,10 +1,11 @@
 package brands
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct{ hits, misses prometheus.Counter }
@@ -19,10 +20,7 @@ func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
 		Help: "Memory that the cached answers take.",
 	}, func() float64 { return float64(c.entries.WeightedSize()) })
 	m := &metrics{hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss")}
-	if reg == nil {
-		return m, nil
-	}
-	if err := errors.Join(reg.Register(lookups), reg.Register(bytes)); err != nil {
+	if err := telemetry.Register(reg, lookups, bytes); err != nil {
 		return nil, fmt.Errorf("register metrics of the brands: %w", err)
 	}
 	return m, nil

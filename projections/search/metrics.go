@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -29,16 +30,11 @@ func newMetrics(reg prometheus.Registerer, position func() eventlog.Position) (*
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14), // 0.1 ms to 0.8 s
 		}),
 	}
-	if reg == nil {
-		return m, nil
-	}
 	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "letterhead_search_position", Help: "Log position up to which all changes of brands are found.",
 	}, func() float64 { return float64(position()) })
-	for _, c := range []prometheus.Collector{m.indexed, m.failures, m.searchFailures, m.seconds, at} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("search metrics: %w", err)
-		}
+	if err := telemetry.Register(reg, m.indexed, m.failures, m.searchFailures, m.seconds, at); err != nil {
+		return nil, fmt.Errorf("search metrics: %w", err)
 	}
 	return m, nil
 }

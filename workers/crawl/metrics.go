@@ -1,11 +1,12 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 // metrics of a Worker.
@@ -40,14 +41,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_crawl_pool_queued", Help: "Crawls accepted and not begun, by lane.",
 		}, []string{"lane"}),
 	}
-	if r == nil {
-		return m, nil
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.outcomes, m.skipped, m.duration, m.bytes, m.requests, m.busy, m.queued} {
-		errs = append(errs, r.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := telemetry.Register(r, m.outcomes, m.skipped, m.duration, m.bytes, m.requests, m.busy, m.queued); err != nil {
 		return nil, fmt.Errorf("register crawl metrics: %w", err)
 	}
 	return m, nil

@@ -25,6 +25,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
 	"letterhead/projections/brands"
 )
 
@@ -177,10 +178,8 @@ func New(cfg Config, log Log, checkpoints Checkpoints, brands Brands, schedule S
 			Name: "letterhead_refresh_skipped_total", Help: "Brands that were skipped because they, or the charge that named them, could not be read or decided on.",
 		}),
 	}
-	if cfg.Registerer != nil {
-		if err := errors.Join(cfg.Registerer.Register(r.requested), cfg.Registerer.Register(r.skipped)); err != nil {
-			return nil, fmt.Errorf("register refresher metrics: %w", err)
-		}
+	if err := telemetry.Register(cfg.Registerer, r.requested, r.skipped); err != nil {
+		return nil, fmt.Errorf("register refresher metrics: %w", err)
 	}
 	return r, nil
 }

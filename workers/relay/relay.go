@@ -23,6 +23,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
 )
 
 // Limits and defaults.
@@ -233,12 +234,8 @@ func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, er
 			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by the lane that read them.",
 		}, []string{"lane"}),
 	}
-	if cfg.Registerer != nil {
-		for _, metric := range []prometheus.Collector{r.published, r.position, r.failures, r.skipped} {
-			if err := cfg.Registerer.Register(metric); err != nil {
-				return nil, fmt.Errorf("register relay metrics: %w", err)
-			}
-		}
+	if err := telemetry.Register(cfg.Registerer, r.published, r.position, r.failures, r.skipped); err != nil {
+		return nil, fmt.Errorf("register relay metrics: %w", err)
 	}
 	return r, nil
 }

@@ -1,10 +1,11 @@
 package sweep
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 const (
@@ -26,10 +27,7 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 			Name: "letterhead_sweep_open", Help: "Holds and crawls that have not ended, as far as the sweeper has read the log.",
 		}, []string{"what"}),
 	}
-	if registerer == nil {
-		return m, nil
-	}
-	if err := errors.Join(registerer.Register(m.swept), registerer.Register(m.open)); err != nil {
+	if err := telemetry.Register(registerer, m.swept, m.open); err != nil {
 		return m, fmt.Errorf("register metrics of the sweeper: %w", err)
 	}
 	return m, nil

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
+	"letterhead/internal/telemetry"
 )
 
 // Limits towards a broker that does not answer. Together they let a Publish to a broker that hangs end after
@@ -140,10 +141,8 @@ func (t *Transport) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to kafka: %w", err)
 	}
-	if t.cfg.Registerer != nil {
-		if err := t.cfg.Registerer.Register(t.lag); err != nil {
-			return errors.Join(fmt.Errorf("register broker metrics: %w", err), t.publisher.Close())
-		}
+	if err := telemetry.Register(t.cfg.Registerer, t.lag); err != nil {
+		return errors.Join(fmt.Errorf("register broker metrics: %w", err), t.publisher.Close())
 	}
 	return nil
 }
@@ -336,9 +335,7 @@ func (t *Transport) shut() error {
 	t.records.close()
 	err := t.publisher.Close()
 	t.admin.close()
-	if t.cfg.Registerer != nil {
-		t.cfg.Registerer.Unregister(t.lag)
-	}
+	telemetry.Unregister(t.cfg.Registerer, t.lag)
 	return err
 }
 

@@ -1,9 +1,9 @@
 package kurrent
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -14,7 +14,7 @@ type metrics struct {
 	unregister func()
 }
 
-// newMetrics makes the metrics; underWay counts the calls. The first two names are those of every adapter.
+// newMetrics makes the metrics; underWay counts the calls. The name of the first is that of every adapter.
 func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) {
 	m := &metrics{
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -30,23 +30,10 @@ func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) 
 			Name: "letterhead_eventlog_calls",
 			Help: "Calls to the event store that are under way.",
 		}, func() float64 { return float64(underWay()) }),
-		unregister: func() {},
-	}
-	if r == nil {
-		return m, nil
 	}
 	all := []prometheus.Collector{m.latency, m.reconnects, m.calls}
-	m.unregister = func() {
-		for _, c := range all {
-			r.Unregister(c)
-		}
-	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, r.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
-		m.unregister()
+	m.unregister = func() { telemetry.Unregister(r, all...) }
+	if err := telemetry.Register(r, all...); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -1,9 +1,9 @@
 package sqlite
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -30,20 +30,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_eventlog_head_position",
 			Help: "Position of the last event.",
 		}),
-		unregister: func() {},
-	}
-	if r == nil {
-		return m, nil
 	}
 	all := []prometheus.Collector{m.latency, m.group, m.head}
-	m.unregister = func() {
-		for _, c := range all {
-			r.Unregister(c)
-		}
+	m.unregister = func() { telemetry.Unregister(r, all...) }
+	if err := telemetry.Register(r, all...); err != nil {
+		return nil, err
 	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, r.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -26,18 +28,8 @@ func newMetrics() *metrics {
 
 // register gives all metrics to a registry, nil for none, or none of them.
 func (m *metrics) register(reg prometheus.Registerer) error {
-	if reg == nil {
-		return nil
-	}
-	var done []prometheus.Collector
-	for _, c := range []prometheus.Collector{m.seconds, m.retries} {
-		if err := reg.Register(c); err != nil {
-			for _, before := range done {
-				reg.Unregister(before)
-			}
-			return fmt.Errorf("search index metrics: %w", err)
-		}
-		done = append(done, c)
+	if err := telemetry.Register(reg, m.seconds, m.retries); err != nil {
+		return fmt.Errorf("search index metrics: %w", err)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/e2e/program"
 )
 
 // Bounds of waiting for a child process. They end a hanging test; nothing is measured by them.
@@ -33,11 +34,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "letterhead")
-	build := exec.Command("go", "build", "-o", binary, "letterhead/cmd/letterhead")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the binary under test:", err)
+	if binary, err = program.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
@@ -104,33 +102,18 @@ func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // environ is the environment of a child: none of the developer's own settings, and a cache of its own.
-func environ(extra ...string) []string {
-	out := []string{"XDG_CACHE_HOME=" + filepath.Dir(binary)}
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "LETTERHEAD_") && !strings.HasPrefix(kv, "XDG_CACHE_HOME=") {
-			out = append(out, kv)
-		}
-	}
-	return append(out, extra...)
-}
+func environ(extra ...string) []string { return program.Environ(filepath.Dir(binary), extra...) }
 
 // launch starts a server without waiting until it is ready.
 func launch(t *testing.T, data string, env ...string) *node {
 	t.Helper()
-	port := freePort(t)
-	n := &node{t: t, data: data, url: fmt.Sprintf("http://127.0.0.1:%d", port), out: newOutput(), done: make(chan struct{})}
-	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", fmt.Sprintf("127.0.0.1:%d", port))
+	listen, err := program.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
+	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", listen)
 	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
 	if err := n.cmd.Start(); err != nil {
@@ -154,24 +137,8 @@ func start(t *testing.T, data string, env ...string) *node {
 
 func (n *node) ready() {
 	n.t.Helper()
-	deadline := time.After(readyTimeout)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		resp, err := http.Get(n.url + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-n.done:
-			n.t.Fatalf("the server ended before it was ready:\n%s", n.out)
-		case <-deadline:
-			n.t.Fatalf("the server did not get ready:\n%s", n.out)
-		}
+	if err := program.AwaitServing(n.url+"/readyz", readyTimeout, n.done); err != nil {
+		n.t.Fatalf("%v:\n%s", err, n.out)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testwait"
 )
 
 // customer is an account with its keys.
@@ -155,7 +157,7 @@ func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
 	defer seen.mu.Unlock()
 	var lines []line
 	var wrong []string
-	_, ok := eventually(settledWithin, func() bool {
+	_, ok := testwait.Until(settledWithin, func() bool {
 		var err error
 		if lines, err = reader.readLedger(who); err != nil {
 			wrong = []string{err.Error()}

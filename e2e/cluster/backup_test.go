@@ -4,13 +4,14 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"letterhead/e2e/program"
 )
 
 // A backup that is taken while look-ups are charged restores into one folder, up to a moment; one that is
@@ -69,11 +70,10 @@ func restored(t *testing.T, name, place string) *node {
 // embedded prepares a node that has everything in its data folder.
 func embedded(t *testing.T, name string) *node {
 	t.Helper()
-	port, err := freePort()
+	listen, err := program.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	name += "-" + random()
 	n := &node{data: filepath.Join(scratch, name), url: "http://" + listen}
 	n.process = newProcess(name, []string{"LETTERHEAD_REFRESH=off"}, "--data", n.data, "serve", "--listen", listen)

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"letterhead/e2e/program"
 	"letterhead/internal/testlink"
 )
 
@@ -103,11 +103,10 @@ func newCluster(name string, at addresses) (*cluster, error) {
 	if err := c.sql("CREATE SCHEMA " + name); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
+	var err error
+	if c.storeAt, err = program.FreeAddress(); err != nil {
 		return nil, err
 	}
-	c.storeAt = fmt.Sprintf("127.0.0.1:%d", port)
 	c.store = newProcess(name+"-eventstore", nil, "dev", "eventstore", "--listen", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
 	add := func(into *[]*node, role string, count int) {
 		for i := range count {
@@ -142,11 +141,10 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 			return nil, err
 		}
 	}
-	port, err := freePort()
+	listen, err := program.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	n.url = "http://" + listen
 	settings := []string{
 		"LETTERHEAD_EVENTSTORE=esdb://" + n.links[eventStore].Address() + "?tls=false",

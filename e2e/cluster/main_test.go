@@ -6,11 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"letterhead/e2e/program"
+	"letterhead/internal/testwait"
 )
 
 // Bounds of waiting for other processes. They end a hanging test; nothing is measured by them.
@@ -22,8 +23,6 @@ const (
 	// settledWithin is for what was begun to be counted everywhere: read models caught up, charges without
 	// an answer handed back.
 	settledWithin = 60 * time.Second
-	// lookEvery is the pause between two looks at another process.
-	lookEvery = 50 * time.Millisecond
 )
 
 // figures says whether the tests that measure run.
@@ -53,11 +52,8 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(scratch)
 	if binary = os.Getenv("LETTERHEAD_BINARY"); binary == "" {
-		binary = filepath.Join(scratch, "letterhead")
-		build := exec.Command("go", "build", "-o", binary, "letterhead/cmd/letterhead")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err := build.Run(); err != nil {
-			return 1, fmt.Errorf("build the binary under test: %w", err)
+		if binary, err = program.Build(scratch); err != nil {
+			return 1, err
 		}
 	}
 	code := m.Run()
@@ -66,40 +62,13 @@ func run(m *testing.M) (int, error) {
 
 // environ is the environment of a child: none of the developer's own settings.
 func environ(extra ...string) []string {
-	out := []string{"XDG_CACHE_HOME=" + filepath.Join(scratch, "cache")}
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "LETTERHEAD_") && !strings.HasPrefix(kv, "XDG_CACHE_HOME=") {
-			out = append(out, kv)
-		}
-	}
-	return append(out, extra...)
+	return program.Environ(filepath.Join(scratch, "cache"), extra...)
 }
 
-// eventually looks until something is so. It gives the time that passed, and whether it became so within
-// the bound.
-func eventually(within time.Duration, so func() bool) (time.Duration, bool) {
-	began := time.Now()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	over := time.NewTimer(within)
-	defer over.Stop()
-	for {
-		if so() {
-			return time.Since(began), true
-		}
-		select {
-		case <-tick.C:
-		case <-over.C:
-			ok := so()
-			return time.Since(began), ok
-		}
-	}
-}
-
-// until is eventually, and ends the test when it did not become so.
+// until looks until something is so, and ends the test when it did not become so within the bound.
 func until(t testing.TB, within time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
-	took, ok := eventually(within, so)
+	took, ok := testwait.Until(within, so)
 	if !ok {
 		t.Fatalf("after %s still not so: %s", within, what)
 	}

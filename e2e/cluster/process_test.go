@@ -7,20 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"letterhead/e2e/program"
 	"letterhead/internal/testlink"
 )
 
@@ -168,31 +166,6 @@ func (p *process) said(after int64) string {
 	return said
 }
 
-// freePort is a port of the loopback that was free a moment ago.
-// Ports of nodes lie below those that the system gives to connections (from 32768 on by default): one of those
-// might be taken by somebody's connection before the node listens on it, or while it is being restarted.
-const (
-	firstPort, ports = 20_000, 10_000
-	portTries        = 100
-)
-
-var nextPort = sync.OnceValue(func() *atomic.Int64 {
-	var n atomic.Int64
-	n.Store(rand.Int64N(ports)) // another run may be at work
-	return &n
-})
-
-func freePort() (int, error) {
-	for range portTries {
-		port := firstPort + int(nextPort().Add(1)%ports)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("no free port after %d attempts from %d on", portTries, firstPort)
-}
-
 var probes = &http.Client{Timeout: probeWithin, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // node is one `letterhead serve` with a data folder of its own.
@@ -217,15 +190,7 @@ func (n *node) setting(name string) string {
 
 // ready says whether the node says that it serves.
 func (n *node) ready() bool {
-	if !n.alive() {
-		return false
-	}
-	resp, err := probes.Get(n.url + "/readyz")
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return n.alive() && program.Serves(n.url+"/readyz")
 }
 
 // accepts says whether the node takes connections.

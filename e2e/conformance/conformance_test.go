@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/e2e/program"
 )
 
 const (
@@ -64,12 +66,11 @@ func serve(t *testing.T) *server {
 	if binary == "" {
 		t.Fatal("LETTERHEAD_BINARY names no binary")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	listen, err := program.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen, data := free.Addr().String(), t.TempDir()
-	free.Close()
+	data := t.TempDir()
 	s := &server{url: "http://" + listen}
 	logs, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
 	if err != nil {
@@ -85,32 +86,19 @@ func serve(t *testing.T) *server {
 	if err := errors.Join(cmd.Start(), logs.Close()); err != nil { // the process has its own
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	var end error // of the process, when ended is closed
+	go func() { defer close(ended); end = cmd.Wait() }()
 	t.Cleanup(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Errorf("end the server: %v", err)
 		}
-		if err := <-ended; err != nil || t.Failed() {
-			t.Logf("the server ended with %v and said\n%s", err, said())
+		if <-ended; end != nil || t.Failed() {
+			t.Logf("the server ended with %v and said\n%s", end, said())
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), startsWithin)
-	defer cancel()
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		if resp, err := http.Get(s.url + "/readyz"); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		select {
-		case <-tick.C:
-		case err := <-ended:
-			t.Fatalf("the server ended with %v:\n%s", err, said())
-		case <-ctx.Done():
-			t.Fatalf("the server is not ready:\n%s", said())
-		}
+	if err := program.AwaitServing(s.url+"/readyz", startsWithin, ended); err != nil {
+		t.Fatal(err) // the server's own words are logged at its end
 	}
 	out, err := exec.Command(binary, "--data", data, "account", "create", "--name", "conformance", "--json").Output()
 	if err == nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/testwait"
 )
 
 // backgroundPatience is how long a background crawl may take to begin and to end.
@@ -32,7 +34,7 @@ func TestABackgroundCrawlGoesByTheRulesForEverybody(t *testing.T) {
 		}
 	}
 	for domain, outcome := range map[string]string{"github.com": "succeeded", scheduled: "blocked"} {
-		if !poll(backgroundPatience, ended(domain, outcome)) {
+		if _, ok := testwait.Until(backgroundPatience, ended(domain, outcome)); !ok {
 			t.Fatalf("no background crawl of %s ended as %s: %s", domain, outcome, s.said())
 		}
 	}

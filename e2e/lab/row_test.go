@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/testwait"
 )
 
 // Bounds on the time of a look-up.
@@ -189,7 +191,7 @@ func (r row) fetched(t *testing.T, host string, began time.Time, hosts []string)
 	t.Helper()
 	var seen []request
 	var missing string
-	poll(logPatience, func() bool { // a line is written when its answer has ended
+	testwait.Until(logPatience, func() bool { // a line is written when its answer has ended
 		seen = since(t, began, hosts...)
 		missing = r.missing(host, seen)
 		return missing == ""

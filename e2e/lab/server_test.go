@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/e2e/program"
 	"letterhead/internal/process"
 )
 
 const (
 	readyTimeout  = 60 * time.Second
 	clientTimeout = 30 * time.Second
-	pollInterval  = 50 * time.Millisecond
 	// shownLog is how much of a server's log a failure prints.
 	shownLog = 8000
 	// credits are granted to the account of each server: more than all tests spend.
@@ -77,7 +77,7 @@ func (s *server) run() error {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	return s.ready()
+	return program.AwaitServing(s.base+"/readyz", readyTimeout, nil)
 }
 
 func (s *server) stop() {
@@ -122,37 +122,6 @@ func own(t testing.TB, port int, environment ...string) *server {
 	}
 	t.Cleanup(s.stop)
 	return s
-}
-
-// poll asks until something is so, or the time is over.
-func poll(patience time.Duration, so func() bool) bool {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for over := time.After(patience); ; {
-		if so() {
-			return true
-		}
-		select {
-		case <-ticker.C:
-		case <-over:
-			return so()
-		}
-	}
-}
-
-func (s *server) ready() error {
-	ok := poll(readyTimeout, func() bool {
-		resp, err := client.Get(s.base + "/readyz")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	if !ok {
-		return errors.New("the server did not get ready")
-	}
-	return nil
 }
 
 // open makes the account.

@@ -37,6 +37,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/e2e/program"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog/sqlite"
@@ -343,12 +344,11 @@ func startIPX(t *testing.T, images string) *server {
 }
 
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := program.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // start runs a server until it answers a path with 200, and returns what ends it.
@@ -373,24 +373,12 @@ func (s *server) start(t *testing.T, cmd *exec.Cmd, ready string) (stop func()) 
 			<-ended
 		}
 	}
-	limit := time.After(startsWithin)
-	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		if resp, err := http.Get(s.url + ready); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return stop
-			}
-		}
-		select {
-		case <-tick.C:
-			continue
-		case <-ended:
-		case <-limit:
-			stop()
-		}
+	if err := program.AwaitServing(s.url+ready, startsWithin, ended); err != nil {
+		stop()
 		text, _ := os.ReadFile(said.Name())
-		t.Fatalf("%s does not serve:\n%s", s.name, text)
+		t.Fatalf("%s: %v:\n%s", s.name, err, text)
 	}
+	return stop
 }
 
 // check looks at one picture: it must be what was asked for.

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testwait"
 	"letterhead/workers/crawl"
 )
 
@@ -145,13 +146,7 @@ func (o *office) outcome(domain, crawlID string) brand.Ended {
 
 func (o *office) begun() string {
 	o.t.Helper()
-	select {
-	case d := <-o.began:
-		return d
-	case <-time.After(patience):
-		o.t.Fatal("no crawl began")
-		panic("unreachable")
-	}
+	return testwait.Receive(o.t, o.began, "a crawl to begin")
 }
 
 func TestOutcomesAreAppended(t *testing.T) {
@@ -335,13 +330,8 @@ func TestAShutdownDoesNotWaitForEver(t *testing.T) {
 	o.publish(broker.CrawlLive, m)
 	o.begun()
 	o.stop()
-	select {
-	case err := <-o.ended:
-		if err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("Run did not end")
+	if err := testwait.Receive(t, o.ended, "the end of Run"); err != nil {
+		t.Errorf("Run: %v", err)
 	}
 	state, err := o.brands.State(t.Context(), "acme.com")
 	if err != nil {
@@ -371,13 +361,8 @@ func TestWhatIsNoRequestIsSetAside(t *testing.T) {
 				return nil
 			})
 		}()
-		select {
-		case got := <-aside:
-			if got.ID != m.ID {
-				t.Errorf("case %d: %s was set aside, want %s", i, got.ID, m.ID)
-			}
-		case <-time.After(patience):
-			t.Fatalf("case %d: %s was not set aside", i, m.ID)
+		if got := testwait.Receive(t, aside, m.ID+" to be set aside"); got.ID != m.ID {
+			t.Errorf("case %d: %s was set aside, want %s", i, got.ID, m.ID)
 		}
 		cancel()
 		<-gone

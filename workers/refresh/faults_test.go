@@ -2,7 +2,6 @@ package refresh_test
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,36 +10,9 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/workers/refresh"
 )
-
-// lines is a logger's output, line by line.
-type lines chan string
-
-func newLines() lines { return make(lines, 1000) }
-
-func (l lines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
-}
-
-func (l lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-// wait waits for a line that contains a text.
-func (l lines) wait(t *testing.T, text string) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		select {
-		case line := <-l:
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("no line of the log contains %q", text)
-		}
-	}
-}
 
 func TestWhatCannotBeReadIsSkipped(t *testing.T) {
 	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // no stream has such a name
@@ -62,15 +34,15 @@ func TestWhatCannotBeReadIsSkipped(t *testing.T) {
 		}, "stream=account-bad"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, output := newWorld(t), newLines()
+			w, output := newWorld(t), testwait.NewLines()
 			w.imported("fine.com")
 			c.broken(w)
 			w.charge("fine.com")
-			w.run(refresh.Config{Logger: output.logger()})
+			w.run(refresh.Config{Logger: output.Logger()})
 			if in := w.next(); in.Domain != "fine.com" {
 				t.Errorf("got %s", in.Domain)
 			}
-			output.wait(t, c.told)
+			output.Wait(t, 1, c.told)
 		})
 	}
 }
@@ -104,14 +76,14 @@ func TestAChargeOfANewerReleaseEndsTheRefresher(t *testing.T) {
 }
 
 func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
-	w, output := newWorld(t), newLines()
+	w, output := newWorld(t), testwait.NewLines()
 	if err := w.positions.Save(t.Context(), checkpoint, 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	w.imported("old.com", "new.com")
 	w.charge("old.com")
-	w.run(refresh.Config{Logger: output.logger()})
-	output.wait(t, "past the log")
+	w.run(refresh.Config{Logger: output.Logger()})
+	output.Wait(t, 1, "past the log")
 	w.charge("new.com")
 	if in := w.next(); in.Domain != "new.com" {
 		t.Errorf("got %s, want what was charged after the start", in.Domain)
@@ -127,11 +99,11 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 
 func TestAFailedSaveHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, output := newWorld(t), newLines()
+		w, output := newWorld(t), testwait.NewLines()
 		w.unsaved = errors.New("disk is full")
 		all := []string{"one.com", "two.com", "three.com"}
 		w.imported(all...)
-		stop := w.run(refresh.Config{Logger: output.logger()})
+		stop := w.run(refresh.Config{Logger: output.Logger()})
 		for _, domain := range all {
 			w.charge(domain)
 			if in := w.next(); in.Domain != domain {

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 	"letterhead/projections/brands"
 	"letterhead/workers/refresh"
 )
@@ -226,13 +227,7 @@ func (w *world) run(cfg refresh.Config) (stop func()) {
 
 func (w *world) next() asked {
 	w.t.Helper()
-	select {
-	case in := <-w.requested:
-		return in
-	case <-time.After(patience):
-		w.t.Fatal("no crawl was requested")
-		panic("unreachable")
-	}
+	return testwait.Receive(w.t, w.requested, "a crawl to be requested")
 }
 
 func TestOnlyImportedBrandsThatSomebodyLookedUpAreCrawled(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/workers/relay"
 )
 
@@ -71,8 +72,8 @@ func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
 func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 	log, to, full := openLog(t), newTap(t), true
 	positions := &flaky{Checkpoints: newPositions(t), fail: func() bool { return full }}
-	output := newLines()
-	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.logger()})
+	output := testwait.NewLines()
+	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.Logger()})
 	all := domains("d", 30)
 	for i, d := range all {
 		if i == len(all)/2 { // nor is it repeated when the lane starts again
@@ -88,7 +89,7 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 		request(t, log, brand.LaneLive, d)
 		to.keys(broker.CrawlLive, i+1)
 	}
-	output.wait(t, 1, "could not be saved")
+	output.Wait(t, 1, "could not be saved")
 	if n := len(to.published(broker.CrawlLive)); n != len(all) {
 		t.Errorf("%d requests were published %d times", len(all), n)
 	}
@@ -163,13 +164,13 @@ func TestADamagedRequestIsSkipped(t *testing.T) {
 	raw(t, log, "bad.com", 1, `{"crawl_id":7}`)
 	request(t, log, brand.LaneLive, "second.com")
 	request(t, log, brand.LaneRefresh, "other.com")
-	registry, output := prometheus.NewPedanticRegistry(), newLines()
-	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.logger()})
+	registry, output := prometheus.NewPedanticRegistry(), testwait.NewLines()
+	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.Logger()})
 	if got := to.keys(broker.CrawlLive, 2); !slices.Equal(got, streams("first.com", "second.com")) {
 		t.Errorf("live lane: %v", got)
 	}
 	to.keys(broker.CrawlRefresh, 1)
-	output.wait(t, 2, "stream=brand-bad.com") // in each lane: nobody can say which it belongs to
+	output.Wait(t, 2, "stream=brand-bad.com") // in each lane: nobody can say which it belongs to
 	if n := total(t, registry, "letterhead_relay_skipped_total"); n != 2 {
 		t.Errorf("%v events were counted as skipped, want one in each lane", n)
 	}
@@ -203,7 +204,7 @@ func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
 	request(t, log, brand.LaneLive, "second.com")
 	only := relay.CrawlLanes()[:1]
 	ended, _ := start(t, log, to, positions, relay.Config{Lanes: only})
-	if err := end(t, ended); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CrawlRequested") {
+	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CrawlRequested") {
 		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CrawlRequested", err)
 	}
 	if got := firsts(to.published(broker.CrawlLive)); !slices.Equal(got, streams("first.com")) {
@@ -249,9 +250,9 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 		}
 	}
 	request(t, log, brand.LaneLive, "old.com") // of which the longer log's relay took care
-	output := newLines()
-	run(t, log, to, positions, relay.Config{Logger: output.logger()})
-	output.wait(t, 2, "past the log")
+	output := testwait.NewLines()
+	run(t, log, to, positions, relay.Config{Logger: output.Logger()})
+	output.Wait(t, 2, "past the log")
 	request(t, log, brand.LaneLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v, want what came after the start", got)
@@ -307,11 +308,7 @@ func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
 	}
 	request(t, log, brand.LaneLive, "old.com")
 	run(t, log, to, positions, relay.Config{Lanes: lanes, RetryAfter: 100 * time.Millisecond})
-	select {
-	case <-tried:
-	case <-time.After(patience):
-		t.Fatal("nobody put the checkpoint back")
-	}
+	testwait.Receive(t, tried, "the checkpoint to be put back")
 	request(t, log, brand.LaneLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v", got)
@@ -323,7 +320,7 @@ func TestAClosedBrokerEndsTheRelay(t *testing.T) {
 	to.Close()
 	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
 	request(t, log, brand.LaneLive, "acme.com") // the refresh lane has nothing to publish
-	if err := end(t, ended); !errors.Is(err, broker.ErrClosed) {
+	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Run: %v, want broker.ErrClosed", err)
 	}
 }
@@ -334,7 +331,7 @@ func TestAClosedLogEndsTheRelay(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := end(t, ended); !errors.Is(err, eventlog.ErrClosed) {
+	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Run: %v, want eventlog.ErrClosed", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/internal/broker"
+	"letterhead/internal/testwait"
 	"letterhead/workers/relay"
 )
 
@@ -72,13 +73,8 @@ func TestLiveWorkFlowsWhileTheRefreshLaneStands(t *testing.T) {
 	<-stuck
 	for _, d := range domains("l", 20) {
 		request(t, log, brand.LaneLive, d)
-		select {
-		case got := <-live:
-			if got != brand.Stream(d) {
-				t.Errorf("got %s, want %s", got, brand.Stream(d))
-			}
-		case <-time.After(patience):
-			t.Fatalf("%s never came", d)
+		if got := testwait.Receive(t, live, d); got != brand.Stream(d) {
+			t.Errorf("got %s, want %s", got, brand.Stream(d))
 		}
 	}
 }

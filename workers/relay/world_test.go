@@ -1,10 +1,8 @@
 package relay_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -207,34 +205,6 @@ func streams(domains ...string) []string {
 	return out
 }
 
-// lines is a logger's output, line by line.
-type lines chan []byte
-
-func newLines() lines { return make(lines, 1000) }
-
-func (l lines) Write(p []byte) (int, error) {
-	l <- bytes.Clone(p)
-	return len(p), nil
-}
-
-func (l lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-// wait waits for n lines that contain a text.
-func (l lines) wait(t *testing.T, n int, text string) {
-	t.Helper()
-	deadline := time.After(patience)
-	for seen := 0; seen < n; {
-		select {
-		case line := <-l:
-			if bytes.Contains(line, []byte(text)) {
-				seen++
-			}
-		case <-deadline:
-			t.Fatalf("%d lines of the log contain %q, want %d", seen, text, n)
-		}
-	}
-}
-
 // start runs a relay until stop is called; ended is what Run returns.
 func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
 	t.Helper()
@@ -263,16 +233,4 @@ func run(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, c
 	t.Helper()
 	_, stop = start(t, log, to, c, cfg)
 	return stop
-}
-
-// end waits for the error that Run ends with.
-func end(t *testing.T, ended <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(patience):
-		t.Fatal("Run has not ended")
-		return nil
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/workers/sweep"
 )
 
@@ -165,13 +166,8 @@ func TestTheMemoryIsSavedWhileTheSweeperRuns(t *testing.T) {
 	w.held(id)
 	memory := savedMemory{Memory: w.snapshots, saved: make(chan uint64, 1)}
 	w.sweeper(sweep.Config{SaveEvery: time.Millisecond}, parts{memory: memory})
-	select {
-	case at := <-memory.saved: // and if the process were killed now:
-		if at == 0 {
-			t.Error("saved before anything was read")
-		}
-	case <-time.After(patience):
-		t.Fatal("nothing was saved")
+	if at := testwait.Receive(t, memory.saved, "something to be saved"); at == 0 { // and if the process were killed now:
+		t.Error("saved before anything was read")
 	}
 	log := &following{Log: w.log}
 	w.sweeper(sweep.Config{}, parts{log: log})

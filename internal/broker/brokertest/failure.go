@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/testwait"
 )
 
 func retries(t *testing.T, open Open) {
@@ -22,10 +23,10 @@ func retries(t *testing.T, open Open) {
 		return nil
 	})
 	published := b.publish(numbered("a", 0))
-	if n := receive(t, got, "the last attempt"); n != int32(fast.Retries)+1 {
+	if n := testwait.Receive(t, got, "the last attempt"); n != int32(fast.Retries)+1 {
 		t.Errorf("succeeded at attempt %d, want %d", n, fast.Retries+1)
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -43,10 +44,10 @@ func setsAside(t *testing.T, open Open) {
 		return nil
 	})
 	published := b.publish(numbered("a", 0), numbered("a", 1))
-	if id := receive(t, got, "the message behind the bad one"); id != "a-1" {
+	if id := testwait.Receive(t, got, "the message behind the bad one"); id != "a-1" {
 		t.Errorf("got %s, want a-1", id)
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 	if n := attempts.Load(); n != int32(fast.Retries)+1 {
@@ -57,7 +58,7 @@ func setsAside(t *testing.T, open Open) {
 		aside <- m
 		return nil
 	})
-	m := receive(t, aside, "the message that was set aside")
+	m := testwait.Receive(t, aside, "the message that was set aside")
 	if m.ID != "a-0" || m.Key != "a" || string(m.Payload) != "0" {
 		t.Errorf("set aside is %+v, want message a-0", m)
 	}
@@ -79,8 +80,8 @@ func survivesPanic(t *testing.T, open Open) {
 		return nil
 	})
 	published := b.publish(numbered("a", 0))
-	receive(t, got, "the message after a panic")
-	if err := receive(t, published, "Publish"); err != nil {
+	testwait.Receive(t, got, "the message after a panic")
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -94,17 +95,17 @@ func redeliversInterrupted(t *testing.T, open Open) {
 		return ctx.Err()
 	})
 	published := b.publish(numbered("a", 0))
-	receive(t, began, "the first delivery")
+	testwait.Receive(t, began, "the first delivery")
 	stop()
 	got := make(chan string, 4)
 	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
-	if id := receive(t, got, "the second delivery"); id != "a-0" {
+	if id := testwait.Receive(t, got, "the second delivery"); id != "a-0" {
 		t.Errorf("got %s, want a-0", id)
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 	// It was interrupted, not bad: nothing may be set aside. A message that is bad for certain comes
@@ -115,10 +116,10 @@ func redeliversInterrupted(t *testing.T, open Open) {
 		aside <- m.ID
 		return nil
 	})
-	if id := receive(t, aside, "the marker"); id != "marker-0" {
+	if id := testwait.Receive(t, aside, "the marker"); id != "marker-0" {
 		t.Errorf("%s was set aside, though it was only interrupted", id)
 	}
-	if err := receive(t, other, "Publish"); err != nil {
+	if err := testwait.Receive(t, other, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -139,7 +140,7 @@ func closes(t *testing.T, open Open) {
 		return nil
 	})
 	published := b.publish(numbered("a", 0))
-	receive(t, began, "the delivery")
+	testwait.Receive(t, began, "the delivery")
 	if err := b.broker.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
@@ -148,7 +149,7 @@ func closes(t *testing.T, open Open) {
 	default:
 		t.Error("Close returned before the handler under way had ended")
 	}
-	if err := receive(t, published, "Publish"); err != nil && !errors.Is(err, broker.ErrClosed) {
+	if err := testwait.Receive(t, published, "Publish"); err != nil && !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Publish under way: %v, want nil or ErrClosed", err)
 	}
 	if err := b.broker.Publish(t.Context(), lane, numbered("a", 1)); !errors.Is(err, broker.ErrClosed) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/testwait"
 )
 
 // patience bounds the wait for something that should happen; a broker over a network needs some.
@@ -85,19 +86,7 @@ func (b *bench) subscribe(of, group string, handle broker.Handler) (stop func())
 	})
 	return func() {
 		cancel()
-		receive(b.t, ended, "the end of a subscription")
-	}
-}
-
-// receive waits for a value or a close.
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %s for %s", patience, what)
-		panic("unreachable")
+		testwait.Receive(b.t, ended, "the end of a subscription")
 	}
 }
 
@@ -114,14 +103,14 @@ func deliversIntact(t *testing.T, open Open) {
 	})
 	sent := broker.Message{ID: "id-1", Key: "acme.com", Payload: []byte("{\"a\":\"\x00é\"}"), Metadata: map[string]string{"type": "CrawlRequested", "empty": ""}}
 	published := b.publish(sent)
-	m := receive(t, got, "the message")
+	m := testwait.Receive(t, got, "the message")
 	if m.ID != sent.ID || m.Key != sent.Key || string(m.Payload) != string(sent.Payload) {
 		t.Errorf("got %+v, want %+v", m, sent)
 	}
 	if len(m.Metadata) != len(sent.Metadata) || m.Metadata["type"] != "CrawlRequested" {
 		t.Errorf("metadata is %v, want %v", m.Metadata, sent.Metadata)
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -135,11 +124,11 @@ func keepsUntilSubscribed(t *testing.T, open Open) {
 		return nil
 	})
 	for _, want := range []string{"a-0", "a-1"} {
-		if id := receive(t, got, want); id != want {
+		if id := testwait.Receive(t, got, want); id != want {
 			t.Errorf("got %s, want %s", id, want)
 		}
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -182,8 +171,8 @@ func keepsOrder(t *testing.T, open Open) {
 		}
 	}
 	published := b.publish(batch...)
-	receive(t, all, "all messages")
-	if err := receive(t, published, "Publish"); err != nil {
+	testwait.Receive(t, all, "all messages")
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -212,11 +201,11 @@ func keysAreIndependent(t *testing.T, open Open) {
 	second := b.publish(batch...)
 	// Some keys may share the stuck one's partition; most do not.
 	for range others / 4 {
-		receive(t, free, "a message of another key")
+		testwait.Receive(t, free, "a message of another key")
 	}
 	close(stuck)
 	for _, published := range []<-chan error{first, second} {
-		if err := receive(t, published, "Publish"); err != nil {
+		if err := testwait.Receive(t, published, "Publish"); err != nil {
 			t.Errorf("Publish: %v", err)
 		}
 	}
@@ -257,10 +246,10 @@ func groupsEachGetAll(t *testing.T, open Open) {
 			missing[m.ID] = true
 		}
 		for len(missing) > 0 {
-			delete(missing, receive(t, got, "all messages of group "+name))
+			delete(missing, testwait.Receive(t, got, "all messages of group "+name))
 		}
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }
@@ -293,7 +282,7 @@ func membersShare(t *testing.T, open Open) {
 		}
 		hello := numbered(fmt.Sprintf("hello%d", n), n)
 		hello.Metadata = map[string]string{"hello": "yes"}
-		if err := receive(t, b.publish(hello), "Publish"); err != nil {
+		if err := testwait.Receive(t, b.publish(hello), "Publish"); err != nil {
 			t.Fatalf("Publish: %v", err)
 		}
 		for i := range ready {
@@ -311,9 +300,9 @@ func membersShare(t *testing.T, open Open) {
 	published := b.publish(batch...)
 	seen := map[string]int{}
 	for len(seen) < messages {
-		seen[receive(t, got, "all messages")]++
+		seen[testwait.Receive(t, got, "all messages")]++
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 	for id, n := range seen {
@@ -356,10 +345,10 @@ func refusesInvalid(t *testing.T, open Open) {
 		}
 	}
 	published := b.publish(numbered("last", 0))
-	if id := receive(t, got, "the valid message"); id != "last-0" {
+	if id := testwait.Receive(t, got, "the valid message"); id != "last-0" {
 		t.Errorf("got %s, though its batch was invalid", id)
 	}
-	if err := receive(t, published, "Publish"); err != nil {
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testwait"
 )
 
 // behind is a broker's listener that says it listens where a link does: the broker tells its clients that
@@ -104,7 +105,7 @@ func TestAHungBrokerDoesNotHoldPublishPastItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		done := make(chan error, 1)
 		go func() { done <- publish(ctx, lane, numbered("a", 1), numbered("b", 1)) }()
-		if err := receive(t, done, "Publish"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := testwait.Receive(t, done, "Publish"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want context.DeadlineExceeded", lane, err)
 		}
 		cancel()
@@ -116,7 +117,7 @@ func TestAHungBrokerDoesNotHoldPublishPastItsContext(t *testing.T) {
 		return nil
 	})
 	publish(t, bus, numbered("last", 0))
-	for receive(t, got, "a message after the broker came back") != "last-0" {
+	for testwait.Receive(t, got, "a message after the broker came back") != "last-0" {
 	}
 }
 
@@ -131,13 +132,13 @@ func TestASubscriptionOutlivesABrokerThatIsAway(t *testing.T) {
 		return nil
 	})
 	link.Resume()
-	if id := receive(t, got, "the message before"); id != "a-0" {
+	if id := testwait.Receive(t, got, "the message before"); id != "a-0" {
 		t.Errorf("got %s", id)
 	}
 	link.Refuse() // now the connections of a member are cut
 	link.Resume()
 	publish(t, bus, numbered("a", 1))
-	for receive(t, got, "the message after") != "a-1" {
+	for testwait.Receive(t, got, "the message after") != "a-1" {
 	}
 }
 
@@ -172,7 +173,7 @@ func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
 			return nil
 		})
 		for seen := map[string]bool{}; len(seen) < len(good); {
-			id := receive(t, got, "the good messages")
+			id := testwait.Receive(t, got, "the good messages")
 			if !strings.HasPrefix(id, "good") {
 				t.Fatalf("a handler got %q", id)
 			}
@@ -184,7 +185,7 @@ func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
 			return nil
 		})
 		for _, want := range []string{"no message id", "no message id", "too large"} {
-			m := receive(t, aside, "what was set aside")
+			m := testwait.Receive(t, aside, "what was set aside")
 			if !strings.Contains(m.Metadata[broker.MetaReason], want) || m.ID == "" || m.Key == "" || len(m.Payload) > broker.MaxPayloadBytes {
 				t.Errorf("set aside is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testwait"
 )
 
 func TestANewGroupSeesHistory(t *testing.T) {
@@ -28,7 +29,7 @@ func TestANewGroupSeesHistory(t *testing.T) {
 				return nil
 			})
 			for seen := map[string]bool{}; len(seen) < len(sent); {
-				seen[receive(t, got, "all messages")] = true
+				seen[testwait.Receive(t, got, "all messages")] = true
 			}
 		}
 	})
@@ -91,8 +92,8 @@ func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
 			stop := member()
 			stop()
 		}
-		receive(t, y.done, "all messages")
-		if err := receive(t, published, "Publish"); err != nil {
+		testwait.Receive(t, y.done, "all messages")
+		if err := testwait.Receive(t, published, "Publish"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -138,7 +139,7 @@ func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
 					t.Errorf("Subscribe: %v", err)
 				}
 			})
-			receive(t, some, "some messages")
+			testwait.Receive(t, some, "some messages")
 			if err := bus.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
@@ -148,7 +149,7 @@ func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
 			y.handle(m)
 			return nil
 		})
-		receive(t, y.done, "all messages")
+		testwait.Receive(t, y.done, "all messages")
 		if aside := all(t, cfg, broker.PoisonLane(testLane)); len(aside) > 0 {
 			t.Errorf("%d messages were set aside: %v", len(aside), aside[0].Metadata)
 		}
@@ -206,7 +207,7 @@ func TestACrashRepeatsButLosesNothing(t *testing.T) {
 		})
 		publish(t, openBus(t, cfg), numbered("last", 0))
 		for !handled["last-0"] || len(handled) < len(sent)+1 {
-			handled[receive(t, got, fmt.Sprintf("the rest, after %d", len(handled)))] = true
+			handled[testwait.Receive(t, got, fmt.Sprintf("the rest, after %d", len(handled)))] = true
 		}
 	})
 }

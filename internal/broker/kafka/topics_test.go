@@ -24,6 +24,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testwait"
 )
 
 func TestTopicsAreMadeAsConfigured(t *testing.T) {
@@ -137,7 +138,7 @@ func TestLagIsWhatAGroupHasStillToHandle(t *testing.T) {
 		awaitLag(t, registry, 20)
 		close(release)
 		for range 20 {
-			receive(t, got, "all messages")
+			testwait.Receive(t, got, "all messages")
 		}
 		awaitLag(t, registry, 0)
 		if groups := inspect(t, cfg).Groups; len(groups) != 1 || groups[0] != (kafka.GroupLag{Group: "workers", Lane: testLane}) {
@@ -199,7 +200,7 @@ func TestLoginAndEncryption(t *testing.T) {
 				return nil
 			})
 			publish(t, bus, numbered("a", 0))
-			receive(t, got, "the message")
+			testwait.Receive(t, got, "the message")
 			if err := record(t, transport.Records(), numbered("a", 0)); err != nil {
 				t.Error(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/testservices"
+	"letterhead/internal/testwait"
 )
 
 // patience bounds the wait for what should happen.
@@ -139,21 +140,10 @@ func subscribe(t *testing.T, bus *broker.Bus, lane, group string, handle broker.
 	}()
 	stop = func() {
 		cancel()
-		receive(t, ended, "the end of a subscription")
+		testwait.Receive(t, ended, "the end of a subscription")
 	}
 	t.Cleanup(stop)
 	return stop
-}
-
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %s for %s", patience, what)
-		panic("unreachable")
-	}
 }
 
 func numbered(key string, n int) broker.Message {

@@ -1,0 +1,98 @@
+package testwait_test
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/internal/testwait"
+)
+
+// A wait that never ends a test would hide that nothing comes, and one that ends too early would be flaky.
+
+// ending is a test that notes its end instead of failing.
+type ending struct {
+	testing.TB
+	failed bool
+}
+
+func (e *ending) Helper() {}
+
+func (e *ending) Fatalf(string, ...any) {
+	e.failed = true
+	runtime.Goexit()
+}
+
+// ends says whether a wait ended its test, and after which time.
+func ends(t *testing.T, wait func(testing.TB)) (failed bool, after time.Duration) {
+	began, of := time.Now(), &ending{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait(of)
+	}()
+	<-done
+	return of.failed, time.Since(began)
+}
+
+func TestAWaitEndsTheTestWhenNothingComes(t *testing.T) {
+	for name, wait := range map[string]func(testing.TB){
+		"a value": func(t testing.TB) { testwait.Receive(t, make(chan int), "nothing") },
+		"lines": func(t testing.TB) {
+			l := testwait.NewLines()
+			l.Logger().Info("one")
+			l.Wait(t, 2, "one")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if failed, after := ends(t, wait); !failed || after != testwait.Patience {
+					t.Errorf("failed: %t, after %s", failed, after)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaitGivesWhatComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		values, l := make(chan int), testwait.NewLines()
+		go func() {
+			time.Sleep(testwait.Patience / 2)
+			values <- 7
+			close(values)
+			for _, word := range []string{"one", "two", "one"} {
+				l.Logger().Info(word)
+			}
+		}()
+		if v := testwait.Receive(t, values, "a value"); v != 7 {
+			t.Errorf("received %d", v)
+		}
+		if v := testwait.Receive(t, values, "the close"); v != 0 {
+			t.Errorf("received %d of a closed channel", v)
+		}
+		l.Wait(t, 2, "one")
+		if len(l) != 0 {
+			t.Errorf("%d lines are left", len(l))
+		}
+	})
+}
+
+func TestUntilLooksWithinItsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		so := func() bool { return time.Since(began) >= time.Second }
+		if took, ok := testwait.Until(time.Minute, so); !ok || took != time.Second {
+			t.Errorf("so: %t, after %s", ok, took)
+		}
+		if took, ok := testwait.Until(time.Minute, func() bool { return false }); ok || took != time.Minute {
+			t.Errorf("never so: %t, after %s", ok, took)
+		}
+		looks := 0
+		late := func() bool { looks++; return looks > 1 }
+		if _, ok := testwait.Until(time.Nanosecond, late); !ok {
+			t.Error("the last look does not count")
+		}
+	})
+}

@@ -65,6 +65,13 @@ func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	return 0
 }
 
+// watched makes a desk whose log and metrics the test reads.
+func (w *world) watched(cfg DeskConfig) (*Desk, *told, *prometheus.Registry) {
+	lines, metrics := new(told), prometheus.NewRegistry()
+	cfg.Logger, cfg.Registerer = lines.logger(), metrics
+	return w.desk(cfg), lines, metrics
+}
+
 const gaveUp = "could not hand back what its caller never heard of"
 
 // inDoubt makes a charge that lands though its caller is told that nobody knows, after which the stream
@@ -93,9 +100,7 @@ func (w *world) readable() { w.log.set(func(f *faults) { f.reading = nil }) }
 func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var lines told
-		metrics := prometheus.NewRegistry()
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -118,9 +123,7 @@ func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 func TestTheLastLookWaitsForTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var lines told
-		metrics := prometheus.NewRegistry()
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
 		time.AfterFunc(20*time.Second, w.readable)
@@ -139,9 +142,7 @@ func TestTheLastLookWaitsForTheStream(t *testing.T) {
 func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var lines told
-		metrics := prometheus.NewRegistry()
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
 		time.Sleep(doubtUnread - 2*doubtPause)
@@ -166,9 +167,7 @@ func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var lines told
-		metrics := prometheus.NewRegistry()
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond, Logger: lines.logger(), Registerer: metrics})
+		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
 		id := w.opened(d, 0)
 		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
 		in := w.lookup(id)
@@ -192,9 +191,7 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var lines told
-		metrics := prometheus.NewRegistry()
-		d := w.desk(DeskConfig{Logger: lines.logger(), Registerer: metrics})
+		d, lines, metrics := w.watched(DeskConfig{})
 		id := w.opened(d, 0)
 		in := w.lookup(id)
 		receipt, err := d.ChargeLookup(t.Context(), in)

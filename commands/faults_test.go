@@ -16,24 +16,7 @@ import (
 // returns when all have run.
 func (w *world) together(d *Desk, id string, n int, run func(i int)) {
 	w.Helper()
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			once.Do(g.pass)
-			return nil
-		}
-	})
-	var wg sync.WaitGroup
-	wg.Go(func() { w.charge(d, id) })
-	<-g.reached
-	for i := range n {
-		wg.Go(func() { run(i) })
-		w.parked(d, id, i+1)
-	}
-	close(g.open)
-	wg.Wait()
-	w.log.set(func(f *faults) { f.before = nil })
+	w.togetherAnd(d, id, n, func(*faults) {}, run)
 }
 
 func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
@@ -239,14 +222,7 @@ func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
 // togetherAnd is together with faults that begin with the group.
 func (w *world) togetherAnd(d *Desk, id string, n int, begin func(f *faults), run func(i int)) {
 	w.Helper()
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			once.Do(g.pass)
-			return nil
-		}
-	})
+	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached

@@ -16,14 +16,7 @@ func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
 	id := w.openedWith(d, 5)
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			once.Do(g.pass)
-			return nil
-		}
-	})
+	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached

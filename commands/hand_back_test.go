@@ -145,9 +145,7 @@ func TestHandBackHasALimit(t *testing.T) {
 	if err := d.HandBack(HandBack{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
 		t.Errorf("without a request: %v", err)
 	}
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) { f.before = func(sentAppend) error { once.Do(g.pass); return nil } })
+	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached

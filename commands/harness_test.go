@@ -368,6 +368,19 @@ func (g *gate) pass() {
 	<-g.open
 }
 
+// holdUp holds the next append up until the gate is opened.
+func (w *world) holdUp() *gate {
+	g := newGate()
+	var once sync.Once
+	w.log.set(func(f *faults) {
+		f.before = func(sentAppend) error {
+			once.Do(g.pass)
+			return nil
+		}
+	})
+	return g
+}
+
 var errTest = errors.New("fault of the test")
 
 func ambiguous() error { return fmt.Errorf("%w: %w", eventlog.ErrAmbiguous, errTest) }

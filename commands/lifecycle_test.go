@@ -29,13 +29,7 @@ func TestAFullQueueIsBusyAtOnce(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{MaxQueue: 3})
 	id := w.openedWith(d, 10)
-	g := newGate()
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			g.pass()
-			return nil
-		}
-	})
+	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
@@ -111,13 +105,7 @@ func TestDrainFinishesWhatIsQueued(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
 	id := w.openedWith(d, 10)
-	g := newGate()
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			g.pass()
-			return nil
-		}
-	})
+	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached

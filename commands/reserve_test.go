@@ -205,13 +205,7 @@ func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
 	id := w.openedWith(d, 1)
-	g := newGate()
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			g.pass()
-			return nil
-		}
-	})
+	g := w.holdUp()
 	charged := make(chan error)
 	go func() {
 		_, err := d.ChargeLookup(context.Background(), w.lookup(id))

@@ -109,14 +109,7 @@ func TestSearchesTogetherAreOneEvent(t *testing.T) {
 	w := newWorld(t)
 	d := w.usageDesk(UsageConfig{})
 	id := uuid.NewString()
-	g := newGate()
-	var once sync.Once
-	w.log.set(func(f *faults) {
-		f.before = func(sentAppend) error {
-			once.Do(g.pass)
-			return nil
-		}
-	})
+	g := w.holdUp()
 	var mu sync.Mutex
 	var counted []int64
 	refused := 0

@@ -73,29 +73,8 @@ func backupPlace(at string) (string, error) {
 // onStorage runs a command on what the data folder, or the services in its place, store, without read
 // models: inside the server when one holds the folder, which then gets args as its command line.
 func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
-	if e.service != nil {
-		return run(ctx, e.service)
-	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	mode := folderMustExist
-	if cfg.Shared() {
-		mode = folderMayBeNew // it holds no data
-	}
-	lock, err := lockFolder(cfg.Data, mode)
-	if errors.Is(err, errFolderInUse) {
-		return runRemotely(ctx, cfg.Data, args, e.stdout, e.stderr)
-	}
-	if err != nil {
-		return err
-	}
-	s, err := storageOnly(ctx, cfg, lock, e.stderr)
-	if err != nil {
-		return err
-	}
-	return errors.Join(run(ctx, s), s.close())
+	open := func(cfg config.Config, lock *folderLock) (*service, error) { return storageOnly(ctx, cfg, lock, e.stderr) }
+	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
 
 // storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the

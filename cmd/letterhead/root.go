@@ -109,34 +109,49 @@ type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		if e.service != nil {
-			return run(ctx, e.service, cmd, args)
+		open := func(cfg config.Config, lock *folderLock) (*service, error) {
+			if cfg.Shared() {
+				cfg.Roles = nil // the serving nodes do the work
+			}
+			s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
+			if err != nil {
+				return nil, err
+			}
+			if err := s.current(ctx, e); err != nil {
+				return nil, errors.Join(err, s.close())
+			}
+			return s, nil
 		}
-		cfg, err := e.config()
-		if err != nil {
-			return err
-		}
-		mode := folderMustExist
-		if cfg.Shared() {
-			mode = folderMayBeNew // it holds no data
-			cfg.Roles = nil       // the serving nodes do the work
-		}
-		lock, err := lockFolder(cfg.Data, mode)
-		if errors.Is(err, errFolderInUse) {
-			return runRemotely(ctx, cfg.Data, e.args, e.stdout, e.stderr)
-		}
-		if err != nil {
-			return err
-		}
-		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
-		if err != nil {
-			return err
-		}
-		if err = s.current(ctx, e); err == nil {
-			err = run(ctx, s, cmd, args)
-		}
-		return errors.Join(err, s.close())
+		return e.onService(ctx, e.args, open, func(s *service) error { return run(ctx, s, cmd, args) })
 	}
+}
+
+// onService runs a command on a service: inside the server when one holds the data folder, which then gets
+// args as its command line, else on what open makes of the folder and closes it again.
+func (e *environment) onService(ctx context.Context, args []string, open func(config.Config, *folderLock) (*service, error), run func(*service) error) error {
+	if e.service != nil {
+		return run(e.service)
+	}
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	mode := folderMustExist
+	if cfg.Shared() {
+		mode = folderMayBeNew // it holds no data
+	}
+	lock, err := lockFolder(cfg.Data, mode)
+	if errors.Is(err, errFolderInUse) {
+		return runRemotely(ctx, cfg.Data, args, e.stdout, e.stderr)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := open(cfg, lock)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(s), s.close())
 }
 
 // current waits until the read models hold what the log holds, and warns about those that do not: what needs

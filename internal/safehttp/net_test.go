@@ -3,16 +3,11 @@ package safehttp_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,9 +15,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testcert"
 )
 
 // internet is what the tests' client sees: names, and servers behind addresses that look public. It stands
@@ -151,7 +146,7 @@ func (n *internet) dials() []string {
 // client is one on this internet. Changes may be nil.
 func (n *internet) client(change func(*safehttp.Config)) *safehttp.Client {
 	n.t.Helper()
-	cfg := safehttp.Config{Resolver: n, Dial: n.dial, RootCAs: roots, OwnAddrs: func() ([]netip.Addr, error) { return addrs("198.100.1.1"), nil }}
+	cfg := safehttp.Config{Resolver: n, Dial: n.dial, RootCAs: authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return addrs("198.100.1.1"), nil }}
 	if change != nil {
 		change(&cfg)
 	}
@@ -206,50 +201,22 @@ func read(then func(net.Conn)) func(net.Conn) {
 }
 
 // authority signs the certificates of test servers.
-var (
-	authorityKey, authority = newAuthority()
-	roots                   = func() *x509.CertPool { p := x509.NewCertPool(); p.AddCert(authority); return p }()
-)
-
-func newAuthority() (*ecdsa.PrivateKey, *x509.Certificate) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+var authority = func() *testcert.Authority {
+	a, err := testcert.NewAuthority()
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		panic(err)
-	}
-	return key, cert
-}
+	return a
+}()
 
 // certificate is for hosts; change may spoil it.
 func certificate(t *testing.T, change func(*x509.Certificate), hosts ...string) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	issued, err := authority.Issue(change, hosts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: hosts, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if change != nil {
-		change(template)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, authority, &key.PublicKey, authorityKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	return &tls.Config{Certificates: []tls.Certificate{issued}}
 }
 
 func text(body string) http.Handler {

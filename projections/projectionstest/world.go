@@ -69,15 +69,6 @@ func NewWorld(seed uint64, accounts, brands int, step time.Duration) *World {
 	return w
 }
 
-// Accounts returns the accounts' ids.
-func (w *World) Accounts() []string {
-	ids := make([]string, len(w.accounts))
-	for i, a := range w.accounts {
-		ids[i] = a.id
-	}
-	return ids
-}
-
 func (w *World) uuid() string {
 	var id uuid.UUID
 	for i := range id {

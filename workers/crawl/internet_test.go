@@ -2,15 +2,9 @@ package crawl_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,6 +14,7 @@ import (
 	"time"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testcert"
 	"letterhead/workers/crawl"
 )
 
@@ -27,9 +22,7 @@ import (
 // beneath the guard of safehttp, at the seams meant for that.
 type internet struct {
 	t         testing.TB
-	authority *x509.Certificate
-	key       *ecdsa.PrivateKey
-	roots     *x509.CertPool
+	authority *testcert.Authority
 	plain     net.Listener
 	secure    net.Listener
 
@@ -39,7 +32,6 @@ type internet struct {
 	hosts    map[netip.Addr]string
 	refusing map[string]bool // host or host:port
 	silent   map[string]bool // host or host:port
-	certs    map[string]*tls.Certificate
 	txt      map[string][]string
 	mute     chan struct{} // no TXT record is ever answered for; closed when the first question was given up
 	asked    []string      // host and path of every request
@@ -51,10 +43,13 @@ func newInternet(t testing.TB) *internet {
 	t.Helper()
 	n := &internet{
 		t: t, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{}, hosts: map[netip.Addr]string{},
-		refusing: map[string]bool{}, silent: map[string]bool{}, certs: map[string]*tls.Certificate{},
+		refusing: map[string]bool{}, silent: map[string]bool{},
 		txt: map[string][]string{}, busy: map[string]int{}, busiest: map[string]int{},
 	}
-	n.makeAuthority()
+	var err error
+	if n.authority, err = testcert.NewAuthority(); err != nil {
+		t.Fatal(err)
+	}
 	quiet := log.New(discard{}, "", 0) // clients that give up are part of the tests
 	for _, at := range []*net.Listener{&n.plain, &n.secure} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +58,7 @@ func newInternet(t testing.TB) *internet {
 		}
 		*at = l
 	}
-	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: n.certificate})} {
+	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: n.authority.Certificate})} {
 		server := &http.Server{Handler: n, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
 		go server.Serve(l)
 		t.Cleanup(func() { server.Close() })
@@ -175,7 +170,7 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 func (n *internet) client() *safehttp.Client {
 	n.t.Helper()
 	c, err := safehttp.New(safehttp.Config{
-		Resolver: n, Dial: n.dial, RootCAs: n.roots, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
+		Resolver: n, Dial: n.dial, RootCAs: n.authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -206,45 +201,4 @@ func (n *internet) requests() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.asked...)
-}
-
-func (n *internet) makeAuthority() {
-	n.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if n.authority, err = x509.ParseCertificate(der); err != nil {
-		n.t.Fatal(err)
-	}
-	n.key, n.roots = key, x509.NewCertPool()
-	n.roots.AddCert(n.authority)
-}
-
-// certificate makes a certificate for whatever name is asked for.
-func (n *internet) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c := n.certs[hello.ServerName]; c != nil {
-		return c, nil
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(len(n.certs) + 2)), Subject: pkix.Name{CommonName: hello.ServerName}, DNSNames: []string{hello.ServerName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, n.authority, &n.key.PublicKey, n.key)
-	if err != nil {
-		return nil, err
-	}
-	c := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: n.key}
-	n.certs[hello.ServerName] = c
-	return c, nil
 }

@@ -3,14 +3,8 @@ package kafka_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,6 +18,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testcert"
 	"letterhead/internal/testwait"
 )
 
@@ -178,7 +173,7 @@ func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 }
 
 func TestLoginAndEncryption(t *testing.T) {
-	certificate, ca := selfSigned(t)
+	certificate, ca := certified(t)
 	for mechanism, name := range map[kafka.Mechanism]string{kafka.Plain: "PLAIN", kafka.ScramSHA256: "SCRAM-SHA-256", kafka.ScramSHA512: "SCRAM-SHA-512"} {
 		t.Run(string(mechanism), func(t *testing.T) {
 			c := cluster(t, kfake.EnableSASL(), kfake.Superuser(name, "user", "hunter2"),
@@ -221,25 +216,20 @@ func TestLoginAndEncryption(t *testing.T) {
 	}
 }
 
-// selfSigned makes a certificate for 127.0.0.1 and a file that vouches for it.
-func selfSigned(t *testing.T) (tls.Certificate, string) {
+// certified makes a certificate for 127.0.0.1 and a file that vouches for it.
+func certified(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := testcert.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	certificate, err := authority.Issue(nil, "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(file, authority.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+	return certificate, file
 }

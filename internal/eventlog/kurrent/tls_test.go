@@ -1,17 +1,11 @@
 package kurrent_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,61 +15,36 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/testcert"
 )
 
 // authority issues certificates for one test.
 type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pool        *x509.CertPool
-	file        string // its certificate, PEM
+	*testcert.Authority
+	file string // its certificate, PEM
 }
 
-func newAuthority(t testing.TB) *authority {
+func newAuthority(t testing.TB) authority {
 	t.Helper()
-	a := &authority{key: newKey(t), pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "ca.pem")}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	signs, err := testcert.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+	a := authority{signs, filepath.Join(t.TempDir(), "ca.pem")}
+	if err := os.WriteFile(a.file, a.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.pool.AddCert(a.certificate)
-	writePEM(t, a.file, "CERTIFICATE", der)
 	return a
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
 // issue makes a certificate for a server at an address, or for a user.
-func (a *authority) issue(t testing.TB, name string) tls.Certificate {
+func (a authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if ip := net.ParseIP(name); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	c, err := a.Issue(nil, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return c
 }
 
 // files writes a certificate and its key.
@@ -110,7 +79,7 @@ func TestAccess(t *testing.T) {
 	authority := newAuthority(t)
 	certificate := authority.issue(t, "127.0.0.1")
 	server := esdbtest.StartWith(t, esdbtest.Config{
-		Certificate: &certificate, ClientCAs: authority.pool, Users: map[string]string{"ops": password},
+		Certificate: &certificate, ClientCAs: authority.Pool(), Users: map[string]string{"ops": password},
 	})
 	plain := server.ConnectionString()
 	ca := "&tlsCAFile=" + authority.file

@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"letterhead/internal/resvg"
-	"letterhead/workers/crawl/accuracy/internet"
+	"letterhead/internal/testcert"
 )
 
 // options are the command's flags.
@@ -110,7 +110,7 @@ type suite struct {
 }
 
 func newSuite(ctx context.Context, root string) (*suite, error) {
-	authority, err := internet.NewAuthority()
+	authority, err := testcert.NewAuthority()
 	if err != nil {
 		return nil, err
 	}

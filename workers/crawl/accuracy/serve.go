@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/internal/process"
+	"letterhead/internal/testcert"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/accuracy/internet"
 	"letterhead/workers/crawl/picture"
@@ -52,7 +53,7 @@ type crawled struct {
 type stage struct {
 	files     fs.FS // the folder of this command
 	data      fs.FS // the test data of the crawl
-	authority *internet.Authority
+	authority *testcert.Authority
 	renderer  picture.Renderer
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testcert"
 )
 
 // Limits of one internet.
@@ -30,7 +31,7 @@ const (
 
 // Internet holds sites by host. It is safe for concurrent use.
 type Internet struct {
-	authority     *Authority
+	authority     *testcert.Authority
 	plain, secure net.Listener
 	servers       []*http.Server
 
@@ -44,7 +45,7 @@ type Internet struct {
 
 // New starts an internet that is empty. The certificates of its hosts are signed by the authority. Close
 // ends it. Errors: when this machine does not let it listen.
-func New(authority *Authority) (*Internet, error) {
+func New(authority *testcert.Authority) (*Internet, error) {
 	n := &Internet{
 		authority: authority, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{},
 		hosts: map[netip.Addr]string{}, txt: map[string][]string{},
@@ -58,7 +59,7 @@ func New(authority *Authority) (*Internet, error) {
 		*at = l
 	}
 	quiet := log.New(io.Discard, "", 0) // a crawl that has enough hangs up
-	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: authority.certificate})} {
+	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: authority.Certificate})} {
 		server := &http.Server{Handler: n, ErrorLog: quiet, ReadHeaderTimeout: headerTime}
 		n.servers = append(n.servers, server)
 		go server.Serve(l)
@@ -103,7 +104,7 @@ func (n *Internet) Announce(name, text string) {
 // Client is the product's own client, with its guard on. The caller closes it.
 func (n *Internet) Client() (*safehttp.Client, error) {
 	return safehttp.New(safehttp.Config{
-		Resolver: n, Dial: n.dial, RootCAs: n.authority.roots, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
+		Resolver: n, Dial: n.dial, RootCAs: n.authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
 	})
 }
 

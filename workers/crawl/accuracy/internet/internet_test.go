@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testcert"
 	"letterhead/workers/crawl/accuracy/internet"
 )
 
@@ -22,7 +23,7 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	authority, err := internet.NewAuthority()
+	authority, err := testcert.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func FuzzRecording(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	authority, err := internet.NewAuthority()
+	authority, err := testcert.NewAuthority()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,0 +1,82 @@
+package testcert_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"letterhead/internal/testcert"
+)
+
+func authority(t *testing.T) *testcert.Authority {
+	t.Helper()
+	a, err := testcert.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// verify checks a certificate as a client of a host does.
+func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) error {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(c.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
+	return err
+}
+
+func TestACertificateIsGoodForItsNamesAndItsAuthority(t *testing.T) {
+	a, other := authority(t), authority(t)
+	c, err := a.Issue(nil, "acme.example", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromPEM := x509.NewCertPool()
+	if !fromPEM.AppendCertsFromPEM(a.PEM()) {
+		t.Fatal("no PEM")
+	}
+	for name, s := range map[string]struct {
+		pool *x509.CertPool
+		host string
+		good bool
+	}{
+		"a host":            {a.Pool(), "acme.example", true},
+		"an address":        {a.Pool(), "127.0.0.1", true},
+		"from a file":       {fromPEM, "acme.example", true},
+		"another host":      {a.Pool(), "other.example", false},
+		"another authority": {other.Pool(), "acme.example", false},
+	} {
+		if err := verify(t, c, s.pool, s.host); (err == nil) != s.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	spoilt, err := a.Issue(func(c *x509.Certificate) { c.NotAfter = time.Unix(1000, 0) }, "acme.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verify(t, spoilt, a.Pool(), "acme.example"); err == nil {
+		t.Error("a certificate that has ended is good")
+	}
+}
+
+func TestAnAuthorityKeepsOneCertificateForEachName(t *testing.T) {
+	a := authority(t)
+	ask := func(name string) *tls.Certificate {
+		c, err := a.Certificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	one := ask("one.example")
+	if ask("one.example") != one || ask("two.example") == one {
+		t.Error("names and certificates do not go together")
+	}
+	if err := verify(t, *one, a.Pool(), "one.example"); err != nil {
+		t.Error(err)
+	}
+}

@@ -73,7 +73,9 @@ func backupPlace(at string) (string, error) {
 // onStorage runs a command on what the data folder, or the services in its place, store, without read
 // models: inside the server when one holds the folder, which then gets args as its command line.
 func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
-	open := func(cfg config.Config, lock *folderLock) (*service, error) { return storageOnly(ctx, cfg, lock, e.stderr) }
+	open := func(cfg config.Config, lock *folderLock) (*service, error) {
+		return storageOnly(ctx, cfg, lock, e.stderr)
+	}
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
 

@@ -13,9 +13,10 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode"
 
 	"golang.org/x/net/publicsuffix"
+
+	"letterhead/workers/crawl/accuracy/match"
 )
 
 // Targets on labeled pages, as shares of what is judged.
@@ -25,9 +26,6 @@ const (
 	shareTarget       = 0.95
 	linkTarget        = 0.98 // precision
 )
-
-// sameBeginning is how many letters two descriptions must share when one is cut.
-const sameBeginning = 40
 
 // label is what is true of a page, as far as it can be seen in an answer.
 type label struct {
@@ -319,34 +317,16 @@ func judge(t *testing.T, l label, a answer, y *tally) {
 		right := ours == nil && len(*truth) == 0 || ours != nil && slices.ContainsFunc(*truth, func(s string) bool { return same(*ours, s) })
 		y.count(t, field, right, deref(ours), *truth)
 	}
-	one("name", a.brand.Name, l.Name, func(a, b string) bool { return letters(a) == letters(b) })
-	one("description", a.brand.Description, l.Description, sameText)
+	one("name", a.brand.Name, l.Name, match.Name)
+	one("description", a.brand.Description, l.Description, match.Text)
 	one("share image", a.brand.OGImage, l.ShareImage, sameAddress)
 	if l.Links == nil {
 		return
 	}
 	for _, link := range a.brand.Links {
 		accepted := (*l.Links)[link.Name]
-		y.count(t, "link", slices.ContainsFunc(accepted, func(s string) bool { return profile(s) == profile(link.URL) }), link.URL, accepted)
+		y.count(t, "link", slices.ContainsFunc(accepted, func(s string) bool { return match.Profile(link.URL, s) }), link.URL, accepted)
 	}
-}
-
-func letters(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, s)
-}
-
-// sameText takes a text for another one when one is the beginning of the other.
-func sameText(a, b string) bool {
-	x, y := []rune(letters(a)), []rune(letters(b))
-	if n := min(len(x), len(y)); n >= sameBeginning {
-		return string(x[:n]) == string(y[:n])
-	}
-	return string(x) == string(y)
 }
 
 // sameAddress compares host and path; * stands for anything in a label's address.
@@ -357,17 +337,4 @@ func sameAddress(ours, truth string) bool {
 	a, errA := url.Parse(ours)
 	b, errB := url.Parse(truth)
 	return errors.Join(errA, errB) == nil && strings.EqualFold(a.Host, b.Host) && a.Path == b.Path
-}
-
-// profile is the address of a profile without the signs that networks ignore.
-func profile(address string) string {
-	u, err := url.Parse(strings.ToLower(address))
-	if err != nil {
-		return address
-	}
-	host := strings.TrimPrefix(strings.TrimPrefix(u.Host, "www."), "m.")
-	if host == "x.com" {
-		host = "twitter.com"
-	}
-	return host + strings.TrimSuffix(strings.Replace(u.Path, "/@", "/", 1), "/")
 }

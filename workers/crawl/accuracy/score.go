@@ -6,19 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/accuracy/match"
 )
 
-const (
-	// sameBeginning is the letters from which a text that begins as another one is the same text, cut.
-	sameBeginning = 40
-	// sameAccent is the CIEDE2000 within which a color is the brand's. Source: the target in the figures.
-	sameAccent = 10.0
-)
+// sameAccent is the CIEDE2000 within which a color is the brand's. Source: the target in the figures.
+const sameAccent = 10.0
 
 // scorer gathers the verdicts of one page.
 type scorer struct {
@@ -42,10 +38,10 @@ func score(c crawled) []Verdict {
 		r = c.result.Record
 	}
 	if l.Name != nil {
-		s.one("name", r.Name, *l.Name, sameName)
+		s.one("name", r.Name, *l.Name, match.Name)
 	}
 	if l.Description != nil {
-		s.one("description", r.Description, *l.Description, sameText)
+		s.one("description", r.Description, *l.Description, match.Text)
 	}
 	if l.ShareImage != nil {
 		s.one("share image", r.OGImage, *l.ShareImage, sameAddress)
@@ -122,7 +118,7 @@ func (s *scorer) links(given []eventschemas.Link) {
 	found := map[string]bool{}
 	for _, l := range given {
 		found[l.Name] = true
-		if slices.ContainsFunc(truth[l.Name], func(t string) bool { return sameProfile(l.URL, t) }) {
+		if slices.ContainsFunc(truth[l.Name], func(t string) bool { return match.Profile(l.URL, t) }) {
 			s.add("links", Right, l.URL, "")
 			continue
 		}
@@ -185,7 +181,7 @@ func (s *scorer) looks(r eventschemas.Record) {
 func sameFont(ours, truth string) bool {
 	name, origin, _ := strings.Cut(truth, " (")
 	ourName, ourOrigin, _ := strings.Cut(ours, " (")
-	return letters(ourName) == letters(name) && (origin == ")" || origin == ourOrigin)
+	return match.Name(ourName, name) && (origin == ")" || origin == ourOrigin)
 }
 
 // company judges the facts. What a label with company facts does not name must not be given.
@@ -249,27 +245,6 @@ func first(list []string, otherwise string) string {
 	return list[0]
 }
 
-// sameName compares letters and digits: the case of a brand is a matter of taste, its letters are not.
-func sameName(ours, truth string) bool { return letters(ours) == letters(truth) }
-
-func letters(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, s)
-}
-
-// sameText accepts a text that is the same but for its signs, or one that is the beginning of the other.
-func sameText(ours, truth string) bool {
-	a, b := []rune(letters(ours)), []rune(letters(truth))
-	if n := min(len(a), len(b)); n >= sameBeginning {
-		return string(a[:n]) == string(b[:n])
-	}
-	return string(a) == string(b)
-}
-
 // sameAddress compares host and path, and the query where the truth has one; * stands for anything.
 func sameAddress(ours, truth string) bool {
 	if matches(truth, ours) {
@@ -278,21 +253,6 @@ func sameAddress(ours, truth string) bool {
 	a, err1 := url.Parse(ours)
 	b, err2 := url.Parse(truth)
 	return err1 == nil && err2 == nil && strings.EqualFold(a.Host, b.Host) && a.EscapedPath() == b.EscapedPath() && (b.RawQuery == "" || a.RawQuery == b.RawQuery)
-}
-
-// sameProfile compares host and path without the signs that networks ignore.
-func sameProfile(ours, truth string) bool { return profile(ours) == profile(truth) }
-
-func profile(address string) string {
-	u, err := url.Parse(strings.ToLower(address))
-	if err != nil {
-		return address
-	}
-	host := strings.TrimPrefix(strings.TrimPrefix(u.Host, "www."), "m.")
-	if host == "x.com" {
-		host = "twitter.com"
-	}
-	return host + strings.TrimSuffix(strings.Replace(u.Path, "/@", "/", 1), "/")
 }
 
 func sameColor(ours, truth string) bool {

@@ -83,7 +83,7 @@ func innerLinks(p *page.Page) int {
 // calledSo says whether words are what somebody is called: they stand in the domain, or in the logo at the head
 // of the page. "Be Right Back" on berightback.com is the bar of that name.
 func calledSo(a Answer, words string) bool {
-	name := folded(words)
+	name := site.Letters(words)
 	if len(name) < minCalledLetters {
 		return false
 	}
@@ -91,7 +91,7 @@ func calledSo(a Answer, words string) bool {
 		return true
 	}
 	for _, im := range a.Page.Images {
-		if (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign && strings.HasPrefix(folded(im.Alt), name) {
+		if (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign && strings.HasPrefix(site.Letters(im.Alt), name) {
 			return true
 		}
 	}
@@ -100,21 +100,11 @@ func calledSo(a Answer, words string) bool {
 
 func inLabels(of site.Site, name string) bool {
 	for _, label := range of.Labels() {
-		if strings.Contains(folded(label), name) {
+		if strings.Contains(site.Letters(label), name) {
 			return true
 		}
 	}
 	return false
-}
-
-// folded is a text's letters and digits in lower case.
-func folded(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
 }
 
 // says says whether a pattern is in a text by what is not merely somebody's name.

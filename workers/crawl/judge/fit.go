@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"letterhead/workers/crawl/site"
 )
 
 // How well a name fits a domain label, by how it does.
@@ -50,13 +52,7 @@ func asciiFold(r rune) rune {
 }
 
 func foldedLetters(text string) string {
-	letters := strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1 // marks too, which stand apart from their letters here
-	}, norm.NFKD.String(text))
-	return norm.NFC.String(letters)
+	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // marks go: they stand apart from their letters here
 }
 
 // foldedWords are the folded words of a name; & and + read as and.

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"letterhead/workers/crawl/site"
 )
@@ -152,22 +151,12 @@ func (o *Object) atHome(s site.Site) bool {
 			if err != nil || u.Host == "" || s.Own(u) {
 				continue
 			}
-			if label := site.New(site.Registrable(u.Hostname())).Label; label != "" && label == letters(o.Text("name")) {
+			if label := site.New(site.Registrable(u.Hostname())).Label; label != "" && label == site.Letters(o.Text("name")) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// letters is a name as a domain label has it: its letters and digits, in lower case.
-func letters(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, name)
 }
 
 // belonging is where an address leads, seen from a site.

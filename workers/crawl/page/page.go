@@ -6,6 +6,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/site"
 )
 
 // Limits of what is gathered from one page. They are far above what real home pages hold.
@@ -31,7 +32,7 @@ const (
 	// MaxValueRunes bounds one text value.
 	MaxValueRunes = 4000
 	// MaxURLBytes bounds an address.
-	MaxURLBytes = 2048
+	MaxURLBytes = site.MaxURLBytes
 	// MaxDataURLBytes bounds a data: address, which is a picture in the page itself.
 	MaxDataURLBytes = 512 << 10
 

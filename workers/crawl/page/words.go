@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"letterhead/workers/crawl/site"
 )
 
 // has says whether any word is in the list.
@@ -177,31 +179,14 @@ func Clean(text string, limit int) string { return clean(text, limit) }
 
 // resolve makes an address absolute: http or https, without fragment and credentials, or nil.
 func resolve(base *url.URL, ref string) *url.URL {
-	ref = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
-			return -1 // browsers drop these inside of addresses
-		}
-		return r
-	}, strings.TrimSpace(ref))
-	if ref == "" || len(ref) > MaxURLBytes || strings.HasPrefix(ref, "#") {
+	ref = site.Reference(ref)
+	if strings.HasPrefix(ref, "#") {
 		return nil
 	}
 	if strings.Contains(ref, "{{") || strings.Contains(ref, "${") || strings.Contains(ref, "<%") {
 		return nil // a template that a script has yet to fill
 	}
-	u, err := url.Parse(ref)
-	if err != nil {
-		return nil
-	}
-	if base != nil {
-		u = base.ResolveReference(u)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return nil
-	}
-	u.Fragment, u.RawFragment = "", ""
-	u.Host = strings.ToLower(u.Host)
-	return u
+	return site.Absolute(base, ref)
 }
 
 // resolvePicture allows a picture that is embedded in the page as well.

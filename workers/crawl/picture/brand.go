@@ -9,6 +9,7 @@ import (
 
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
 
 // brand is what the site calls itself, to know its pictures by.
@@ -28,7 +29,7 @@ const (
 func newBrand(in judge.Input) brand {
 	b := brand{in: in}
 	add := func(name string) {
-		if f := folded(name); len(f) >= 2 && len(f) <= 60 && !slices.Contains(b.names, f) {
+		if f := site.Letters(name); len(f) >= 2 && len(f) <= 60 && !slices.Contains(b.names, f) {
 			b.names = append(b.names, f)
 		}
 	}
@@ -49,19 +50,9 @@ func newBrand(in judge.Input) brand {
 	return b
 }
 
-// folded is a text's letters and digits in lower case.
-func folded(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
-}
-
 // fit is how well a text names the brand: 1 when it is its name, 0 when it has nothing to do with it.
 func (b brand) fit(text string) float64 {
-	f := folded(text)
+	f := site.Letters(text)
 	if f == "" {
 		return 0
 	}
@@ -82,13 +73,13 @@ func (b brand) fit(text string) float64 {
 
 // is says whether a text is one of the brand's names and nothing else.
 func (b brand) is(text string) bool {
-	f := folded(text)
+	f := site.Letters(text)
 	return len(f) >= minName && slices.Contains(b.names, f)
 }
 
 // inText says whether a file name holds one of the brand's names.
 func (b brand) inText(text string) bool {
-	f := folded(text)
+	f := site.Letters(text)
 	return slices.ContainsFunc(b.names, func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
 }
 

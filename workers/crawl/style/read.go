@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"letterhead/workers/crawl/site"
 )
 
 // Limits of what is read. They are far above what real pages hold; what lies past them is passed over.
@@ -171,35 +173,8 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	newParser(b, text, at, path).block(in, 0)
 }
 
-// resolve makes an address absolute in the way that the addresses of a page's links are. It is nil when it
-// is not one of the web.
-func resolve(base *url.URL, ref string) *url.URL {
-	ref = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
-			return -1
-		}
-		return r
-	}, strings.TrimSpace(ref))
-	if ref == "" || len(ref) > maxAddress {
-		return nil
-	}
-	u, err := url.Parse(ref)
-	if err != nil {
-		return nil
-	}
-	if base != nil {
-		u = base.ResolveReference(u)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return nil
-	}
-	u.Fragment, u.RawFragment = "", ""
-	u.Host = strings.ToLower(u.Host)
-	return u
-}
-
-// maxAddress bounds an address in bytes.
-const maxAddress = 2048
+// resolve makes an address absolute. It is nil when it is not one of the web.
+func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {
 	for _, a := range n.Attr {

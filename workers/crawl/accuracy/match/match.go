@@ -1,0 +1,48 @@
+// Package match says when what was found counts as what a label calls true. The measure of extraction and the
+// tests in the lab judge alike by it.
+package match
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// sameBeginning is how many letters two texts must share when one is cut.
+const sameBeginning = 40
+
+// Name compares letters and digits: the case of a brand is a matter of taste, its letters are not.
+func Name(ours, truth string) bool { return letters(ours) == letters(truth) }
+
+// Text accepts a text that is the same but for its signs, or one that is the beginning of the other.
+func Text(ours, truth string) bool {
+	a, b := []rune(letters(ours)), []rune(letters(truth))
+	if n := min(len(a), len(b)); n >= sameBeginning {
+		return string(a[:n]) == string(b[:n])
+	}
+	return string(a) == string(b)
+}
+
+// Profile compares host and path without the signs that networks ignore.
+func Profile(ours, truth string) bool { return profile(ours) == profile(truth) }
+
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
+}
+
+func profile(address string) string {
+	u, err := url.Parse(strings.ToLower(address))
+	if err != nil {
+		return address
+	}
+	host := strings.TrimPrefix(strings.TrimPrefix(u.Host, "www."), "m.")
+	if host == "x.com" {
+		host = "twitter.com"
+	}
+	return host + strings.TrimSuffix(strings.Replace(u.Path, "/@", "/", 1), "/")
+}

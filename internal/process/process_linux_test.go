@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/internal/process"
+	"letterhead/internal/race"
 )
 
 func TestProcessorTimeGoesOnWhileThisProcessComputes(t *testing.T) {
@@ -39,6 +40,9 @@ func TestThePeakOfMemoryIsKeptUntilItIsForgotten(t *testing.T) {
 	debug.FreeOSMemory()
 	if peak := told(t, id.Peak); peak < before+size/2 {
 		t.Errorf("peak %d, before %d", peak, before)
+	}
+	if race.Enabled {
+		t.Skip("the race detector gives no memory back, so that there is no lower peak to see")
 	}
 	if err := id.ForgetPeak(); err != nil {
 		t.Fatal(err)

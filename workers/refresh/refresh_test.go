@@ -24,8 +24,6 @@ import (
 	"letterhead/workers/refresh"
 )
 
-const patience = 30 * time.Second
-
 // checkpoint is the name of the position.
 const checkpoint = "refresh"
 

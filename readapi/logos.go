@@ -61,10 +61,12 @@ func (x *exchange) serveLogo() error {
 	if who.Keyed {
 		q.account, q.request = who.Caller.AccountID, x.command()
 	}
+	filled := x.api.filled() // before the index is asked: what comes in between would not be seen
 	found, err := x.api.lookup.likeness(whole, quick, q)
 	if err != nil {
 		return err
 	}
+	found.early = !filled
 	drawing := quick
 	if found.crawl != crawlNone {
 		drawing = whole
@@ -106,7 +108,7 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 		h["Vary"] = varyAccept
 	}
 	switch {
-	case found.crawl.passing():
+	case found.crawl.passing(), found.early && p.Fallback:
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "":
 		h["Cache-Control"] = cacheBesideStatus

@@ -57,7 +57,16 @@ func (x *exchange) serveLogo() error {
 	if problem != nil {
 		return problem
 	}
-	q := logoQuery{domain: domain, address: who.Address}
+	if err := x.drawLogo(whole, quick, who, options); err != nil {
+		x.handBackLogo(who, err)
+		return err
+	}
+	return nil
+}
+
+// drawLogo answers whoever was let through. quick is the time of what is quick, within that of all.
+func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, options logo.Options) error {
+	q := logoQuery{domain: x.domain, address: who.Address}
 	if who.Keyed {
 		q.account, q.request = who.Caller.AccountID, x.command()
 	}

@@ -119,6 +119,7 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 	crawls := func(label string, ask func(i int, domain string) answer) string {
 		const asked, limit = 40, 30
 		domains := make([]string, asked)
+		began := time.Now()
 		var limited, failed atomic.Int64
 		together(asked, func(i int) {
 			domains[i] = fmt.Sprintf("%s-%d.com", label, i)
@@ -129,11 +130,11 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 				limited.Add(1)
 			}
 		})
-		n := int64(0)
+		n, quick := int64(0), time.Since(began) < siteLogoTimeout && failed.Load() == 0 // nobody can have waited in vain
 		for _, d := range domains {
 			n += requested(d)
 		}
-		if n > limit || n+failed.Load() < limit || limited.Load()+failed.Load() < asked-limit {
+		if n > limit || quick && (n < limit || limited.Load() != asked-limit) {
 			return fmt.Sprintf("%s: %d of %d new domains were crawled, %d not stored, %d failed", label, n, asked, limited.Load(), failed.Load())
 		}
 		return ""
@@ -162,12 +163,22 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 			}
 			slow := fmt.Sprintf("slow-%d.com", attempt)
 			s.crawler.does(slow, func(ctx context.Context, _ eventschemas.CrawlRequested) ending { <-ctx.Done(); return ending{} })
+			takes := func() (n int64) {
+				for _, w := range s.windows {
+					n += w.takes.Load()
+				}
+				return n
+			}
+			before := takes()
 			var busy atomic.Bool
 			together(29, func(i int) {
 				if ask(i, "slow").status != http.StatusOK {
 					busy.Store(true)
 				}
 			})
+			if takes()-before < 3*29+1 { // one as a logo and two as a crawl for each, and the service's
+				return "" // a machine so busy that some had no time to take theirs
+			}
 			if ask(1, "last").status != http.StatusOK || ask(2, "past").status != http.StatusOK || busy.Load() {
 				return ""
 			}

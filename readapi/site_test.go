@@ -30,6 +30,10 @@ import (
 	"letterhead/readapi"
 )
 
+// siteLogoTimeout is how long logos of a site wait for a crawl: less than they do by default, as these tests have no
+// virtual time.
+const siteLogoTimeout = 2 * time.Second
+
 // site is a service of several nodes in one process: nothing is common to them but the store of events, which
 // each reaches over a connection of its own, and the database, likewise.
 type site struct {
@@ -241,7 +245,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	}
 	n.api, err = readapi.New(readapi.Config{
 		BaseURL: baseURL, BillingURL: baseURL + "/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
-		LogoTimeout: time.Second, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		LogoTimeout: siteLogoTimeout, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}, deps)
 	s.must(err)
 	n.serve(t, readapi.NewListener)

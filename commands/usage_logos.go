@@ -42,6 +42,13 @@ func (d *UsageDesk) CountLogo(ctx context.Context, accountID string, at time.Tim
 	return nil
 }
 
+// HandBackLogo gives the next request of the account what CountLogo took for one that was not served after all; at is
+// what that was called with, and it is called once for each nil of CountLogo at the most. What is handed back is
+// allotted already, so nothing is appended, and a desk that has forgotten the account or is killed forgets it.
+func (d *UsageDesk) HandBackLogo(accountID string, at time.Time) {
+	d.logos.handBack(allotmentOf{account: accountID, month: usage.MonthOf(at)})
+}
+
 // allotmentOf names an account's month.
 type allotmentOf struct {
 	account string
@@ -98,6 +105,16 @@ func (h *allotments) learn(of allotmentOf, last, held, size int64) {
 		h.of = map[allotmentOf]allotment{}
 	}
 	h.of[of] = a
+}
+
+// handBack holds one again that was taken.
+func (h *allotments) handBack(of allotmentOf) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a, known := h.of[of]; known {
+		a.held++
+		h.of[of] = a
+	}
 }
 
 // logoJob allots one logo request, and some ahead.

@@ -132,7 +132,7 @@ func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
 }
 
 // TestKillsAndNodesNeverServeMoreThanTheLimit: several desks on one log, requests one by one and at once, callers
-// who leave, appends that fail or whose outcome is not known, desks that are killed with what they hold, and limits
+// who leave, requests that are handed back, appends that fail or whose outcome is not known, desks that are killed with what they hold, and limits
 // that go up.
 func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 	w := newWorld(t)
@@ -165,7 +165,14 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 10).Draw(r, "steps") {
 			i := rapid.IntRange(0, 2).Draw(r, "desk")
-			switch rapid.SampledFrom([]string{"one by one", "one by one", "at once", "leave", "kill", "lost", "ambiguous", "upgrade"}).Draw(r, "step") {
+			switch rapid.SampledFrom([]string{"one by one", "one by one", "at once", "leave", "kill", "lost", "ambiguous", "upgrade", "hand back"}).Draw(r, "step") {
+			case "hand back":
+				for range rapid.IntRange(1, 60).Draw(r, "n") {
+					if ask(context.Background(), desks[i]) == nil {
+						desks[i].HandBackLogo(id, november)
+						served.Add(-1)
+					}
+				}
 			case "one by one":
 				for range rapid.IntRange(1, 20).Draw(r, "n") {
 					if err := ask(context.Background(), desks[i]); err != nil && !errors.Is(err, ErrQuotaExceeded) {
@@ -234,7 +241,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 // A request that has gone leaves what was allotted to it to the next.
 func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.usageDesk(UsageConfig{Shared: true})
 	id := uuid.NewString()
 	ctx, cancel := context.WithCancel(t.Context())
 	w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
@@ -242,13 +249,40 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // behind it in the queue
+	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // behind it in the queue, as the desk is one of several
 		t.Fatal(n, err)
 	}
 	if err := d.CountLogo(t.Context(), id, november, 1); err != nil {
 		t.Fatal(err)
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1), 1)
+}
+
+// What was not served after all is the next one's, also past the last of the month, and costs no append.
+func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
+	w := newWorld(t)
+	d := w.usageDesk(UsageConfig{})
+	id := uuid.NewString()
+	d.HandBackLogo(id, november) // of whom the desk knows nothing
+	for range 5 {
+		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
+	d.HandBackLogo(id, november)
+	d.HandBackLogo(id, november)
+	for range 2 {
+		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
+	d.HandBackLogo(id, november)
+	usedUp(t, d.CountLogo(t.Context(), id, november, 4), 4) // the limit went down
+	if requests, events := w.allotted(id); requests != 5 || events != 5 {
+		t.Errorf("%d allotted by %d events", requests, events)
+	}
 }
 
 func TestADeskForgetsAllotmentsPastItsBound(t *testing.T) {

@@ -136,7 +136,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the parts that the API stands on. All but CaughtUp are required.
+// Deps are the parts that the API stands on. All but CaughtUp and Filled are required.
 type Deps struct {
 	Desk      Desk
 	UsageDesk UsageDesk
@@ -154,6 +154,9 @@ type Deps struct {
 	// nobody's, it is asked: another node may have answered it a moment ago. Optional: nil where no other node
 	// answers.
 	CaughtUp func(ctx context.Context) error
+	// Filled says whether the Index holds all that a start brings into it: what the log held, and the starter
+	// index. Until then nothing is to remember that a brand is not known. Optional: nil where it always does.
+	Filled func() bool
 }
 
 // Validate reports every part that is missing.
@@ -184,6 +187,7 @@ type API struct {
 	assets     AssetStore
 	logos      LogoStudio
 	logoHost   logoHost
+	filled     func() bool
 	logoURLs   string // what stands before the domain in the address of a logo
 	counters   ratelimit.Counters
 	trusted    []netip.Prefix // proxies whose X-Forwarded-For says who asks for a logo
@@ -210,11 +214,14 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if deps.Filled == nil {
+		deps.Filled = func() bool { return true }
+	}
 	lookup := newLookup(cfg, deps)
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}

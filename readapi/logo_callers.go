@@ -54,6 +54,7 @@ type logoCaller struct {
 	Caller    Caller    // zero without a key that counts
 	KeyStatus keyStatus // "" when no key was sent, or the key was used
 	Address   string    // the visitor's, as the limits of addresses count it
+	Counted   time.Time // as which the allowance of the month counts the request; zero where it does not
 }
 
 // admitLogo lets a logo request through. It sets X-Api-Key-Status, also of a refusal, and x.caller when the
@@ -109,7 +110,7 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		return problem
 	case !decision.Allowed: // before the allowance, so that a flood does not use up the month
 		degraded(keyRateLimited)
-	case !x.withinAllowance(ctx, caller):
+	case !x.withinAllowance(ctx, caller, out):
 		degraded(keyQuotaExceeded)
 	default:
 		out.Keyed, out.Caller = true, caller
@@ -132,17 +133,31 @@ func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Prob
 // is left, the request is served like one past the allowance: the image does not break, and no more than the
 // allowance is ever served. A plan without a bound has nothing to break; it is counted for the day on which the
 // account moves to one with a bound.
-func (x *exchange) withinAllowance(ctx context.Context, caller Caller) bool {
+func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logoCaller) bool {
 	ctx, cancel := context.WithTimeout(ctx, allowanceWithin)
 	defer cancel()
-	err := x.api.usageDesk.CountLogo(ctx, caller.AccountID, x.api.now(), caller.Plan.LogosPerMonth)
+	at := x.api.now()
+	err := x.api.usageDesk.CountLogo(ctx, caller.AccountID, at, caller.Plan.LogosPerMonth)
 	if err == nil {
+		out.Counted = at
 		return true
 	}
 	if !errors.Is(err, commands.ErrQuotaExceeded) {
 		x.api.log.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.id, "account", caller.AccountID, "error", err)
 	}
 	return caller.Plan.LogosPerMonth == plan.Unlimited
+}
+
+// handBackLogo hands back what a request took of the month's allowance that ended in a fault of ours. The units of
+// the minute windows stay taken: they bound what is asked of us, which was asked, most of all when too much is, and
+// they are over within the minute.
+func (x *exchange) handBackLogo(who logoCaller, fault error) {
+	if who.Counted.IsZero() || x.clientGone() || errors.Is(fault, errClientGone) {
+		return
+	}
+	if problemOf(fault, x.api.now(), x.api.billingURL).Status >= http.StatusInternalServerError {
+		x.api.usageDesk.HandBackLogo(who.Caller.AccountID, who.Counted)
+	}
 }
 
 // takeLogo takes one unit of a minute window.

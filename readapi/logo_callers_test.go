@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +21,9 @@ import (
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/variants"
 	"letterhead/readapi"
+	"letterhead/readapi/logo"
 )
 
 // logoPath is that of a brand without a logo file, whose monogram is drawn: nothing is crawled for it.
@@ -419,7 +422,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 			served.Add(1)
 		case a.status == http.StatusOK && a.header.Get("X-Api-Key-Status") == "quota-exceeded":
 			degraded.Add(1)
-		case a.status == http.StatusServiceUnavailable: // a machine that is busy; what it had taken by then is gone
+		case a.status == http.StatusServiceUnavailable: // a machine that is busy
 			failed.Add(1)
 		default:
 			t.Errorf("%d %s", a.status, a.body)
@@ -513,5 +516,50 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { desk.UsageDesk = d.UsageDesk; d.UsageDesk = desk }
+	})
+}
+
+// What a fault of ours cost the month is handed back; what the caller did itself is not.
+func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
+	t.Parallel()
+	type drawing = func(context.Context) (logo.Picture, error)
+	var next atomic.Pointer[drawing]
+	inBubble(t, func(s *service) {
+		s.plain()
+		c := s.account(plan.Free, 50)
+		c.logosServed(499_998)
+		drawn := drawing(func(context.Context) (logo.Picture, error) {
+			return logo.Picture{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`}, nil
+		})
+		for status, fault := range map[int]error{http.StatusServiceUnavailable: variants.ErrBusy, http.StatusInternalServerError: logo.ErrNotDrawn} {
+			failing := drawing(func(context.Context) (logo.Picture, error) { return logo.Picture{}, fmt.Errorf("draw: %w", fault) })
+			next.Store(&failing)
+			for range 5 {
+				if a := c.get(logoPath); a.status != status || a.header.Get("X-Api-Key-Status") != "" {
+					s.t.Fatalf("%d %q, want %d", a.status, a.header.Get("X-Api-Key-Status"), status)
+				}
+			}
+		}
+		hanging := drawing(func(ctx context.Context) (logo.Picture, error) { <-ctx.Done(); return logo.Picture{}, ctx.Err() })
+		next.Store(&hanging)
+		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
+			s.t.Errorf("past its time: %d", a.status)
+		}
+		leaving, leave := context.WithCancel(s.t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := s.do(leaving, request{path: logoPath, header: bearer(c.secret)}); err == nil {
+			s.t.Error("an answer to a caller who left")
+		}
+		synctest.Wait()
+		next.Store(&drawn)
+		c.get(logoPath).logo(s.t, "") // the last: the other is the one of who left
+		c.get(logoPath).logo(s.t, "quota-exceeded")
+		if told := c.logosTold(); told != 14 {
+			s.t.Errorf("%d logos are told, want all that came", told)
+		}
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) {
+			d.Logos = studioWith(func(ctx context.Context) (logo.Picture, error) { return (*next.Load())(ctx) })
+		}
 	})
 }

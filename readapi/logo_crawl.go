@@ -51,6 +51,7 @@ const (
 type likeness struct {
 	brand logo.Brand
 	crawl crawlNote
+	early bool // found before the index held all that a start brings
 }
 
 // passing says that the next request may be answered with more: nothing is to keep the answer.

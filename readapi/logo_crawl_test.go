@@ -443,3 +443,36 @@ func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
 		}
 	})
 }
+
+// Before the index holds what a start brings into it, a fallback may be the wrong answer a second later.
+func TestBeforeTheIndexIsFilledNobodyKeepsAFallback(t *testing.T) {
+	t.Parallel()
+	var filled atomic.Bool
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { d.Filled = filled.Load }
+	})
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
+	s.known("bare.com", plainRecord("bare"))
+	s.crawler.fails("nowhere.com", brand.DNS)
+	s.finding("fresh.com", 0)
+	for _, kept := range []string{"no-store", fallbackKept} {
+		s.keyless("unknown.com").is(t, "unknown", false, kept)
+		s.keyless("bare.com").is(t, "without a logo", false, kept)
+		c.logoOf("nowhere.com").is(t, "a crawl that found nothing", false, kept)
+		none := s.send(request{path: "/logo/unknown.com?format=png&fallback=404"})
+		again := s.send(request{path: "/logo/unknown.com?format=png", header: http.Header{"If-None-Match": {"*"}}})
+		for status, a := range map[int]answer{http.StatusNotFound: none, http.StatusNotModified: again} {
+			if a.status != status || a.header.Get("Cache-Control") != kept {
+				t.Errorf("%d, want %d; Cache-Control %s, want %s", a.status, status, a.header.Get("Cache-Control"), kept)
+			}
+		}
+		s.keyless("acme.com").is(t, "a logo", true, logoKept)
+		c.logoOf("fresh.com").is(t, "a logo of a crawl", true, logoKept)
+		bad := s.send(request{path: "/logo/unknown.com?format=png&key=lh_pk_nobody"})
+		if want := map[bool]string{false: "no-store", true: besideStatus}[filled.Load()]; bad.header.Get("Cache-Control") != want {
+			t.Errorf("beside X-Api-Key-Status: %s, want %s", bad.header.Get("Cache-Control"), want)
+		}
+		filled.Store(true)
+	}
+}

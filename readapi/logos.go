@@ -57,14 +57,25 @@ func (x *exchange) serveLogo() error {
 	if problem != nil {
 		return problem
 	}
-	q := logoQuery{domain: domain, address: who.Address}
+	if err := x.drawLogo(whole, quick, who, options); err != nil {
+		x.handBackLogo(who, err)
+		return err
+	}
+	return nil
+}
+
+// drawLogo answers whoever was let through. quick is the time of what is quick, within that of all.
+func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, options logo.Options) error {
+	q := logoQuery{domain: x.domain, address: who.Address}
 	if who.Keyed {
 		q.account, q.request = who.Caller.AccountID, x.command()
 	}
+	filled := x.api.filled() // before the index is asked: what comes in between would not be seen
 	found, err := x.api.lookup.likeness(whole, quick, q)
 	if err != nil {
 		return err
 	}
+	found.early = !filled
 	drawing := quick
 	if found.crawl != crawlNone {
 		drawing = whole
@@ -106,7 +117,7 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 		h["Vary"] = varyAccept
 	}
 	switch {
-	case found.crawl.passing():
+	case found.crawl.passing(), found.early && p.Fallback:
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "":
 		h["Cache-Control"] = cacheBesideStatus

@@ -37,6 +37,7 @@ type (
 	UsageDesk interface {
 		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
 		CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error
+		HandBackLogo(accountID string, at time.Time)
 		Searches(ctx context.Context, accountID, month string) (int64, error)
 		SearchesSeen(ctx context.Context, accountID, month string) (int64, error)
 	}

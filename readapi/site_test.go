@@ -2,6 +2,7 @@ package readapi_test
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,10 @@ import (
 	"letterhead/readapi"
 )
 
+// siteLogoTimeout is how long logos of a site wait for a crawl: less than they do by default, as these tests have no
+// virtual time.
+const siteLogoTimeout = 2 * time.Second
+
 // site is a service of several nodes in one process: nothing is common to them but the store of events, which
 // each reaches over a connection of its own, and the database, likewise.
 type site struct {
@@ -38,6 +43,7 @@ type site struct {
 	proxies []*testlink.Link // between a node and the database
 	windows []*remoteCounters
 	crawler *scriptedCrawler
+	assets  string                // folder of the files, which the nodes share as they would a bucket
 	change  []func(*readapi.Deps) // of each node's
 }
 
@@ -122,7 +128,7 @@ func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { ret
 // startSite starts API nodes, a projector and a crawler. The test is skipped when no database server is named.
 func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	t.Helper()
-	s := &site{t: t, change: change}
+	s := &site{t: t, change: change, assets: t.TempDir()}
 	url := sqlstoretest.Schema(t, testservices.Postgres(t))
 	server := esdbtest.Start(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -222,7 +228,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	run("changes", n.tail.Run)
 	run("recorder", n.recorder.Run)
 	s.must(n.runner.CatchUp(ctx))
-	n.assets = openAssets(t, ctx, t.TempDir())
+	n.assets = openAssets(t, ctx, s.assets)
 	deps := readapi.Deps{
 		Desk: n.desk, UsageDesk: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
 		Usage: used, Search: noSearch{}, Assets: n.assets, Logos: newStudio(t, n.assets), Changes: n.tail, Counters: window,
@@ -239,6 +245,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	}
 	n.api, err = readapi.New(readapi.Config{
 		BaseURL: baseURL, BillingURL: baseURL + "/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
+		LogoTimeout: siteLogoTimeout, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}, deps)
 	s.must(err)
 	n.serve(t, readapi.NewListener)

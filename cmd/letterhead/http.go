@@ -25,6 +25,7 @@ func (s *service) handler() (http.Handler, error) {
 	deps := readapi.Deps{
 		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
 		Usage: s.usage, Search: s.search, Assets: s.assets, Logos: s.logos, Changes: s.changes, Counters: s.counters,
+		Filled: s.filled,
 	}
 	if s.config.Shared() { // another node folds what this one answers from
 		deps.CaughtUp = func(ctx context.Context) error { return s.foldedTo(ctx, brands.Name) }
@@ -49,11 +50,18 @@ func (s *service) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
+// begun says whether what was there at the start is served; the starter index with it, but on a node of several,
+// which serves while another loads that.
+func (s *service) begun() bool { return s.ready.Load() && s.runner.Ready() == nil }
+
+// filled is begun with the starter index wherever it is loaded.
+func (s *service) filled() bool { return s.starterSeen.Load() && s.begun() }
+
 // readyz says whether everything that was there at the start is served (read models caught up, the starter
 // index searchable), and whether what the node cannot do without still answers.
 func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err := s.runner.Ready(); err != nil || !s.ready.Load() {
+	if !s.begun() {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, "starting")

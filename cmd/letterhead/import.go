@@ -80,6 +80,38 @@ func (s *service) starterOnce() part {
 	})
 }
 
+const (
+	// starterLookEvery is the time between two looks for the starter index that another node loads.
+	starterLookEvery = 2 * time.Second
+	// starterPatience is when a node of several takes it that nobody loads the starter index, as where crawlers
+	// have it off: fallbacks must not go uncached for ever. Loading takes seconds, and a start of all nodes minutes.
+	starterPatience = 15 * time.Minute
+)
+
+// awaitStarter waits until the starter index is loaded by whichever node does, and this one's read models hold it.
+// It returns early when ctx ends.
+func (s *service) awaitStarter(ctx context.Context, marker starter.Marker) {
+	defer s.starterSeen.Store(true)
+	patient, cancel := context.WithTimeout(ctx, starterPatience)
+	defer cancel()
+	for {
+		version, err := marker.Load(patient)
+		if err == nil && version == starter.Version {
+			if err = s.foldedTo(patient, brands.Name); err == nil {
+				return
+			}
+		}
+		select {
+		case <-patient.Done():
+			if ctx.Err() == nil {
+				s.logger.Warn("the starter index is not there; fallbacks are cached as if it were", "waited", starterPatience, "error", err)
+			}
+			return
+		case <-time.After(starterLookEvery):
+		}
+	}
+}
+
 // Pauses between attempts at the starter index; they double in between.
 const (
 	firstImportPause = time.Second

@@ -71,7 +71,8 @@ type service struct {
 
 	stopAPI func() // tells the API that its server is about to stop
 
-	ready atomic.Bool
+	ready       atomic.Bool
+	starterSeen atomic.Bool // see filled
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive   context.Context
 	kill    context.CancelCauseFunc

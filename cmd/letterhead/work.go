@@ -129,6 +129,15 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 		return nil, err
 	}
 	parts := []part{{"changes", s.changes.Run}, {"usage recorder", s.recorder.Run}}
+	if s.config.Shared() && s.config.Starter {
+		parts = append(parts, part{"starter index", func(ctx context.Context) error {
+			s.awaitStarter(ctx, sharedMarker{s.positions, s.log})
+			<-ctx.Done()
+			return nil
+		}})
+	} else {
+		s.starterSeen.Store(true) // begin loads it, or nobody does
+	}
 	if !s.store.Shared() {
 		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.Now})
 		s.counters = counters

@@ -71,6 +71,7 @@ type disk struct {
 	queuedBytes atomic.Int64
 	stopScan    context.CancelFunc
 	workers     sync.WaitGroup
+	givenUp     atomic.Bool // nobody waits for the workers any more
 
 	complaints struct {
 		sync.Mutex
@@ -118,6 +119,12 @@ func (d *disk) close() {
 	late := time.AfterFunc(closePatience, d.stopScan)
 	d.workers.Wait()
 	late.Stop()
+	d.stopScan()
+}
+
+// giveUp has the workers drop what they have not begun.
+func (d *disk) giveUp() {
+	d.givenUp.Store(true)
 	d.stopScan()
 }
 
@@ -181,7 +188,7 @@ func (d *disk) work(all <-chan []found) {
 	}
 	for q := range d.queue {
 		d.queuedBytes.Add(-int64(len(q.picture.Body)))
-		if !ok { // closed in the middle of the look through the folder
+		if !ok || d.givenUp.Load() { // closed in the middle of the look through the folder, or of a write that hung
 			d.metrics.dropped.Inc()
 			continue
 		}

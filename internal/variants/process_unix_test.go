@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +106,50 @@ func TestASlowDiskDelaysNoAnswer(t *testing.T) {
 	if n := s.number("unwritten_total"); n != 4 {
 		t.Errorf("%v were dropped", n)
 	}
+}
+
+// A disk that never answers, here again a pipe, does not hold the end of the process.
+func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel()
+	answers := func(t *testing.T, pipe string) { // now that nobody waits for it
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+		noError(t, err)
+		noError(t, f.Close())
+	}
+	t.Run("while the folder is looked through", func(t *testing.T) {
+		t.Parallel()
+		folder := filepath.Join(t.TempDir(), "pipe")
+		noError(t, syscall.Mkfifo(folder, 0o600))
+		cfg := onlyDisk(folder)
+		cfg.CloseTimeout = 20 * time.Millisecond
+		s := open(t, cfg)
+		s.wants(1, 100)
+		s.Close()
+		s.Close()
+		answers(t, folder)
+	})
+	t.Run("while a file is read", func(t *testing.T) {
+		t.Parallel()
+		cfg := onlyDisk(t.TempDir())
+		s := open(t, cfg)
+		s.wants(1, 100)
+		s.Close()
+		cfg.CloseTimeout = 20 * time.Millisecond
+		s = open(t, cfg)
+		for deadline := time.Now().Add(time.Minute); s.number("entries", "disk") == 0 && time.Now().Before(deadline); {
+			runtime.Gosched() // until the folder is looked through
+		}
+		pipe := fileOf(cfg.Folder, 1)
+		noError(t, os.Remove(pipe))
+		noError(t, syscall.Mkfifo(pipe, 0o600))
+		left, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer leave()
+		if _, err := s.Get(left, key(1), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a read of what hangs: %v", err)
+		}
+		s.Close()
+		answers(t, pipe)
+	})
 }
 
 // A disk that is full in the middle of a file, here by a limit of the process.

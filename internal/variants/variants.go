@@ -29,6 +29,9 @@ const (
 	DefaultDiskBytes = 1 << 30
 	// DefaultWaiting is the crowd that a machine of two processors serves within a second.
 	DefaultWaiting = 256
+	// DefaultCloseTimeout is past what a disk that is well takes to write what is queued, and well within what a
+	// process is given to end.
+	DefaultCloseTimeout = 5 * time.Second
 	// DefaultMakeTimeout is past what a drawing takes and within what a browser's user waits for.
 	DefaultMakeTimeout = 5 * time.Second
 
@@ -42,6 +45,8 @@ const (
 	maxConcurrent  = 4096
 	maxWaiting     = 1 << 20
 	maxMakeTimeout = time.Minute
+
+	maxCloseTimeout = time.Minute
 )
 
 // ErrBusy: as many pictures are being made, or wait for that, as may be. Try again in a moment.
@@ -66,8 +71,11 @@ type Config struct {
 	Concurrent  int           // pictures made at once; by default one for each processor
 	Waiting     int           // pictures that wait for that; more are ErrBusy
 	MakeTimeout time.Duration // of one picture, its wait included
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
+	// CloseTimeout bounds Close, which a disk that does not answer, or a function that does not see its context end,
+	// would otherwise hold for ever.
+	CloseTimeout time.Duration
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -85,6 +93,9 @@ func (c Config) Validate() error {
 	if c.MakeTimeout < 0 || c.MakeTimeout > maxMakeTimeout {
 		errs = append(errs, fmt.Errorf("variants: MakeTimeout is %s, must be 0s to %s", c.MakeTimeout, maxMakeTimeout))
 	}
+	if c.CloseTimeout < 0 || c.CloseTimeout > maxCloseTimeout {
+		errs = append(errs, fmt.Errorf("variants: CloseTimeout is %s, must be 0s to %s", c.CloseTimeout, maxCloseTimeout))
+	}
 	return errors.Join(errs...)
 }
 
@@ -94,6 +105,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Concurrent, runtime.GOMAXPROCS(0))
 	orDefault(&c.Waiting, DefaultWaiting)
 	orDefault(&c.MakeTimeout, DefaultMakeTimeout)
+	orDefault(&c.CloseTimeout, DefaultCloseTimeout)
 	orDefault(&c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
@@ -116,6 +128,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	closed  bool
+	closing chan struct{} // ends with Close
 	makings map[Key]*making
 	running sync.WaitGroup // of the makings' goroutines
 }
@@ -127,7 +140,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), makings: map[Key]*making{}}
+	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), makings: map[Key]*making{}, closing: make(chan struct{})}
 	var err error
 	if s.memory, err = newMemory(cfg.MemoryBytes); err != nil {
 		return nil, err
@@ -148,7 +161,8 @@ func New(cfg Config) (*Store, error) {
 }
 
 // Close gives up what is being made, writes what is to be kept, and returns when nothing of the store runs
-// any more. Folders keep what is in them. Pictures in memory can still be had.
+// any more. What still runs after Config.CloseTimeout is left to itself: it holds no lock, and what it comes to is
+// dropped. Folders keep what is in them. Pictures in memory can still be had.
 func (s *Store) Close() {
 	s.mu.Lock()
 	first := !s.closed
@@ -157,14 +171,30 @@ func (s *Store) Close() {
 		m.cancel()
 	}
 	s.mu.Unlock()
-	s.running.Wait()
 	if !first {
+		<-s.closing
 		return
 	}
-	if s.disk != nil {
-		s.disk.close()
+	defer close(s.closing)
+	defer s.memory.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.running.Wait()
+		if s.disk != nil {
+			s.disk.close()
+		}
+	}()
+	late := time.NewTimer(s.cfg.CloseTimeout)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		if s.disk != nil {
+			s.disk.giveUp()
+		}
+		s.cfg.Logger.Warn("the store of drawn logos is left before it ended: its disk does not answer, or a drawing goes on", "waited", s.cfg.CloseTimeout)
 	}
-	s.memory.close()
 }
 
 // Get returns the picture of a key, and has it made when it is not there. Those that ask for one key at the

@@ -468,11 +468,39 @@ func TestCloseGivesUpWhatIsBeingMade(t *testing.T) {
 	})
 }
 
+// A function that does not look at its context holds Close for its time, and what it returns afterwards harms nothing.
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Folder: t.TempDir()})
+		release, made := make(chan struct{}), make(chan struct{})
+		answer := make(chan error, 1)
+		go func() {
+			_, err := s.Get(t.Context(), key(1), func(context.Context) ([]byte, error) {
+				defer close(made)
+				<-release
+				return body(1, 10), nil
+			})
+			answer <- err
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		s.Close()
+		if took := time.Since(begin); took != variants.DefaultCloseTimeout {
+			t.Errorf("it took %s", took)
+		}
+		if err := <-answer; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller was told %v", err)
+		}
+		close(release)
+		<-made
+	})
+}
+
 func TestConfigsThatCannotBe(t *testing.T) {
 	t.Parallel()
-	wrong := variants.Config{MemoryBytes: -1, DiskBytes: 1 << 60, Concurrent: -1, Waiting: 1 << 40, MakeTimeout: time.Hour}
+	wrong := variants.Config{MemoryBytes: -1, DiskBytes: 1 << 60, Concurrent: -1, Waiting: 1 << 40, MakeTimeout: time.Hour, CloseTimeout: time.Hour}
 	_, err := variants.New(wrong)
-	for _, field := range []string{"MemoryBytes", "DiskBytes", "Concurrent", "Waiting", "MakeTimeout"} {
+	for _, field := range []string{"MemoryBytes", "DiskBytes", "Concurrent", "Waiting", "MakeTimeout", "CloseTimeout"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not in: %v", field, err)
 		}

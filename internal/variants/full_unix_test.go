@@ -1,0 +1,180 @@
+//go:build unix
+
+package variants_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	// sharedFolder names the variable that makes a test's process one of two on a folder.
+	sharedFolder = "LETTERHEAD_TEST_VARIANTS_SHARED"
+	// sharerBytes is what each of the two may keep: less than half of its pictures.
+	sharerBytes    = 100 * block
+	sharerPictures = 200
+)
+
+// What a sharer is told to do, one line each.
+const (
+	orderRound = "round" // open a store, ask for all pictures, close it, and write a tally
+	orderFull  = "full"  // no file can have more than 1,000 bytes from here on, as on a disk that is full in the middle
+	orderSpace = "space" // it can again
+)
+
+// tally is what a round came to.
+type tally struct{ FromDisk, Unkept, Damaged int }
+
+func (y tally) String() string {
+	return fmt.Sprintf("%d pictures from disk, %d not written, %d damaged", y.FromDisk, y.Unkept, y.Damaged)
+}
+
+const tallied = "tally "
+
+// TestShareAFolder is one of two processes on a folder. Its pictures are those of the other.
+func TestShareAFolder(t *testing.T) {
+	folder := os.Getenv(sharedFolder)
+	if folder == "" {
+		t.Skip("it is run by the tests of two processes on one folder, in a process of its own")
+	}
+	cfg := onlyDisk(folder)
+	cfg.DiskBytes = sharerBytes
+	var unlimited syscall.Rlimit
+	noError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &unlimited))
+	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+		switch orders.Text() {
+		case orderFull:
+			noError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1000, Max: unlimited.Max}))
+		case orderSpace:
+			noError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &unlimited))
+		case orderRound:
+			s := open(t, cfg)
+			var y tally
+			for n := range 3 * sharerPictures {
+				i := n * 7 % sharerPictures
+				if !s.wants(i, 300*(i%40)+1) { // which checks what is served
+					y.FromDisk++
+				}
+			}
+			s.Close()
+			y.Unkept, y.Damaged = int(s.number("disk_errors_total", "write")), int(s.number("disk_errors_total", "check"))
+			line, err := json.Marshal(y)
+			noError(t, err)
+			fmt.Printf("%s%s\n", tallied, line)
+		}
+	}
+}
+
+// sharer is such a process.
+type sharer struct {
+	orders io.WriteCloser
+	lines  *bufio.Scanner
+	wait   func() error
+}
+
+func startSharer(t *testing.T, folder string) *sharer {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run", "^TestShareAFolder$", "-test.v")
+	child.Env = append(os.Environ(), sharedFolder+"="+folder)
+	orders, err := child.StdinPipe()
+	noError(t, err)
+	out, err := child.StdoutPipe()
+	noError(t, err)
+	noError(t, child.Start())
+	return &sharer{orders, bufio.NewScanner(out), child.Wait}
+}
+
+func (s *sharer) order(t *testing.T, what string) {
+	t.Helper()
+	_, err := fmt.Fprintln(s.orders, what)
+	noError(t, err)
+}
+
+// tally reads what a round came to.
+func (s *sharer) tally(t *testing.T) (y tally) {
+	t.Helper()
+	var said []string
+	for s.lines.Scan() {
+		if line, ok := strings.CutPrefix(s.lines.Text(), tallied); ok {
+			noError(t, json.Unmarshal([]byte(line), &y))
+			return y
+		}
+		said = append(said, s.lines.Text())
+	}
+	t.Fatalf("the process ended: %s", strings.Join(said, "\n"))
+	return y
+}
+
+// onAFullDisk has two processes serve from one folder while its disk is full, and when it is not any more. Each
+// checks all that it serves.
+func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) {
+	both := []*sharer{startSharer(t, folder), startSharer(t, folder)}
+	round := func(what string) []tally {
+		t.Helper()
+		for _, s := range both {
+			s.order(t, orderRound)
+		}
+		all := []tally{both[0].tally(t), both[1].tally(t)}
+		t.Logf("%s: %s; %s", what, all[0], all[1])
+		left, err := filepath.Glob(filepath.Join(folder, "unfinished-*"))
+		noError(t, err)
+		_, total := onDisk(t, folder)
+		if all[0].Damaged+all[1].Damaged > 0 || len(left) > 0 || total > 2*sharerBytes {
+			t.Errorf("%s: %d and %d damaged files, %d unfinished ones, %d bytes in all", what, all[0].Damaged, all[1].Damaged, len(left), total)
+		}
+		return all
+	}
+	full(both)
+	for _, y := range round("full") {
+		if y.Unkept == 0 {
+			t.Error("the disk is not full")
+		}
+	}
+	space(both)
+	round("with space again")
+	for _, y := range round("once more") {
+		if y.Unkept > 0 || y.FromDisk == 0 {
+			t.Errorf("not as before the disk was full: %s", y)
+		}
+	}
+	full(both)
+	round("full again")
+	space(both)
+	for _, y := range round("with space at last") {
+		if y.Unkept > 0 || y.FromDisk == 0 {
+			t.Errorf("not as before the disk was full: %s", y)
+		}
+	}
+	for _, s := range both {
+		noError(t, s.orders.Close())
+		for s.lines.Scan() { // all it says, or it could not end
+		}
+		noError(t, s.wait())
+	}
+	cfg := onlyDisk(folder)
+	cfg.DiskBytes = sharerBytes
+	open(t, cfg).Close()
+	if _, total := onDisk(t, folder); total > sharerBytes {
+		t.Errorf("what is left takes %d bytes of %d", total, sharerBytes)
+	}
+}
+
+func TestTwoProcessesShareAFullDisk(t *testing.T) {
+	t.Parallel()
+	order := func(what string) func([]*sharer) {
+		return func(both []*sharer) {
+			for _, s := range both {
+				s.order(t, what)
+			}
+		}
+	}
+	onAFullDisk(t, t.TempDir(), order(orderFull), order(orderSpace))
+}

@@ -1,5 +1,7 @@
 package eventschemas
 
+import "slices"
+
 // Record is a brand's data as events carry it. It is the Brand of the API less what other facts decide
 // (id, domain, urn, status, claimed, updatedAt), and with asset ids in the place of URLs, so that a
 // change of the base URL needs no rebuild. Slices are never nil in an encoded record.
@@ -25,6 +27,13 @@ type Link struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
 }
+
+// TagReversed is the tag of a logo that no brand published: it is another of the record's logos, of one ink, in white or
+// in black, for the page that would swallow that one.
+const TagReversed = "reversed"
+
+// IsReversed says whether the logo has that tag.
+func (l Logo) IsReversed() bool { return slices.Contains(l.Tags, TagReversed) }
 
 // Logo is one logo in every format that is stored.
 type Logo struct {

@@ -96,15 +96,15 @@ var galleryChoices = []struct {
 }
 
 // wallBrands are well-known brands of the starter index. Themed ones have another logo for a dark ground, so that
-// what is asked for each differs; the others look the same on both, and one picture serves for the two.
+// what is asked for each differs; the others are seen on both, and one picture serves for the two.
 var wallBrands = []struct {
 	domain string
 	themed bool
 }{
-	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", true}, {"spotify.com", false}, {"netflix.com", false},
+	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", false}, {"spotify.com", false}, {"netflix.com", false},
 	{"airbnb.com", false}, {"youtube.com", false}, {"mastercard.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
 	{"microsoft.com", false}, {"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false}, {"reddit.com", false},
-	{"linkedin.com", false}, {"duckduckgo.com", false}, {"asana.com", false}, {"netlify.com", true}, {"twitch.tv", false}, {"zoom.us", false},
+	{"linkedin.com", false}, {"duckduckgo.com", false}, {"apple.com", true}, {"github.com", true}, {"twitch.tv", false}, {"zoom.us", false},
 }
 
 func newGallery(baseURL, logoHost string, style template.CSS, styleSource string) (*gallery, error) {
@@ -179,9 +179,8 @@ func (g *gallery) examples() []gallerySection {
 	}
 	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other. With neither it is the brand's first logo, unless a white page would swallow it."}
 	inks.Pictures = []galleryPicture{
-		g.picture("gitlab.com", "dark ink", "size", gallerySize, "theme", "dark"),
-		onDark(g.picture("gitlab.com", "light ink", "size", gallerySize, "theme", "light")),
-		g.picture("google.com", "nothing asked", "size", gallerySize),
+		g.picture("github.com", "dark ink", "size", gallerySize, "theme", "dark"),
+		onDark(g.picture("github.com", "light ink", "size", gallerySize, "theme", "light")),
 		g.picture("google.com", "for a light ground", "size", gallerySize, "background", "light"),
 		onDark(g.picture("google.com", "for a dark ground", "size", gallerySize, "background", "dark")),
 	}

@@ -108,6 +108,8 @@ func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
 var (
 	hexPattern = regexp.MustCompile(`^#[0-9a-f]{6}$`)
 	idPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	// hexAnywhere finds colors; references have a letter past f.
+	hexAnywhere = regexp.MustCompile(`#[0-9a-f]{3,6}\b`)
 )
 
 func TestRecordsSayOnlyWhatTheSourcesSay(t *testing.T) {
@@ -181,6 +183,42 @@ func TestLogosAreSanitisedVectors(t *testing.T) {
 				t.Errorf("%s: the sanitizer changes logo %d (%v); run the generator again", b.Domain, i, err)
 			}
 		}
+	}
+}
+
+// Reversed logos come last, each in white or black, of a type that the brand has without them.
+func TestReversedLogosStandBesideTheBrandsOwn(t *testing.T) {
+	brands := 0
+	for _, b := range load(t) {
+		own, reversed := map[string]bool{}, 0
+		for i, l := range b.Record.Logos {
+			if !l.IsReversed() {
+				own[l.Type] = true
+				if reversed > 0 || len(l.Tags) != 0 {
+					t.Errorf("%s: logo %d, which is its own, is %+v", b.Domain, i, l)
+				}
+				continue
+			}
+			reversed++
+			ink := map[string]string{"light": "#ffffff", "dark": "#000000"}[*l.Theme]
+			for _, color := range hexAnywhere.FindAllString(string(b.SVG[i]), -1) {
+				if color != ink {
+					t.Errorf("%s: logo %d, reversed and %s, has the color %s", b.Domain, i, *l.Theme, color)
+				}
+			}
+			if !own[l.Type] {
+				t.Errorf("%s: a reversed %s of none", b.Domain, l.Type)
+			}
+		}
+		if reversed > 0 {
+			brands++
+		}
+		if want, named := map[string]bool{"github.com": true, "apple.com": true, "ibm.com": true, "snapchat.com": true, "google.com": false, "spotify.com": false}[b.Domain]; named && want != (reversed > 0) {
+			t.Errorf("%s has %d reversed logos", b.Domain, reversed)
+		}
+	}
+	if brands < 500 || brands > 700 {
+		t.Errorf("%d brands have reversed logos", brands)
 	}
 }
 

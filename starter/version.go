@@ -3,7 +3,7 @@
 package starter
 
 // Version names the data set: its sources, and the beginning of its own SHA-256.
-const Version = "simple-icons 16.37.0, @iconify-json/logos 1.2.19 (e6bdc544)"
+const Version = "simple-icons 16.37.0, @iconify-json/logos 1.2.19 (89602ffd)"
 
 // Count is the number of brands in it.
 const Count = 2878

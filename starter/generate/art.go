@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"image"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
 )
 
 // maxSVG bounds one stored drawing, in bytes. Above it stand a handful of pictures traced from bitmaps.
@@ -30,8 +32,21 @@ type art struct {
 	svg     string
 	logo    eventschemas.Logo // its one format without id, as those follow from the bytes
 	palette []share
-	mark    bool // in one color, from simple-icons
+	tone    tone
+	mark    bool                 // in one color, from simple-icons
+	inks    int                  // colors of its ink that are told apart
+	lost    map[imaging.RGB]bool // on which pages it is lost
+	drawn   *image.NRGBA         // as the service draws it
 }
+
+// tone is how bright a drawing is that has no filled square of its own behind it.
+type tone string
+
+const (
+	onPlate tone = ""
+	bright  tone = "bright" // more light than dark
+	dim     tone = "dim"
+)
 
 // look is what the pixels of a drawing say.
 type look struct {
@@ -85,8 +100,8 @@ func (c *canvas) look() (look, error) {
 	return l, nil
 }
 
-// newArt looks at a drawing. wordmark is set for one that has an icon beside it.
-func newArt(svg string, left, top, width, height float64, wordmark bool) (art, error) {
+// art looks at a drawing. wordmark is set for one that has an icon beside it.
+func (e *easel) art(svg string, left, top, width, height float64, wordmark bool) (art, error) {
 	if len(svg) > maxSVG {
 		return art{}, fmt.Errorf("drawing of %d bytes, more than %d", len(svg), maxSVG)
 	}
@@ -105,9 +120,18 @@ func newArt(svg string, left, top, width, height float64, wordmark bool) (art, e
 	case l.opaque:
 		logo.Type = "icon"
 	}
-	if !l.opaque { // on an opaque square the ink says nothing about the page behind it
+	a := art{svg: svg, palette: l.palette}
+	if a.tone = dim; l.opaque {
+		a.tone = onPlate
+	} else if l.luma > brightInk {
+		a.tone = bright
+	}
+	if err := e.lay(&a); err != nil {
+		return art{}, err
+	}
+	if !l.opaque || a.inks == 1 { // what brings its own ground may lie on any page; what is cut out of one ink has none
 		theme := "dark"
-		if l.luma > lightInk {
+		if a.lost[imaging.White] && !a.lost[imaging.DarkPage] { // of what neither page suits, white pages are more
 			theme = "light"
 		}
 		logo.Theme = &theme
@@ -120,31 +144,32 @@ func newArt(svg string, left, top, width, height float64, wordmark bool) (art, e
 		file.Background = &transparent
 	}
 	logo.Formats = []eventschemas.Asset{file}
-	return art{svg: svg, logo: logo, palette: l.palette}, nil
+	a.logo = logo
+	return a, nil
 }
 
-// markArt is a mark of simple-icons, painted with its brand's color.
-func markArt(m *mark) (art, error) {
+// mark is a mark of simple-icons, painted with its brand's color.
+func (e *easel) mark(m *mark) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><path fill="#%s" d="%s"/></svg>`,
 		markSide, markSide, m.Hex, m.Path)
 	svg, err := canonical(svg)
 	if err != nil {
 		return art{}, err
 	}
-	a, err := newArt(svg, 0, 0, markSide, markSide, false)
+	a, err := e.art(svg, 0, 0, markSide, markSide, false)
 	a.mark = true
 	return a, err
 }
 
-// drawingArt is a full-color drawing of iconify.
-func drawingArt(d drawing, siblings []drawing) (art, error) {
+// drawing is a full-color drawing of iconify.
+func (e *easel) drawing(d drawing, siblings []drawing) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s">%s</svg>`,
 		num(d.Left), num(d.Top), num(d.Width), num(d.Height), strings.ReplaceAll(shortIDs(d.Body), "xlink:href=", "href="))
 	svg, err := canonical(svg)
 	if err != nil {
 		return art{}, err
 	}
-	return newArt(svg, d.Left, d.Top, d.Width, d.Height, hasIcon(d.Name, siblings))
+	return e.art(svg, d.Left, d.Top, d.Width, d.Height, hasIcon(d.Name, siblings))
 }
 
 // hasIcon says whether a drawing's name appears with -icon beside it, so that it is the one with words.

@@ -138,16 +138,22 @@ func TestArt(t *testing.T) {
 	wide := `<path fill="#fff" d="M0 0h64v8H0z"/>`
 	tall := `<path fill="#000" d="M8 0h48v64H8z"/>`
 	box := `<path fill="#00f" d="M0 0h64v64H0z"/>`
+	on := `<path fill="#fff" d="M20 20h24v24H20z"/>`
+	e := testEasel(t)
 	for _, c := range []struct {
 		why, body, kind, theme string
 		siblings               []drawing
 	}{
 		{"wide is a wordmark", wide, "logo", "light", nil},
 		{"not wide is a symbol", tall, "symbol", "dark", nil},
-		{"a filled square is an icon", box, "icon", "", nil},
+		{"a filled square is an icon", box + on, "icon", "", nil},
+		{"one ink is no ground, also in a square", box, "icon", "dark", nil},
+		{"yellow is bright and seen on white", strings.ReplaceAll(tall, "#000", "#ffd43b"), "symbol", "dark", nil},
+		{"lemon is not seen on white", strings.ReplaceAll(tall, "#000", "#fffc00"), "symbol", "light", nil},
+		{"colors with light ink among them", tall + on, "symbol", "dark", nil},
 		{"the one with an icon beside it has the words", tall, "logo", "dark", []drawing{{Name: "acme-icon"}}},
 	} {
-		a, err := drawingArt(drawing{Name: "acme", Body: c.body, Width: 64, Height: 64}, c.siblings)
+		a, err := e.drawing(drawing{Name: "acme", Body: c.body, Width: 64, Height: 64}, c.siblings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +165,7 @@ func TestArt(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s %q", c.why, a.logo.Type, theme, c.kind, c.theme)
 		}
 	}
-	if _, err := drawingArt(drawing{Name: "big", Body: strings.Repeat(tall, 2000), Width: 64, Height: 64}, nil); err == nil {
+	if _, err := e.drawing(drawing{Name: "big", Body: strings.Repeat(tall, 2000), Width: 64, Height: 64}, nil); err == nil {
 		t.Error("a drawing past the limit was taken")
 	}
 }

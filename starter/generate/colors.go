@@ -27,7 +27,7 @@ const (
 	minChroma   = 40  // distance of the largest and smallest channel from which a color is chromatic
 	darkBelow   = 80  // luma
 	lightAbove  = 200 // luma
-	lightInk    = 128 // mean luma above which ink is light
+	brightInk   = 128 // mean luma above which ink is more light than dark
 	mergeWithin = 8   // CIEDE2000 below which two colors are one
 	minShare    = 0.04
 	maxColors   = 6

@@ -4,11 +4,13 @@
 //
 // The rules, in the order of the files: which entries and drawings are taken (packages), which links say
 // nothing about an owner (hosts), how well a name goes with a domain (names), who has the domain (owners),
-// what a drawing shows (path, tree, paint, art), its colors (colors), and the record (record).
+// what a drawing shows (path, tree, paint, art), its colors (colors), on which pages it is seen and what stands in on the
+// others (easel, reverse), and the record (record).
 package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -57,13 +59,17 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(o, os.Stdout); err != nil {
+	e, err := newEasel(context.Background())
+	if err == nil {
+		err = run(e, o, os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o options, out io.Writer) error {
+func run(e *easel, o options, out io.Writer) error {
 	marks, err := readSimpleIcons(o.simpleIcons)
 	if err != nil {
 		return err
@@ -74,16 +80,22 @@ func run(o options, out io.Writer) error {
 	}
 	products := append(marks, drawings...)
 	owners := findOwners(products)
-	joinHomeless(products, owners)
+	e.joinHomeless(products, owners)
 	var brands []starter.Brand
+	reversed := 0
 	var report bytes.Buffer
 	leftOut := func(name string, err error) { fmt.Fprintf(out, "left out %s: %v\n", name, err) }
 	for _, w := range owners {
-		b, ok := brandOf(w, leftOut)
+		b, ok := brandOf(e, w, leftOut)
 		if !ok {
 			continue
 		}
 		brands = append(brands, b)
+		for _, l := range b.Record.Logos {
+			if l.IsReversed() {
+				reversed++
+			}
+		}
 		fmt.Fprintf(&report, "%s\t%s\t%s\t%d sources\t%d logos\t%.2f\t%s\n",
 			b.Domain, *b.Record.Name, w.Rule, agreeing(w), len(b.SVG), b.Record.QualityScore, w.Claims[0].Link.URL)
 	}
@@ -105,7 +117,7 @@ func run(o options, out io.Writer) error {
 	if err := os.WriteFile(filepath.Join(o.out, "version.go"), versionFile(packed.Bytes(), len(brands)), 0o644); err != nil {
 		return fmt.Errorf("write starter version: %w", err)
 	}
-	fmt.Fprintf(out, "%d brands, %d bytes\n", len(brands), packed.Len())
+	fmt.Fprintf(out, "%d brands, %d reversed logos, %d bytes\n", len(brands), reversed, packed.Len())
 	return nil
 }
 

@@ -175,7 +175,7 @@ func ownerOf(domain string, claims []claim) (owned, bool) {
 // joinHomeless gives a product that found no domain to the brand of the other source that bears the same
 // name, when the color that one source declares is among the colors that the other one draws: many brands
 // share a name, few share a name and a color.
-func joinHomeless(products []product, brands []owned) {
+func (e *easel) joinHomeless(products []product, brands []owned) {
 	housed := map[*product]bool{}
 	byName := map[string][]int{}
 	for i, o := range brands {
@@ -194,7 +194,7 @@ func joinHomeless(products []product, brands []owned) {
 			continue
 		}
 		o := &brands[at[0]]
-		if len(o.Claims) != 1 || o.Claims[0].Product.Source == p.Source || !sameColor(p, o.Claims[0].Product) {
+		if len(o.Claims) != 1 || o.Claims[0].Product.Source == p.Source || !e.sameColor(p, o.Claims[0].Product) {
 			continue
 		}
 		o.Claims = append(o.Claims, claim{
@@ -204,7 +204,7 @@ func joinHomeless(products []product, brands []owned) {
 }
 
 // sameColor says whether of two products one declares a color that the other one draws.
-func sameColor(a, b *product) bool {
+func (e *easel) sameColor(a, b *product) bool {
 	if a.Mark == nil {
 		a, b = b, a
 	}
@@ -212,7 +212,7 @@ func sameColor(a, b *product) bool {
 		return false
 	}
 	hex, _ := parseColor("#" + a.Mark.Hex)
-	for _, d := range drawingsOf(b, func(string, error) {}) {
+	for _, d := range e.drawingsOf(b, func(string, error) {}) {
 		if witnessed(hex, d.palette) {
 			return true
 		}

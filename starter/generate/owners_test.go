@@ -155,6 +155,7 @@ func TestOneBrandFromBothSources(t *testing.T) {
 }
 
 func TestAHomelessProductJoinsItsNameAndColor(t *testing.T) {
+	e := testEasel(t)
 	red := drawing{Name: "acme", Body: `<path fill="#f00" d="M0 0h64v64H0z"/>`, Width: 64, Height: 64}
 	for name, c := range map[string]struct {
 		hex  string
@@ -167,7 +168,7 @@ func TestAHomelessProductJoinsItsNameAndColor(t *testing.T) {
 			drawn.Icons = []drawing{red}
 			products := []product{homeless, drawn}
 			got := findOwners(products)
-			joinHomeless(products, got)
+			e.joinHomeless(products, got)
 			if len(got) != 1 || len(got[0].Claims) != c.want {
 				t.Errorf("%d claims, want %d", len(got[0].Claims), c.want)
 			}

@@ -8,7 +8,7 @@ import (
 	"letterhead/starter"
 )
 
-// maxLogos bounds the logos of one brand; the sources draw some brands a dozen times.
+// maxLogos bounds the logos of one brand, without reversed ones; the sources draw some brands a dozen times.
 const maxLogos = 6
 
 // Confidence of evidence, by the rule that tied a product to its domain.
@@ -18,7 +18,7 @@ var confidence = map[string]float64{
 
 // brandOf puts a record together from everything that speaks for a domain. It answers false when no
 // drawing of it can be used, and tells leftOut about each that cannot.
-func brandOf(o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
+func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
 	b := starter.Brand{Domain: o.Domain}
 	var arts []art
 	var declared *rgb
@@ -27,7 +27,7 @@ func brandOf(o owned, leftOut func(name string, err error)) (starter.Brand, bool
 	for _, c := range o.Claims {
 		p := c.Product
 		if p.Mark != nil {
-			a, err := markArt(p.Mark)
+			a, err := e.mark(p.Mark)
 			if err != nil {
 				leftOut(p.Name, err)
 				continue
@@ -36,7 +36,7 @@ func brandOf(o owned, leftOut func(name string, err error)) (starter.Brand, bool
 			declared, name = &col, p.Name
 			arts = append(arts, a)
 		}
-		for _, a := range drawingsOf(p, leftOut) {
+		for _, a := range e.drawingsOf(p, leftOut) {
 			if !full {
 				palette, full = a.palette, true
 			}
@@ -48,6 +48,8 @@ func brandOf(o owned, leftOut func(name string, err error)) (starter.Brand, bool
 	}
 	sort.SliceStable(arts, func(i, j int) bool { return order(arts[i]) < order(arts[j]) })
 	arts = arts[:min(len(arts), maxLogos)]
+	// They come last: what is shown with nothing asked stays what it is.
+	arts = append(arts, e.reversals(arts, leftOut)...)
 	b.Record = eventschemas.Record{
 		Name: &name, Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Fonts: []eventschemas.Font{},
 		Images: []eventschemas.Image{}, Company: eventschemas.EmptyCompany(),
@@ -57,27 +59,32 @@ func brandOf(o owned, leftOut func(name string, err error)) (starter.Brand, bool
 		b.Record.Logos = append(b.Record.Logos, a.logo)
 		b.SVG = append(b.SVG, []byte(a.svg))
 	}
-	b.Record.QualityScore = quality(b.Record, agreeing(o))
+	b.Record.QualityScore = quality(b.Record, arts, agreeing(o))
 	b.Evidence = evidenceOf(o, declared != nil)
 	return b, true
 }
 
-// drawingsOf returns the usable drawings of a full-color product, one for each type and theme.
-func drawingsOf(p *product, leftOut func(name string, err error)) []art {
+// drawingsOf returns the usable drawings of a full-color product, a bright one and one that is not of each type and
+// theme: of a drawing in two colors, one may be for dark pages though both are seen on white.
+func (e *easel) drawingsOf(p *product, leftOut func(name string, err error)) []art {
+	type kind struct {
+		logo, theme string
+		tone        tone
+	}
 	var out []art
-	seen := map[string]bool{}
+	seen := map[kind]bool{}
 	for _, d := range p.Icons {
-		a, err := drawingArt(d, p.Icons)
+		a, err := e.drawing(d, p.Icons)
 		if err != nil {
 			leftOut(d.Name, err)
 			continue
 		}
-		key := a.logo.Type
+		k := kind{logo: a.logo.Type, tone: a.tone}
 		if a.logo.Theme != nil {
-			key += *a.logo.Theme
+			k.theme = *a.logo.Theme
 		}
-		if !seen[key] {
-			seen[key] = true
+		if !seen[k] {
+			seen[k] = true
 			out = append(out, a)
 		}
 	}
@@ -103,15 +110,15 @@ func agreeing(o owned) int {
 }
 
 // quality is the score of the extraction rules: 0.30 for a vector logo (half for an icon alone), 0.10 for
-// a second type, 0.08 for both themes, 0.12 for a name two sources agree on (half for one), 0.10 for an
+// a second type, 0.08 for a bright and a dim one, 0.12 for a name two sources agree on (half for one), 0.10 for an
 // accent and one more color (half for the accent alone). A starter record has nothing of the rest:
-// description, fonts, links, banner, company.
-func quality(r eventschemas.Record, sources int) float64 {
-	types, themes := map[string]bool{}, map[string]bool{}
-	for _, l := range r.Logos {
-		types[l.Type] = true
-		if l.Theme != nil {
-			themes[*l.Theme] = true
+// description, fonts, links, banner, company. Reversed logos count for nothing.
+func quality(r eventschemas.Record, arts []art, sources int) float64 {
+	types, tones := map[string]bool{}, map[tone]bool{}
+	for _, a := range arts {
+		types[a.logo.Type] = true
+		if a.tone != onPlate && !a.logo.IsReversed() {
+			tones[a.tone] = true
 		}
 	}
 	score := 0.30
@@ -121,7 +128,7 @@ func quality(r eventschemas.Record, sources int) float64 {
 	if len(types) > 1 {
 		score += 0.10
 	}
-	if len(themes) == 2 {
+	if len(tones) == 2 {
 		score += 0.08
 	}
 	score += 0.12 * float64(min(sources, 2)) / 2

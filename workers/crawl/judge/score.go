@@ -109,10 +109,11 @@ func logoTypes(logos []eventschemas.Logo) int {
 	return len(types)
 }
 
+// bothThemes does not count reversed logos: they add nothing to what is known of the brand.
 func bothThemes(logos []eventschemas.Logo) bool {
 	var light, dark bool
 	for _, l := range logos {
-		if l.Theme != nil {
+		if l.Theme != nil && !l.IsReversed() {
 			light = light || *l.Theme == "light"
 			dark = dark || *l.Theme == "dark"
 		}

@@ -41,3 +41,18 @@ func TestAPageThatWaitsForItsSiteScoresLess(t *testing.T) {
 		t.Errorf("usual %v, waiting %v", u, w)
 	}
 }
+
+// A logo that the index made of another one in white says nothing more about the brand; one that the brand drew does.
+func TestAReversedLogoAddsNothingToTheScore(t *testing.T) {
+	light, dark := "light", "dark"
+	score := func(more ...eventschemas.Logo) float64 {
+		logos := append([]eventschemas.Logo{{Type: "logo", Theme: &dark, Formats: []eventschemas.Asset{{Format: "svg"}}}}, more...)
+		return judge.Score(&eventschemas.Record{Logos: logos}, true)
+	}
+	white := eventschemas.Logo{Type: "logo", Theme: &light, Formats: []eventschemas.Asset{{Format: "svg"}}}
+	reversed := white
+	reversed.Tags = []string{eventschemas.TagReversed}
+	if alone := score(); score(reversed) != alone || score(white) <= alone {
+		t.Errorf("%v alone, %v with a reversed one, %v with a white one", alone, score(reversed), score(white))
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
+)
+
+// lookSide is the size, in pixels, at which logos are laid on pages. It is that of the logo endpoint's own look.
+const lookSide = 128
+
+// easel draws as the service does, to see what is left of a logo on a page.
+type easel struct {
+	ctx     context.Context
+	vectors *resvg.Renderer
+}
+
+func newEasel(ctx context.Context) (*easel, error) {
+	vectors, err := resvg.New(ctx, resvg.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("prepare to draw: %w", err)
+	}
+	return &easel{ctx: ctx, vectors: vectors}, nil
+}
+
+// lay draws an art and lays it on both pages.
+func (e *easel) lay(a *art) error {
+	img, err := e.vectors.Render(e.ctx, []byte(a.svg), lookSide)
+	if err != nil {
+		return err
+	}
+	a.drawn, a.inks, a.lost = img, len(imaging.Analyze(img).Palette), map[imaging.RGB]bool{}
+	for _, page := range []imaging.RGB{imaging.White, imaging.DarkPage} {
+		a.lost[page] = imaging.LostOn(img, page)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"regexp"
+	"slices"
+	"strings"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+)
+
+// reversal is what stands in on a page for ink that it swallows.
+type reversal struct {
+	page  imaging.RGB
+	ink   imaging.RGB
+	theme string
+}
+
+var reversedInks = []reversal{
+	{imaging.DarkPage, imaging.White, "light"},
+	{imaging.White, imaging.Black, "dark"},
+}
+
+// reversals are the stand-ins of a brand: where a page swallows the logo of a type that is for it, one of the type in
+// ink that is seen there, the first that has one ink. Marks of one ink are made to be colored, and printed in white or in black by
+// their owners; of a drawing in several inks nobody but its owner can say which of them turn. leftOut is told of
+// drawings that do not take another color.
+func (e *easel) reversals(arts []art, leftOut func(name string, err error)) []art {
+	var out []art
+	for _, r := range reversedInks {
+		for _, kind := range []string{"icon", "symbol", "logo"} {
+			var all []art
+			for _, a := range arts {
+				if a.logo.Type == kind {
+					all = append(all, a)
+				}
+			}
+			if len(all) == 0 || shownFor(all, r.theme).isSeenOn(r.page) {
+				continue
+			}
+			for _, a := range all {
+				if a.inks != 1 {
+					continue
+				}
+				turned, err := e.reverse(a, r)
+				if err == nil {
+					out = append(out, turned)
+					break
+				}
+				leftOut("a reversed "+kind, err)
+			}
+		}
+	}
+	return out
+}
+
+// shownFor is the logo that the endpoint shows, of those of a type, to who asks for an ink: the first in that ink, else
+// the first with a ground of its own, else the first.
+func shownFor(all []art, theme string) art {
+	at := slices.IndexFunc(all, func(a art) bool { return a.logo.Theme != nil && *a.logo.Theme == theme })
+	if at < 0 {
+		at = slices.IndexFunc(all, func(a art) bool { return a.logo.Theme == nil })
+	}
+	return all[max(at, 0)]
+}
+
+// isSeenOn says whether a logo is seen on a page. What has no theme brings a ground of its own; a page that is like
+// that ground leaves what stands on it.
+func (a art) isSeenOn(page imaging.RGB) bool { return a.logo.Theme == nil || !a.lost[page] }
+
+// painted are the attributes that give a color, other than none and references.
+var painted = regexp.MustCompile(`\b(fill|stroke|stop-color)="(?:#[^"]*|[a-z]+\([^"#]*\)|[A-Za-z]+)"`)
+
+// reverse is the same drawing in another ink.
+func (e *easel) reverse(a art, r reversal) (art, error) {
+	ink := r.ink.Hex()
+	svg := painted.ReplaceAllStringFunc(a.svg, func(attr string) string {
+		name, value, _ := strings.Cut(attr, "=")
+		if value == `"none"` {
+			return attr
+		}
+		return name + `="` + ink + `"`
+	})
+	// What names no color is black, but for what the root says.
+	if root, _, _ := strings.Cut(svg, ">"); !strings.Contains(root, "fill=") && r.ink != imaging.Black {
+		svg = strings.Replace(svg, "<svg ", `<svg fill="`+ink+`" `, 1)
+	}
+	svg, err := canonical(svg)
+	if err != nil {
+		return art{}, err
+	}
+	turned := a
+	turned.svg = svg
+	if err := e.lay(&turned); err != nil {
+		return art{}, err
+	}
+	switch {
+	case !sameShape(a.drawn, turned.drawn):
+		return art{}, errors.New("it has another shape in another color")
+	case turned.inks != 1, turned.lost[r.page]:
+		return art{}, fmt.Errorf("it cannot be painted %s", ink)
+	}
+	turned.logo.Theme = &r.theme
+	turned.logo.Tags = []string{eventschemas.TagReversed}
+	file := a.logo.Formats[0]
+	file.Size = int64(len(svg))
+	turned.logo.Formats = []eventschemas.Asset{file}
+	return turned, nil
+}
+
+// sameShape says whether two drawings cover the same.
+func sameShape(a, b *image.NRGBA) bool {
+	if a.Rect != b.Rect {
+		return false
+	}
+	for i := 3; i < len(a.Pix); i += 4 {
+		if a.Pix[i] != b.Pix[i] {
+			return false
+		}
+	}
+	return true
+}

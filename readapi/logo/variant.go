@@ -146,7 +146,7 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 		img, err = s.vectors.Render(ctx, data, v.size)
 	default:
 		var info imaging.Info
-		img, info, err = imaging.Decode(data, imaging.Limits{Pixels: maxStoredPixels})
+		img, info, err = imaging.DecodeSmaller(data, imaging.Limits{Pixels: maxStoredPixels}, v.size)
 		if err == nil && v.is(info) {
 			return data, nil // it was read first: not even an encoder of ours is believed
 		}

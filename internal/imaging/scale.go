@@ -190,13 +190,13 @@ func (colors *palette) twoColors(img *image.Paletted) (m twoColorMix, ok bool) {
 	}
 	var shares [maxPalette]uint8
 	var strange [maxPalette]bool
-	any := false
+	strangers := false
 	for i := range img.Palette {
 		shares[i], ok = m.share(colors[i])
 		strange[i] = !ok
-		any = any || !ok
+		strangers = strangers || !ok
 	}
-	if any { // which may be a color that no pixel has
+	if strangers { // no pixel may have that color
 		for _, n := range img.Pix {
 			if strange[n] {
 				return m, false

@@ -131,8 +131,8 @@ type writer struct {
 	*scratch
 }
 
-// scratch is what is needed for the time of one picture. It is kept for the next, since to clear and collect it would
-// take a tenth of the time of a small one.
+// scratch is what is needed for the time of one picture. It is kept for the next: of a small logo it is half of what
+// would have to be cleared and collected for a drawing.
 type scratch struct {
 	pixels, residuals []uint32
 	head, prev        []int32 // of a copier
@@ -142,7 +142,7 @@ type scratch struct {
 	runs              []run // of lengths
 }
 
-// maxScratch is the pixels of a picture whose scratch is kept: those of 256 by 256. It is some 2 MB for each processor.
+// maxScratch is the pixels of a picture whose scratch is kept: those of 256 by 256. It is up to 1.5 MB.
 const maxScratch = 1 << 16
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

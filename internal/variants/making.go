@@ -21,6 +21,7 @@ type making struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
 	disk   *disk // nil when it is not written
+	within bool  // the turn of another making
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -35,7 +36,7 @@ type making struct {
 }
 
 // join adds the caller to the making of a key, which it starts when there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), written bool) (*making, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind making) (*making, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -46,10 +47,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		s.metrics.joined.Inc()
 		return m, nil
 	}
-	m := &making{key: key, make: how, waiters: 1, done: make(chan struct{}), err: errEnded}
-	if written {
-		m.disk = s.disk
-	}
+	m := &making{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// It may have been made since the caller looked.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -103,8 +101,10 @@ func (s *Store) obtain(m *making) (Picture, error) {
 		}
 	}
 	t := &turn{store: s, making: m}
-	if err := t.take(part{}); err != nil {
-		return Picture{}, err
+	if !m.within {
+		if err := t.take(part{}); err != nil {
+			return Picture{}, err
+		}
 	}
 	defer t.end()
 	body, err := t.make()
@@ -169,7 +169,10 @@ func (t *turn) end() {
 // make makes the picture. As often as it needs more room than there is, its turn is another's meanwhile.
 func (t *turn) make() ([]byte, error) {
 	s, m := t.store, t.making
-	ctx := context.WithValue(m.ctx, turnKey{}, t)
+	ctx := m.ctx
+	if !m.within {
+		ctx = context.WithValue(ctx, turnKey{}, t)
+	}
 	var took time.Duration
 	failed := false // also when the function ends its goroutine
 	defer func() {

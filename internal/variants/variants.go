@@ -191,16 +191,37 @@ func (s *Store) Close() {
 // Errors: ErrBusy; those of make, and one when make panics or returns nothing; context.DeadlineExceeded when
 // the making took longer than it may; ctx.Err(); context.Canceled after Close.
 func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
-	return s.get(ctx, key, make, true)
+	return s.get(ctx, key, make, making{disk: s.disk})
+}
+
+// GetWithin is Get for what a making needs itself, with the making's context: it is made in that one's turn, so neither
+// waits for the other, and in the room that it has.
+func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+	return s.get(ctx, key, make, making{disk: s.disk, within: true})
+}
+
+// Kept returns a picture of Get that is kept.
+func (s *Store) Kept(key Key) (Picture, bool) {
+	if p, ok := s.memory.get(key); ok {
+		return p, true
+	}
+	if s.disk == nil {
+		return Picture{}, false
+	}
+	p, ok := s.disk.get(key)
+	if ok {
+		s.memory.put(key, p)
+	}
+	return p, ok
 }
 
 // GetUnwritten is Get for pictures that are kept in memory alone: cheap ones of which strangers can ask for any
 // number, who would otherwise push what is costly from the disk.
 func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
-	return s.get(ctx, key, make, false)
+	return s.get(ctx, key, make, making{})
 }
 
-func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), written bool) (Picture, error) {
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind making) (Picture, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
@@ -208,7 +229,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 	if err := ctx.Err(); err != nil {
 		return Picture{}, err
 	}
-	m, err := s.join(ctx, key, make, written)
+	m, err := s.join(ctx, key, make, kind)
 	if err != nil {
 		return Picture{}, err
 	}

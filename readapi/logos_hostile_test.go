@@ -11,7 +11,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,7 +41,8 @@ const mostLogoMemory = 300 << 20
 // the most memory that it ever held is what all of it takes.
 func TestHostileLogosOverHTTP(t *testing.T) {
 	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the process that serves
-	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw}
+	const crowd = "the largest all at once, for eight processors"
+	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, crowd: serveCrowd}
 	if serve := parts[os.Getenv(part)]; serve != nil {
 		serve(t, os.Getenv(cache))
 		return
@@ -49,6 +54,9 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	compiled.Close(t.Context())
+	if err := os.WriteFile(filepath.Join(folder, crowdFile), imagingtest.NoisePNG(2048), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +65,9 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileLogosOverHTTP$", "-test.v")
 			child.Env = append(os.Environ(), part+"="+name, cache+"="+folder)
+			if name == crowd {
+				child.Env = append(child.Env, "GOMAXPROCS=8")
+			}
 			out, err := child.CombinedOutput()
 			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileLogosOverHTTP")) {
 				t.Fatalf("%v\n%s", err, out)
@@ -69,14 +80,16 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 // hostileGallery is a service whose brands have hostile logos.
 type hostileGallery struct {
 	*service
+	studio  *logo.Studio
 	client  *http.Client // without the checks of a service's own, which take as much memory as what is measured
 	asked   int
 	slowest time.Duration // of one request, for the log
 	worst   string        // which one
 }
 
-// serveHostile starts a service whose drawings may take that long.
-func serveHostile(t *testing.T, cache string, timeout time.Duration) *hostileGallery {
+// serveHostile starts a service whose drawings of vectors may take that long, and pictures with the wait for their turn
+// as long as that; 0 is what a server has.
+func serveHostile(t *testing.T, cache string, timeout, makeTimeout time.Duration) *hostileGallery {
 	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Timeout: timeout, Concurrent: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -84,18 +97,21 @@ func serveHostile(t *testing.T, cache string, timeout time.Duration) *hostileGal
 	t.Cleanup(func() { vectors.Close(context.Background()) })
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	return &hostileGallery{client: client, service: start(t, func(set *setup) {
+	g := &hostileGallery{client: client}
+	g.service = start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			drawn, err := variants.New(variants.Config{})
+			drawn, err := variants.New(variants.Config{MakeTimeout: makeTimeout})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(drawn.Close)
-			if d.Logos, err = logo.NewStudio(d.Assets.(logo.Files), vectors, drawn); err != nil {
+			if g.studio, err = logo.NewStudio(d.Assets.(logo.Files), vectors, drawn); err != nil {
 				t.Fatal(err)
 			}
+			d.Logos = g.studio
 		}
-	})}
+	})
+	return g
 }
 
 // serveSanitized has the deadline that a server has.
@@ -103,7 +119,7 @@ func serveSanitized(t *testing.T, cache string) {
 	if resvg.DefaultTimeout > 2*time.Second {
 		t.Errorf("a drawing may take %v", resvg.DefaultTimeout)
 	}
-	g := serveHostile(t, cache, resvg.DefaultTimeout)
+	g := serveHostile(t, cache, resvg.DefaultTimeout, 0)
 	checkPeak(t)
 	g.sanitized(t)
 	g.told(t)
@@ -112,10 +128,45 @@ func serveSanitized(t *testing.T, cache string) {
 // serveRaw has a short one: no file may take longer than the renderer lets it, so how long that is makes no
 // difference to what is answered, but to how long this test takes.
 func serveRaw(t *testing.T, cache string) {
-	g := serveHostile(t, cache, 50*time.Millisecond)
+	g := serveHostile(t, cache, 50*time.Millisecond, 0)
 	g.raw(t)
 	g.bombs(t)
 	g.told(t)
+}
+
+// crowdFile is what serveCrowd draws, beside the renderer's cache: to make it takes memory too.
+const crowdFile = "noise.png"
+
+// serveCrowd draws the largest raster that is drawn at all, of noise, in eight sizes at once. A server with eight
+// processors could draw them all at the same time; the memory must not follow.
+func serveCrowd(t *testing.T, cache string) {
+	if runtime.GOMAXPROCS(0) != 8 {
+		t.Fatalf("%d processors", runtime.GOMAXPROCS(0))
+	}
+	g := serveHostile(t, cache, resvg.DefaultTimeout, time.Minute)
+	checkPeak(t)
+	noise, err := os.ReadFile(filepath.Join(cache, crowdFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := g.assets.Put(t.Context(), noise, "png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asset := eventschemas.Asset{ID: id, Format: "png", Size: int64(len(noise))}
+	b := logo.Brand{Domain: "noise.com", Logos: []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{asset}}}}
+	noise = nil
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			o := logo.Options{Type: logo.Icon, Size: 512 - i, Format: imaging.WebP, Fallback: logo.Monogram}
+			if p, err := g.studio.Draw(t.Context(), b, o); err != nil || p.ContentType != logo.ContentTypeWebP || p.Fallback {
+				t.Errorf("%d pixels: %v, %+v", o.Size, err, p)
+			}
+		})
+	}
+	all.Wait()
+	checkPeak(t)
 }
 
 // checkPeak compares the most memory that this process ever had resident with mostLogoMemory.

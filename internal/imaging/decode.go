@@ -17,6 +17,34 @@ import (
 // Decode reads a raster, first frame only, upright, as 8-bit pixels with alpha that is not premultiplied.
 // The result starts at the origin and has the size that Probe tells. A vector is ErrUnsupported.
 func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
+	return decodeWith(data, limits, decode)
+}
+
+// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory.
+func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
+	return decodeWith(data, limits, func(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
+		if to, ok := smaller(image.Pt(info.Width, info.Height), longest); ok && info.Format == PNG {
+			img, err := png.Decode(bytes.NewReader(data))
+			if err != nil {
+				return nil, malformed(err)
+			}
+			if few, ok := img.(*image.Paletted); ok {
+				return to.paletted(few), nil
+			}
+			return to.scale(toNRGBA(img), true), nil
+		}
+		img, err := decode(info, data, limits)
+		if err != nil {
+			return nil, err
+		}
+		if to, ok := smaller(img.Rect.Size(), longest); ok {
+			return to.scale(img, true), nil
+		}
+		return img, nil
+	})
+}
+
+func decodeWith(data []byte, limits Limits, how func(Info, []byte, Limits) (*image.NRGBA, error)) (*image.NRGBA, Info, error) {
 	limits = limits.withDefaults()
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
@@ -24,7 +52,7 @@ func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	}
 	var img *image.NRGBA
 	err = guarded(func() (err error) {
-		img, err = decode(info, data, limits)
+		img, err = how(info, data, limits)
 		return err
 	})
 	if err != nil {
@@ -87,20 +115,25 @@ func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
 	return canvas, nil
 }
 
-// toNRGBA turns any picture into the one form that the rest of the package works on. A picture in that
-// form is returned as it is.
+// toNRGBA turns any picture into the one form that the rest of the package works on. The picture is given away: one
+// whose pixels take as much is turned in its place.
 func toNRGBA(img image.Image) *image.NRGBA {
 	if img == nil {
 		return nil
 	}
 	b := img.Bounds()
-	if same, ok := img.(*image.NRGBA); ok && b.Min == (image.Point{}) && same.Stride == 4*b.Dx() {
-		return same
+	switch src := img.(type) {
+	case *image.NRGBA:
+		if b.Min == (image.Point{}) && src.Stride == 4*b.Dx() {
+			return src
+		}
+	case *image.RGBA:
+		if b.Min == (image.Point{}) && src.Stride == 4*b.Dx() {
+			return fromRGBA(src)
+		}
 	}
 	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
 	switch src := img.(type) {
-	case *image.RGBA:
-		fromRGBA(out, src)
 	case *image.Paletted:
 		fromPaletted(out, src)
 	case *image.YCbCr:
@@ -119,26 +152,21 @@ func toNRGBA(img image.Image) *image.NRGBA {
 	return out
 }
 
-// fromRGBA takes the premultiplication back. Rounded, so that opaque and full colors stay exact.
-func fromRGBA(out *image.NRGBA, src *image.RGBA) {
-	w := out.Rect.Dx()
-	for y := range out.Rect.Dy() {
-		from := src.Pix[y*src.Stride : y*src.Stride+4*w]
-		to := out.Pix[y*out.Stride : y*out.Stride+4*w]
-		for i := 0; i < len(from); i += 4 {
-			a := uint32(from[i+3])
-			switch a {
-			case 0:
-			case 0xff:
-				copy(to[i:i+4], from[i:i+4])
-			default:
-				for c := range 3 {
-					to[i+c] = uint8(min((uint32(from[i+c])*0xff+a/2)/a, 0xff))
-				}
-				to[i+3] = uint8(a)
+// fromRGBA takes the premultiplication back, in place. Rounded, so that opaque and full colors stay exact.
+func fromRGBA(img *image.RGBA) *image.NRGBA {
+	for i := 0; i+3 < len(img.Pix); i += 4 {
+		p := img.Pix[i : i+4 : i+4]
+		switch a := uint32(p[3]); a {
+		case 0:
+			p[0], p[1], p[2] = 0, 0, 0
+		case 0xff:
+		default:
+			for c := range 3 {
+				p[c] = uint8(min((uint32(p[c])*0xff+a/2)/a, 0xff))
 			}
 		}
 	}
+	return &image.NRGBA{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}
 }
 
 func fromPaletted(out *image.NRGBA, src *image.Paletted) {

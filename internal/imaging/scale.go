@@ -3,6 +3,7 @@ package imaging
 import (
 	"encoding/binary"
 	"image"
+	"image/color"
 
 	"github.com/nfnt/resize"
 )
@@ -15,45 +16,88 @@ const softRatio = 4
 // Scale makes a picture's longer side at most longest pixels, keeping its ratio (Lanczos). It never makes
 // a picture larger: one that fits is returned as it is, the same value. longest below 1 counts as 1.
 func Scale(img *image.NRGBA, longest int) *image.NRGBA {
-	longest = max(longest, 1)
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	if max(w, h) <= longest {
+	to, ok := smaller(img.Rect.Size(), longest)
+	if !ok {
 		return img
 	}
+	return to.scale(img, false)
+}
+
+// reduction makes pictures of one size smaller.
+type reduction struct {
+	width, height uint
+	kernel        resize.InterpolationFunction
+}
+
+// smaller returns what makes the longer side of a picture longest pixels. ok is false for one that fits.
+func smaller(size image.Point, longest int) (to reduction, ok bool) {
+	longest = max(longest, 1)
+	w, h := size.X, size.Y
+	if max(w, h) <= longest {
+		return to, false
+	}
+	// Resize takes a size of 0 as "keep the ratio".
 	width, height := longest, longest
 	if w >= h {
 		height = max(1, (h*longest+w/2)/w)
 	} else {
 		width = max(1, (w*longest+h/2)/h)
 	}
-	kernel := resize.Lanczos3
+	to = reduction{uint(width), uint(height), resize.Lanczos3}
 	if max(w, h) >= softRatio*longest {
-		kernel = resize.Lanczos2
+		to.kernel = resize.Lanczos2
 	}
-	// Colors are scaled premultiplied, or clear pixels would darken the edges. Resize takes a size of 0 as "keep
-	// the ratio".
-	if mix, ok := twoColors(img); ok {
-		return mix.paint(resize.Resize(uint(width), uint(height), mix.shares, kernel).(*image.Gray))
-	}
-	return toNRGBA(resize.Resize(uint(width), uint(height), premultiplied(img), kernel))
+	return to, true
 }
 
-func premultiplied(img *image.NRGBA) *image.RGBA {
-	out := &image.RGBA{Pix: make([]uint8, len(img.Pix)), Stride: img.Stride, Rect: img.Rect}
+// scale makes a picture smaller, and spoils it when it is given away. Colors are scaled premultiplied, or clear
+// pixels would darken the edges.
+func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
+	if mix, ok := twoColors(img); ok {
+		return to.mix(mix)
+	}
+	pre := &image.RGBA{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}
+	if !given {
+		pre.Pix = make([]uint8, len(img.Pix))
+	}
 	for i := 0; i+3 < len(img.Pix); i += 4 {
-		from, to := img.Pix[i:i+4:i+4], out.Pix[i:i+4:i+4]
-		switch a := uint32(from[3]); a {
+		from, into := img.Pix[i:i+4:i+4], pre.Pix[i:i+4:i+4]
+		switch from[3] {
 		case 0:
+			clear(into)
 		case 0xff:
-			copy(to, from)
+			copy(into, from)
 		default:
-			to[0] = uint8((uint32(from[0])*a + 0x7f) / 0xff)
-			to[1] = uint8((uint32(from[1])*a + 0x7f) / 0xff)
-			to[2] = uint8((uint32(from[2])*a + 0x7f) / 0xff)
-			to[3] = uint8(a)
+			p := premultiply(from)
+			copy(into, p[:])
 		}
 	}
-	return out
+	return to.premultiplied(pre)
+}
+
+// paletted makes a picture smaller that has a palette, and spoils it.
+func (to reduction) paletted(img *image.Paletted) *image.NRGBA {
+	var colors palette
+	for i, c := range img.Palette {
+		n := color.NRGBAModel.Convert(c).(color.NRGBA)
+		colors[i] = premultiply([]uint8{n.R, n.G, n.B, n.A})
+	}
+	if mix, ok := colors.twoColors(img); ok {
+		return to.mix(mix)
+	}
+	pre := image.NewRGBA(image.Rect(0, 0, img.Rect.Dx(), img.Rect.Dy()))
+	for i, n := range img.Pix {
+		copy(pre.Pix[4*i:4*i+4], colors[n][:])
+	}
+	return to.premultiplied(pre)
+}
+
+func (to reduction) premultiplied(img *image.RGBA) *image.NRGBA {
+	return toNRGBA(resize.Resize(to.width, to.height, img, to.kernel))
+}
+
+func (to reduction) mix(m twoColorMix) *image.NRGBA {
+	return m.paint(resize.Resize(to.width, to.height, m.shares, to.kernel).(*image.Gray))
 }
 
 // twoColorMix is a picture of two colors, one of which may be clear, and of what lies between them: most logos
@@ -62,6 +106,9 @@ func premultiplied(img *image.NRGBA) *image.RGBA {
 type twoColorMix struct {
 	shares *image.Gray             // of the second color, in 255ths
 	colors [256]premultipliedColor // for each share
+
+	channel int        // in which the two differ most
+	shareOf [256]uint8 // by the value of the channel; what is outside of the two colors is no mix of them
 }
 
 type premultipliedColor [4]uint8
@@ -83,23 +130,8 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	}
 	second := farthest(img, premultiply(img.Pix))
 	first := farthest(img, second)
-	channel, contrast := 0, 0
-	for c := range 4 {
-		if d := int(second[c]) - int(first[c]); max(d, -d) > max(contrast, -contrast) {
-			channel, contrast = c, d
-		}
-	}
-	if max(contrast, -contrast) < minContrast {
+	if !m.between(first, second) {
 		return m, false
-	}
-	for share := range 256 {
-		for c := range 4 {
-			m.colors[share][c] = uint8((int(first[c])*(255-share) + int(second[c])*share + 127) / 255)
-		}
-	}
-	var shareOf [256]uint8 // by the value of the channel; what is outside of the two colors fails below
-	for v := range 256 {
-		shareOf[v] = uint8(min(max((2*255*(v-int(first[channel]))+contrast)/(2*contrast), 0), 255))
 	}
 	m.shares = &image.Gray{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}
 	last, share := ^binary.NativeEndian.Uint32(img.Pix), uint8(0) // most pixels are like the one before them
@@ -107,10 +139,8 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 		pixel := img.Pix[4*i : 4*i+4 : 4*i+4]
 		if n := binary.NativeEndian.Uint32(pixel); n != last {
 			last = n
-			p := premultiply(pixel)
-			share = shareOf[p[channel]]
-			want := &m.colors[share]
-			if far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]) {
+			var ok bool
+			if share, ok = m.share(premultiply(pixel)); !ok {
 				return m, false
 			}
 		}
@@ -119,10 +149,97 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	return m, true
 }
 
+// between makes the mixes of two colors. ok is false when they are too alike.
+func (m *twoColorMix) between(first, second premultipliedColor) (ok bool) {
+	contrast := 0
+	for c := range 4 {
+		if d := int(second[c]) - int(first[c]); max(d, -d) > max(contrast, -contrast) {
+			m.channel, contrast = c, d
+		}
+	}
+	if max(contrast, -contrast) < minContrast {
+		return false
+	}
+	for share := range 256 {
+		for c := range 4 {
+			m.colors[share][c] = uint8((int(first[c])*(255-share) + int(second[c])*share + 127) / 255)
+		}
+	}
+	for v := range 256 {
+		m.shareOf[v] = uint8(min(max((2*255*(v-int(first[m.channel]))+contrast)/(2*contrast), 0), 255))
+	}
+	return true
+}
+
+// share returns how much of the second color is in a color. ok is false when it is no mix of the two.
+func (m *twoColorMix) share(p premultipliedColor) (share uint8, ok bool) {
+	share = m.shareOf[p[m.channel]]
+	want := &m.colors[share]
+	return share, !(far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]))
+}
+
+// palette has the colors of a picture's indexes.
+type palette [maxPalette]premultipliedColor
+
+// twoColors takes a picture apart as the other does that has its pixels, and spoils it when ok.
+func (colors *palette) twoColors(img *image.Paletted) (m twoColorMix, ok bool) {
+	second := colors.farthest(img, colors[img.Pix[0]])
+	first := colors.farthest(img, second)
+	if !m.between(first, second) {
+		return m, false
+	}
+	var shares [maxPalette]uint8
+	var strange [maxPalette]bool
+	strangers := false
+	for i := range img.Palette {
+		shares[i], ok = m.share(colors[i])
+		strange[i] = !ok
+		strangers = strangers || !ok
+	}
+	if strangers { // no pixel may have that color
+		for _, n := range img.Pix {
+			if strange[n] {
+				return m, false
+			}
+		}
+	}
+	for i, n := range img.Pix {
+		img.Pix[i] = shares[n]
+	}
+	m.shares = &image.Gray{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}
+	return m, true
+}
+
+func (colors *palette) farthest(img *image.Paletted, from premultipliedColor) premultipliedColor {
+	var distances [maxPalette]int
+	for i := range img.Palette {
+		distances[i] = colors[i].distance(from)
+	}
+	best, distance := from, 0
+	for y := 0; y < img.Rect.Dy(); y += sampledRows {
+		for _, n := range img.Pix[y*img.Stride : y*img.Stride+img.Rect.Dx()] {
+			if d := distances[n]; d > distance {
+				best, distance = colors[n], d
+			}
+		}
+	}
+	return best
+}
+
 func premultiply(pixel []uint8) premultipliedColor {
 	a := uint32(pixel[3])
 	times := func(v uint8) uint8 { return uint8((uint32(v)*a + 0x7f) / 0xff) }
 	return premultipliedColor{times(pixel[0]), times(pixel[1]), times(pixel[2]), uint8(a)}
+}
+
+// distance is the square of how far apart two colors are.
+func (p premultipliedColor) distance(q premultipliedColor) int {
+	d := 0
+	for c := range 4 {
+		delta := int(p[c]) - int(q[c])
+		d += delta * delta
+	}
+	return d
 }
 
 func far(a, b uint8) bool { return uint(int(a)-int(b)+mixTolerance) > 2*mixTolerance }
@@ -140,12 +257,7 @@ func farthest(img *image.NRGBA, from premultipliedColor) premultipliedColor {
 			}
 			last = n
 			p := premultiply(row)
-			d := 0
-			for c := range 4 {
-				delta := int(p[c]) - int(from[c])
-				d += delta * delta
-			}
-			if d > distance {
+			if d := p.distance(from); d > distance {
 				best, distance = p, d
 			}
 		}

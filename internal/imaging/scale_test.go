@@ -198,3 +198,69 @@ func TestFewColorsAreIndexed(t *testing.T) {
 		t.Errorf("a disc of one color has no palette")
 	}
 }
+
+// TestDecodeSmallerIsDecodeThenScale holds what takes the short way to the pixels of the long one.
+func TestDecodeSmallerIsDecodeThenScale(t *testing.T) {
+	t.Parallel()
+	blue, clear := color.NRGBA{11, 95, 255, 255}, color.NRGBA{}
+	sources := map[string]image.Image{
+		"two colors": disc(200, blue, clear), "two colors on a ground": disc(201, blue, color.NRGBA{250, 240, 230, 255}),
+		"half clear ink": disc(200, color.NRGBA{200, 30, 30, 128}, clear), "hardly a contrast": disc(200, blue, color.NRGBA{20, 100, 250, 255}),
+	}
+	many, opaque, deep, gray := disc(256, red, clear), disc(256, red, color.NRGBA{255, 255, 255, 255}), image.NewNRGBA64(image.Rect(0, 0, 150, 90)), image.NewGray(image.Rect(0, 0, 90, 150))
+	for i := 0; i < len(many.Pix); i += 4 {
+		many.Pix[i], opaque.Pix[i+1] = uint8(i/4), uint8(i/1024)
+	}
+	for i := range deep.Pix {
+		deep.Pix[i] = uint8(i * i >> 5)
+	}
+	for i := range gray.Pix {
+		gray.Pix[i] = uint8(i * i >> 5)
+	}
+	sources["many colors"], sources["many, opaque"], sources["16 bits"], sources["gray"] = many, opaque, deep, gray
+	// A palette of two colors, their mixes and a third that no pixel has, or that some have.
+	unused := image.NewPaletted(image.Rect(0, 0, 130, 200), color.Palette{clear, color.NRGBA{11, 95, 255, 80}, blue, color.NRGBA{255, 0, 0, 255}})
+	for i := range unused.Pix {
+		unused.Pix[i] = uint8(i / 7 % 3)
+	}
+	third := image.NewPaletted(unused.Rect, unused.Palette)
+	copy(third.Pix, unused.Pix)
+	third.Pix[130*100+50] = 3
+	sources["third color unused"], sources["third color"] = unused, third
+	for name, img := range sources {
+		files := map[string][]byte{}
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		files["png"] = b.Bytes()
+		full, _, err := imaging.Decode(files["png"], imaging.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for format, encode := range map[string]func() ([]byte, error){
+			"our png": func() ([]byte, error) { return imaging.EncodePNG(full) }, "webp": func() ([]byte, error) { return imaging.EncodeWebP(full) },
+			"jpeg": func() ([]byte, error) { return imaging.EncodeJPEG(full, imaging.White) },
+		} {
+			if files[format], err = encode(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for format, data := range files {
+			full, info, err := imaging.Decode(data, imaging.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, longest := range []int{0, 16, 77, 128, 199, 256} {
+				want := imaging.Scale(full, longest)
+				got, gotInfo, err := imaging.DecodeSmaller(data, imaging.Limits{}, longest)
+				if err != nil || gotInfo != info || got.Rect != want.Rect || !bytes.Equal(got.Pix, want.Pix) {
+					t.Errorf("%s as %s to %d: %v %+v, %v, want %v", name, format, longest, got.Rect, gotInfo, err, want.Rect)
+				}
+			}
+		}
+	}
+	if _, _, err := imaging.DecodeSmaller([]byte("GIF89a"), imaging.Limits{}, 64); err == nil {
+		t.Error("what cannot be read is made smaller")
+	}
+}

@@ -21,6 +21,7 @@ type making struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
 	disk   *disk // nil when it is not written
+	within bool  // the turn of another making
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -35,7 +36,7 @@ type making struct {
 }
 
 // join adds the caller to the making of a key, which it starts when there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), written bool) (*making, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind making) (*making, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -46,10 +47,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		s.metrics.joined.Inc()
 		return m, nil
 	}
-	m := &making{key: key, make: how, waiters: 1, done: make(chan struct{}), err: errEnded}
-	if written {
-		m.disk = s.disk
-	}
+	m := &making{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// It may have been made since the caller looked.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -73,9 +71,7 @@ func (s *Store) leave(m *making) {
 	defer s.mu.Unlock()
 	m.waiters--
 	if m.waiters == 0 && !m.begun && s.makings[m.key] == m {
-		delete(s.makings, m.key)
-		m.cancel()
-		s.metrics.abandoned.Inc()
+		s.giveUp(m)
 	}
 }
 
@@ -104,30 +100,17 @@ func (s *Store) obtain(m *making) (Picture, error) {
 			return p, nil
 		}
 	}
-	if err := s.turn(m); err != nil {
-		return Picture{}, err
-	}
-	defer s.turns.Release(1)
-	if !s.begin(m) {
-		return Picture{}, s.overdue(m)
-	}
-	start := time.Now()
-	made := false
-	defer func() {
-		if !made {
-			s.metrics.failed.Inc()
+	t := &turn{store: s, making: m}
+	if !m.within {
+		if err := t.take(part{}); err != nil {
+			return Picture{}, err
 		}
-	}()
-	body, err := s.call(m)
-	s.metrics.seconds.Observe(time.Since(start).Seconds())
+	}
+	defer t.end()
+	body, err := t.make()
 	if err != nil {
-		if m.ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", s.overdue(m), err)
-		}
 		return Picture{}, err
 	}
-	made = true
-	s.metrics.made.Inc()
 	if cap(body)-len(body) > len(body)/8 {
 		body = bytes.Clone(body) // what is counted is what is held
 	}
@@ -136,9 +119,20 @@ func (s *Store) obtain(m *making) (Picture, error) {
 	return p, nil
 }
 
-// turn waits until the picture may be made. Turns are given in the order in which they were asked for.
-func (s *Store) turn(m *making) error {
-	if s.turns.TryAcquire(1) {
+// turn is what a making has of what all of them share: leave to work, and room.
+type turn struct {
+	store  *Store
+	making *making
+	has    bool // leave to work
+	part   part
+}
+
+// take waits until there is room, and then until the picture may be made. Both are given in the order in which they
+// were asked for.
+func (t *turn) take(want part) error {
+	s, ctx := t.store, t.making.ctx
+	if want.of == nil && s.turns.TryAcquire(1) {
+		t.has = true
 		return nil
 	}
 	if s.waiting.Add(1) > int64(s.cfg.Waiting) {
@@ -147,13 +141,76 @@ func (s *Store) turn(m *making) error {
 		return ErrBusy
 	}
 	defer s.waiting.Add(-1)
-	if s.turns.Acquire(m.ctx, 1) != nil {
-		if errors.Is(m.ctx.Err(), context.DeadlineExceeded) {
-			s.metrics.refused.Inc()
-		}
-		return s.overdue(m)
+	err := want.wait(ctx)
+	if err == nil {
+		t.part = want
+		err = s.turns.Acquire(ctx, 1)
+		t.has = err == nil
 	}
-	return nil
+	if err == nil {
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		s.metrics.refused.Inc()
+	}
+	return s.overdue(t.making)
+}
+
+// end gives everything back.
+func (t *turn) end() {
+	t.part.give()
+	t.part = part{}
+	if t.has {
+		t.store.turns.Release(1)
+	}
+	t.has = false
+}
+
+// make makes the picture. As often as it needs more room than there is, its turn is another's meanwhile.
+func (t *turn) make() ([]byte, error) {
+	s, m := t.store, t.making
+	ctx := m.ctx
+	if !m.within {
+		ctx = context.WithValue(ctx, turnKey{}, t)
+	}
+	var took time.Duration
+	failed := false // also when the function ends its goroutine
+	defer func() {
+		if failed {
+			s.metrics.failed.Inc()
+		}
+	}()
+	for {
+		if !s.begin(m) {
+			return nil, s.overdue(m)
+		}
+		failed = true
+		start := time.Now()
+		body, err := s.call(ctx, m)
+		took += time.Since(start)
+		var full *noRoom
+		if errors.As(err, &full) && m.ctx.Err() == nil {
+			failed = false
+			t.end()
+			if !s.pause(m) {
+				return nil, s.overdue(m)
+			}
+			if err := t.take(full.part); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		s.metrics.seconds.Observe(took.Seconds())
+		if err == nil {
+			failed = false
+			s.metrics.made.Inc()
+			return body, nil
+		}
+		if m.ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", s.overdue(m), err)
+		}
+		return nil, err
+	}
 }
 
 // begin says whether there is still somebody to make the picture for.
@@ -162,6 +219,27 @@ func (s *Store) begin(m *making) bool {
 	defer s.mu.Unlock()
 	m.begun = m.waiters > 0 && m.ctx.Err() == nil
 	return m.begun
+}
+
+// pause takes it back that a making has begun. ok is false, and the making given up, when all have left.
+func (s *Store) pause(m *making) (ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.begun = false
+	if m.waiters > 0 || s.closed {
+		return true
+	}
+	s.giveUp(m)
+	return false
+}
+
+// giveUp ends a making that nobody waits for. The lock is held.
+func (s *Store) giveUp(m *making) {
+	if s.makings[m.key] == m {
+		delete(s.makings, m.key)
+	}
+	m.cancel()
+	s.metrics.abandoned.Inc()
 }
 
 // overdue says why a making's context ended before its picture was there.
@@ -179,14 +257,14 @@ func (s *Store) overdue(m *making) error {
 
 // call makes the picture. A panic is an error: the caller's own goroutine, which a server would end with the
 // request alone, is not this one.
-func (s *Store) call(m *making) (body []byte, err error) {
+func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.cfg.Logger.Error("making a picture panicked", "panic", reason, "stack", string(debug.Stack()))
 			body, err = nil, fmt.Errorf("make picture: panic: %v", reason)
 		}
 	}()
-	if body, err = m.make(m.ctx); err == nil && len(body) == 0 {
+	if body, err = m.make(ctx); err == nil && len(body) == 0 {
 		err = errEmpty
 	}
 	return body, err

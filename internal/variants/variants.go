@@ -35,6 +35,14 @@ const (
 	// DefaultMakeTimeout is past what a drawing takes and within what a browser's user waits for.
 	DefaultMakeTimeout = 5 * time.Second
 
+	// DefaultRoom is for one picture of four million pixels, or a few of one million, beside a crowd of small ones. The
+	// process takes up to twice of it, since garbage is collected when there is as much as what is in use.
+	DefaultRoom = 96 << 20
+	// lightBytes is what a small picture holds while it is made, with the file that it is made of.
+	lightBytes = 4 << 20
+	// lightShare of the room is for those alone: they never wait for a large one.
+	lightShare = 3
+
 	// maxKept bounds a picture that is kept. One of 1024 pixels stays below it even when it is noise; what is
 	// above would push a thousand logos out.
 	maxKept = 4<<20 + 64<<10
@@ -44,6 +52,7 @@ const (
 	maxDiskBytes   = 1 << 40
 	maxConcurrent  = 4096
 	maxWaiting     = 1 << 20
+	maxRoom        = 64 << 30
 	maxMakeTimeout = time.Minute
 
 	maxCloseTimeout = time.Minute
@@ -70,6 +79,7 @@ type Config struct {
 	DiskBytes   int64
 	Concurrent  int           // pictures made at once; by default one for each processor
 	Waiting     int           // pictures that wait for that; more are ErrBusy
+	Room        int64         // bytes that the makings of all pictures may hold at once, as far as they tell (Need)
 	MakeTimeout time.Duration // of one picture, its wait included
 	// CloseTimeout bounds Close, which a disk that does not answer, or a function that does not see its context end,
 	// would otherwise hold for ever.
@@ -90,6 +100,7 @@ func (c Config) Validate() error {
 	within("DiskBytes", c.DiskBytes, maxDiskBytes)
 	within("Concurrent", int64(c.Concurrent), maxConcurrent)
 	within("Waiting", int64(c.Waiting), maxWaiting)
+	within("Room", c.Room, maxRoom)
 	if c.MakeTimeout < 0 || c.MakeTimeout > maxMakeTimeout {
 		errs = append(errs, fmt.Errorf("variants: MakeTimeout is %s, must be 0s to %s", c.MakeTimeout, maxMakeTimeout))
 	}
@@ -104,6 +115,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.DiskBytes, DefaultDiskBytes)
 	orDefault(&c.Concurrent, runtime.GOMAXPROCS(0))
 	orDefault(&c.Waiting, DefaultWaiting)
+	orDefault(&c.Room, DefaultRoom)
 	orDefault(&c.MakeTimeout, DefaultMakeTimeout)
 	orDefault(&c.CloseTimeout, DefaultCloseTimeout)
 	orDefault(&c.Logger, slog.New(slog.DiscardHandler))
@@ -124,6 +136,8 @@ type Store struct {
 	memory  *memory
 	disk    *disk // nil = memory only
 	turns   *semaphore.Weighted
+	light   *room
+	heavy   *room
 	waiting atomic.Int64 // makings without a turn
 
 	mu      sync.Mutex
@@ -141,6 +155,8 @@ func New(cfg Config) (*Store, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), makings: map[Key]*making{}, closing: make(chan struct{})}
+	s.light = newRoom(max(cfg.Room/lightShare, 1))
+	s.heavy = newRoom(max(cfg.Room-cfg.Room/lightShare, 1))
 	var err error
 	if s.memory, err = newMemory(cfg.MemoryBytes); err != nil {
 		return nil, err
@@ -205,16 +221,37 @@ func (s *Store) Close() {
 // Errors: ErrBusy; those of make, and one when make panics or returns nothing; context.DeadlineExceeded when
 // the making took longer than it may; ctx.Err(); context.Canceled after Close.
 func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
-	return s.get(ctx, key, make, true)
+	return s.get(ctx, key, make, making{disk: s.disk})
+}
+
+// GetWithin is Get for what a making needs itself, with the making's context: it is made in that one's turn, so neither
+// waits for the other, and in the room that it has.
+func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+	return s.get(ctx, key, make, making{disk: s.disk, within: true})
+}
+
+// Kept returns a picture of Get that is kept.
+func (s *Store) Kept(key Key) (Picture, bool) {
+	if p, ok := s.memory.get(key); ok {
+		return p, true
+	}
+	if s.disk == nil {
+		return Picture{}, false
+	}
+	p, ok := s.disk.get(key)
+	if ok {
+		s.memory.put(key, p)
+	}
+	return p, ok
 }
 
 // GetUnwritten is Get for pictures that are kept in memory alone: cheap ones of which strangers can ask for any
 // number, who would otherwise push what is costly from the disk.
 func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
-	return s.get(ctx, key, make, false)
+	return s.get(ctx, key, make, making{})
 }
 
-func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), written bool) (Picture, error) {
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind making) (Picture, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
@@ -222,7 +259,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 	if err := ctx.Err(); err != nil {
 		return Picture{}, err
 	}
-	m, err := s.join(ctx, key, make, written)
+	m, err := s.join(ctx, key, make, kind)
 	if err != nil {
 		return Picture{}, err
 	}

@@ -1,7 +1,6 @@
 package vp8l
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 )
@@ -50,18 +49,20 @@ func (o *writer) code(counts []uint32) []codeword {
 		return code
 	}
 	o.write(0, 1)
-	long := codeLengths(counts, maxLength)
+	long := o.codeLengths(counts, maxLength)
 	o.lengths(long)
 	return codewords(long)
 }
 
+// run is a length of a codeword, or some that are equal.
+type run struct {
+	symbol, extra uint8
+	n             uint8 // bits of extra
+}
+
 // lengths writes the lengths of codewords.
 func (o *writer) lengths(long []uint8) {
-	type run struct {
-		symbol, extra uint8
-		n             int // bits of extra
-	}
-	var runs []run
+	runs := o.runs[:0]
 	for i := 0; i < len(long); {
 		end := i + 1
 		for end < len(long) && long[end] == long[i] {
@@ -92,11 +93,12 @@ func (o *writer) lengths(long []uint8) {
 		}
 		i = end
 	}
+	o.runs = runs
 	var counts [lengthSymbols]uint32
 	for _, r := range runs {
 		counts[r.symbol]++
 	}
-	inner := codeLengths(counts[:], maxLengthLength)
+	inner := o.codeLengths(counts[:], maxLengthLength)
 	order := [lengthSymbols]uint8{fewZeros, manyZeros, 0, 1, 2, 3, 4, 5, repeatLength, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	n := len(order)
 	for n > 4 && inner[order[n-1]] == 0 {
@@ -110,32 +112,34 @@ func (o *writer) lengths(long []uint8) {
 	code := codewords(inner)
 	for _, r := range runs {
 		o.write(uint32(code[r.symbol].bits), int(code[r.symbol].length))
-		o.write(uint32(r.extra), r.n)
+		o.write(uint32(r.extra), int(r.n))
 	}
 }
 
+// node is a leaf or a branch of the tree of a code.
+type node struct {
+	weight uint32
+	parent int32
+}
+
 // codeLengths returns the lengths of Huffman's code, none above most. At least two symbols are counted.
-func codeLengths(counts []uint32, most int) []uint8 {
-	type node struct {
-		weight uint32
-		symbol int // of a leaf
-		parent int
-	}
-	var leaves []node
-	for s, n := range counts {
-		if n > 0 {
-			leaves = append(leaves, node{weight: n, symbol: s})
-		}
-	}
+func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
+	const symbolBits = 16
+	leaves := o.leaves[:0] // by weight, then symbol
 	out := make([]uint8, len(counts))
 	// A floor under the weights makes the tree flatter until it is flat enough: in the end all weights are equal.
 	for floor := uint32(1); ; floor *= 2 {
-		nodes := make([]node, len(leaves), 2*len(leaves))
-		for i, l := range leaves {
-			l.weight = max(l.weight, floor)
-			nodes[i] = l
+		leaves = leaves[:0]
+		for s, n := range counts {
+			if n > 0 {
+				leaves = append(leaves, uint64(max(n, floor))<<symbolBits|uint64(s))
+			}
 		}
-		slices.SortStableFunc(nodes, func(a, b node) int { return cmp.Compare(a.weight, b.weight) })
+		slices.Sort(leaves)
+		nodes := o.nodes[:0]
+		for _, l := range leaves {
+			nodes = append(nodes, node{weight: uint32(l >> symbolBits)})
+		}
 		// Branches come to be in order of their weight, behind the leaves: the lightest of all is at one of two heads.
 		leaf, branch := 0, len(leaves)
 		lightest := func() int {
@@ -148,18 +152,20 @@ func codeLengths(counts []uint32, most int) []uint8 {
 		}
 		for range len(leaves) - 1 {
 			a, b := lightest(), lightest()
-			nodes[a].parent, nodes[b].parent = len(nodes), len(nodes)
+			nodes[a].parent, nodes[b].parent = int32(len(nodes)), int32(len(nodes))
 			nodes = append(nodes, node{weight: nodes[a].weight + nodes[b].weight})
 		}
-		depths := make([]uint8, len(nodes))
-		deepest := uint8(0)
+		o.leaves, o.nodes = leaves, nodes
+		// From the root down, a node's depth stands in the place of its weight.
+		nodes[len(nodes)-1].weight = 0
+		deepest := uint32(0)
 		for i := len(nodes) - 2; i >= 0; i-- {
-			depths[i] = depths[nodes[i].parent] + 1
-			deepest = max(deepest, depths[i])
+			nodes[i].weight = nodes[nodes[i].parent].weight + 1
+			deepest = max(deepest, nodes[i].weight)
 		}
 		if int(deepest) <= most {
-			for i := range leaves {
-				out[nodes[i].symbol] = depths[i]
+			for i, l := range leaves {
+				out[l&(1<<symbolBits-1)] = uint8(nodes[i].weight)
 			}
 			return out
 		}

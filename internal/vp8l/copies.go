@@ -73,16 +73,17 @@ func (c *copier) find(at int) (length, distance int) {
 }
 
 // copies turns pixels into symbols.
-func copies(pixels []uint32, width int) []symbol {
+func (o *writer) copies(pixels []uint32, width int) []symbol {
 	hashBits := 4
 	for hashBits < maxHashBits && 1<<hashBits < len(pixels) {
 		hashBits++
 	}
 	c := &copier{
 		pixels: pixels, width: width, shift: 32 - hashBits,
-		head: make([]int32, 1<<hashBits), prev: make([]int32, len(pixels)),
+		head: sized(&o.head, 1<<hashBits), prev: sized(&o.prev, len(pixels)),
 	}
-	out := make([]symbol, 0, len(pixels)/8+16)
+	clear(c.head)
+	out := o.symbols[:0]
 	for i := 0; i < len(pixels); {
 		length, distance := c.find(i)
 		// The copy that begins one pixel later may be so much longer that it is worth the pixel.
@@ -104,6 +105,7 @@ func copies(pixels []uint32, width int) []symbol {
 		i += length
 		c.learn(i)
 	}
+	o.symbols = out
 	return out
 }
 

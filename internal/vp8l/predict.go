@@ -12,10 +12,9 @@ const tileBits = 4
 // tiles is how many tiles, each with a predictor of its own, a side takes.
 func tiles(side int) int { return (side + 1<<tileBits - 1) >> tileBits }
 
-// predicted returns the predictor of each tile, and how much each pixel differs from what is predicted.
-func predicted(pixels []uint32, w, h int) (modes, residuals []uint32) {
+// predicted returns the predictor of each tile, and sets how much each pixel differs from what is predicted.
+func predicted(residuals, pixels []uint32, w, h int) (modes []uint32) {
 	modes = make([]uint32, 0, tiles(w)*tiles(h))
-	residuals = make([]uint32, len(pixels))
 	for top := 0; top < h; top += 1 << tileBits {
 		for left := 0; left < w; left += 1 << tileBits {
 			right, bottom := min(left+1<<tileBits, w), min(top+1<<tileBits, h)
@@ -60,7 +59,7 @@ func predicted(pixels []uint32, w, h int) (modes, residuals []uint32) {
 			}
 		}
 	}
-	return modes, residuals
+	return modes
 }
 
 // minus subtracts the channels, each modulo 256.

@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/color"
 	"math/bits"
+	"sync"
 )
 
 // MaxSide is the longest side that the format has, in pixels.
@@ -26,7 +27,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	pixels := make([]uint32, w*h)
+	defer out.end()
+	pixels := sized(&out.pixels, w*h)
 	alpha := uint32(0xff)
 	for y := range h {
 		row := img.Pix[y*img.Stride : y*img.Stride+4*w]
@@ -35,6 +37,7 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			p := row[4*x : 4*x+4 : 4*x+4]
 			a := uint32(p[3])
 			alpha &= a
+			to[x] = 0
 			if a > 0 {
 				// Green is taken from the others here already; it is the second transform that is told of below, but
 				// the first that the reader's way back ends with.
@@ -46,7 +49,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 	out.transform(subtractGreen)
 	out.transform(predictor)
 	out.write(tileBits-2, 3)
-	modes, residuals := predicted(pixels, w, h)
+	residuals := sized(&out.residuals, w*h)
+	modes := predicted(residuals, pixels, w, h)
 	out.picture(modes, tiles(w), false)
 	out.write(0, 1) // no more transforms
 	out.picture(residuals, w, true)
@@ -61,6 +65,7 @@ func EncodePaletted(img *image.Paletted) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer out.end()
 	palette := make([]uint32, len(img.Palette))
 	alpha := uint32(0xff)
 	for i, c := range img.Palette {
@@ -78,13 +83,13 @@ func EncodePaletted(img *image.Paletted) ([]byte, error) {
 	out.write(uint32(len(palette)-1), 8)
 	out.picture(palette, len(palette), false)
 	out.write(0, 1) // no more transforms
-	pixels, w := bundled(img.Pix, w, h, len(palette))
+	pixels, w := out.bundled(img.Pix, w, h, len(palette))
 	out.picture(pixels, w, true)
 	return out.file(), nil
 }
 
 // bundled puts as many indexes into one pixel's green as its eight bits hold. It returns the width in such pixels.
-func bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
+func (o *writer) bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
 	shift := 0 // log2 of how many
 	switch {
 	case colors <= 2:
@@ -96,7 +101,7 @@ func bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
 	}
 	each, mask := 8>>shift, 1<<shift-1
 	width := (w + mask) >> shift
-	pixels := make([]uint32, width*h)
+	pixels := sized(&o.pixels, width*h)
 	for y := range h {
 		to := pixels[y*width : (y+1)*width]
 		for i := range to {
@@ -123,6 +128,31 @@ type writer struct {
 	data []byte
 	bits uint64
 	n    int // of bits
+	*scratch
+}
+
+// scratch is what is needed for the time of one picture. It is kept for the next: of a small logo it is half of what
+// would have to be cleared and collected for a drawing.
+type scratch struct {
+	pixels, residuals []uint32
+	head, prev        []int32 // of a copier
+	symbols           []symbol
+	leaves            []uint64 // of codeLengths
+	nodes             []node
+	runs              []run // of lengths
+}
+
+// maxScratch is the pixels of a picture whose scratch is kept: those of 256 by 256. It is up to 1.5 MB.
+const maxScratch = 1 << 16
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// sized returns a slice of a length, with anything in it, in the place of one of before.
+func sized[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	return (*s)[:n]
 }
 
 const fileHeader = 20 // bytes: RIFF, its length, WEBP, VP8L, its length
@@ -131,7 +161,15 @@ func begin(w, h int) (*writer, error) {
 	if w < 1 || h < 1 || w > MaxSide || h > MaxSide {
 		return nil, ErrSide
 	}
-	return &writer{data: make([]byte, fileHeader, 1024)}, nil
+	return &writer{data: make([]byte, fileHeader, 4096), scratch: scratches.Get().(*scratch)}, nil
+}
+
+// end gives back what is kept for the next picture.
+func (o *writer) end() {
+	if cap(o.prev) <= maxScratch {
+		scratches.Put(o.scratch)
+	}
+	o.scratch = nil
 }
 
 // write writes up to 32 bits.
@@ -193,7 +231,7 @@ func (o *writer) picture(pixels []uint32, width int, whole bool) {
 	if whole {
 		o.write(0, 1) // one set of codes for all
 	}
-	symbols := copies(pixels, width)
+	symbols := o.copies(pixels, width)
 	var green [literals + lengths]uint32
 	var red, blue, alpha [literals]uint32
 	var distance [distances]uint32

@@ -13,6 +13,7 @@ type Source struct {
 	ID     string
 	Format imaging.Format // SVG, PNG, WebP or JPEG
 	Side   int            // longest side in pixels; 0 for a vector, or when nobody knows
+	Bytes  int64          // of the file, as the record has it
 	Ink    Theme          // of the logo; Any when it is not known or the logo brings its own ground
 }
 
@@ -115,7 +116,7 @@ func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok boo
 
 // sourceOf reads a stored file's entry. ok is false for what no picture is drawn from.
 func sourceOf(l *eventschemas.Logo, f *eventschemas.Asset) (s Source, ok bool) {
-	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Ink: inkOf(l)}
+	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Bytes: f.Size, Ink: inkOf(l)}
 	switch s.Format {
 	case imaging.SVG:
 		return s, true

@@ -153,7 +153,7 @@ func TestChooseWithPaleInk(t *testing.T) {
 func TestChooseTellsWhatItChose(t *testing.T) {
 	t.Parallel()
 	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG}, nil)
-	want := []logo.Source{{"0.1", imaging.SVG, 0, logo.Light}, {"0.0", imaging.PNG, 16, logo.Light}, {"2.0", imaging.JPEG, 200, logo.Any}, {"1.0", imaging.WebP, 64, logo.Dark}}
+	want := []logo.Source{{ID: "0.1", Format: imaging.SVG, Ink: logo.Light}, {ID: "0.0", Format: imaging.PNG, Side: 16, Ink: logo.Light}, {ID: "2.0", Format: imaging.JPEG, Side: 200}, {ID: "1.0", Format: imaging.WebP, Side: 64, Ink: logo.Dark}}
 	if !slices.Equal(got, want) {
 		t.Errorf("chose %+v, want %+v", got, want)
 	}

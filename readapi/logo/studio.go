@@ -174,7 +174,12 @@ func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) 
 // fallback returns what stands for a logo that is not there.
 func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, error) {
 	f := fallbackOf(b, o)
-	made, err := s.drawn.GetUnwritten(ctx, f.key(), func(context.Context) ([]byte, error) { return f.draw() })
+	made, err := s.drawn.GetUnwritten(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
+		if err := variants.Need(ctx, f.need(f.largest())); err != nil {
+			return nil, err
+		}
+		return f.draw()
+	})
 	if err != nil {
 		return Picture{}, failed(ctx, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // drawingVersion raises with every change of what is drawn of the same file, or let through of it, so that no
 // older variant is answered.
-const drawingVersion = 3
+const drawingVersion = 4
 
 // maxStoredPixels is four times what a crawl keeps of a raster at most, 1024 by 1024. What is larger would take
 // some 250 MB to draw, and nobody put it there to be drawn.
@@ -35,7 +35,12 @@ const (
 	drawnMark what = 'm'
 	drawnNone what = 't'
 	lookedAt  what = 'p' // no picture: whether a file is pale
+	smallForm what = 's' // what later sizes of a large raster are drawn from
 )
+
+// smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster. Of a raster that
+// was stored without one it is made with the first picture that needs no more, and kept among the variants.
+const smallSide = 256
 
 // form is the picture that is made, whatever it shows: all that decides its bytes beside that.
 type form struct {
@@ -103,6 +108,16 @@ func variantOf(s Source, o Options, pale bool) variant {
 
 func lookAt(s Source) variant { return variant{form: form{size: lookSide}, source: s, what: lookedAt} }
 
+// fitsSmall says whether the small form of a raster is enough for the variant.
+func (v variant) fitsSmall() bool {
+	return v.source.Format != imaging.SVG && v.format != imaging.SVG && v.size <= smallSide && v.what != smallForm
+}
+
+// small is the small form of the variant's source.
+func (v variant) small() variant {
+	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, what: smallForm}
+}
+
 func (v variant) key() variants.Key {
 	var space [128]byte
 	key := append(space[:0], drawingVersion, byte(v.what))
@@ -112,8 +127,20 @@ func (v variant) key() variants.Key {
 	return sha256.Sum256(key)
 }
 
-// draw makes the variant. Errors: errFault, those of Files and of Vectors.
+// draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
 func (s *Studio) draw(ctx context.Context, v variant) ([]byte, error) {
+	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
+		if small, ok := s.drawn.Kept(v.small().key()); ok {
+			return s.drawRaster(ctx, small.Body, v)
+		}
+	}
+	room := v.source.Bytes
+	if v.source.Format == imaging.SVG {
+		room += v.need(v.largest())
+	}
+	if err := variants.Need(ctx, room); err != nil {
+		return nil, err
+	}
 	data, err := s.files.Read(ctx, v.source.ID, string(v.source.Format))
 	if err != nil {
 		return nil, err
@@ -134,27 +161,54 @@ func isFileFault(err error) bool {
 }
 
 func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
-	var img *image.NRGBA
-	var err error
 	switch {
 	case v.format == imaging.SVG:
 		// Every stored SVG was rebuilt on intake, and rebuilding one again changes nothing. It is done all the
 		// same, once per variant: what a stricter release leaves out is then left out of what is stored already.
-		data, _, err = imaging.SanitizeSVG(data)
+		data, _, err := imaging.SanitizeSVG(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
-		img, err = s.vectors.Render(ctx, data, v.size)
-	default:
-		var info imaging.Info
-		img, info, err = imaging.Decode(data, imaging.Limits{Pixels: maxStoredPixels})
-		if err == nil && v.is(info) {
-			return data, nil // it was read first: not even an encoder of ours is believed
+		img, err := s.vectors.Render(ctx, data, v.size)
+		if err != nil {
+			return nil, err
 		}
+		return v.made(imaging.Scale(img, v.size))
 	}
+	return s.drawRaster(ctx, data, v)
+}
+
+// drawRaster makes the variant of a stored raster, or of its small form.
+func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte, error) {
+	within := imaging.Limits{Pixels: maxStoredPixels}
+	info, err := imaging.ProbeWithin(data, within)
 	if err != nil {
 		return nil, err
 	}
-	img = imaging.Scale(img, v.size)
+	if err := variants.Need(ctx, int64(len(data))+v.needOf(info)); err != nil {
+		return nil, err
+	}
+	if v.fitsSmall() && max(info.Width, info.Height) > smallSide {
+		small := v.small()
+		kept, err := s.drawn.GetWithin(ctx, small.key(), func(ctx context.Context) ([]byte, error) {
+			return s.drawRaster(ctx, data, small)
+		})
+		if err != nil {
+			return nil, err
+		}
+		data = kept.Body
+	}
+	img, info, err := imaging.DecodeSmaller(data, within, v.size)
+	if err != nil {
+		return nil, err
+	}
+	if v.is(info) {
+		return data, nil // it was read first: not even an encoder of ours is believed
+	}
+	return v.made(img)
+}
+
+// made is what an image of the variant's size gives.
+func (v variant) made(img *image.NRGBA) ([]byte, error) {
 	if v.what == lookedAt {
 		return paleness(img), nil
 	}

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -97,4 +98,22 @@ func DIBHeader(width, height int32, bits uint16) []byte {
 	h = append(h, 1, 0)
 	h = binary.LittleEndian.AppendUint16(h, bits)
 	return append(h, make([]byte, 24)...)
+}
+
+// NoisePNG is a square picture of noise in 256 colors, which nothing makes smaller.
+func NoisePNG(side int) []byte {
+	noise := rand.NewChaCha8([32]byte{})
+	colors := make(color.Palette, 256)
+	for i := range colors {
+		n := noise.Uint64()
+		colors[i] = color.NRGBA{uint8(n), uint8(n >> 8), uint8(n >> 16), uint8(n >> 24)}
+	}
+	img := image.NewPaletted(image.Rect(0, 0, side, side), colors)
+	_, _ = noise.Read(img.Pix) // never fails
+	var b bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.NoCompression}
+	if err := encoder.Encode(&b, img); err != nil {
+		panic(err) // of a buffer
+	}
+	return b.Bytes()
 }

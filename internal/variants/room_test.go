@@ -1,0 +1,202 @@
+package variants_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/internal/variants"
+)
+
+const mib = 1 << 20
+
+// holding is a making that needs room, and ends when the test has it end.
+type holding struct {
+	answer chan error
+	begun  bool // it has what it needs
+	calls  int
+	ctx    context.Context
+	free   chan struct{}
+}
+
+// hold asks for a picture that needs so many bytes one after the other, and returns when everybody stands still.
+func (s opened) hold(ctx context.Context, i int, needs ...int64) *holding {
+	h := &holding{answer: make(chan error, 1), free: make(chan struct{})}
+	go func() {
+		_, err := s.Get(ctx, key(i), func(ctx context.Context) ([]byte, error) {
+			h.calls++
+			h.ctx = ctx
+			for _, n := range needs {
+				if err := variants.Need(ctx, n); err != nil {
+					return nil, err
+				}
+			}
+			h.begun = true
+			<-h.free
+			return body(i, 3000), nil
+		})
+		h.answer <- err
+	}()
+	synctest.Wait()
+	return h
+}
+
+// end has it end, and returns when everybody stands still.
+func (h *holding) end(t *testing.T) {
+	t.Helper()
+	close(h.free)
+	if err := <-h.answer; err != nil {
+		t.Error(err)
+	}
+	synctest.Wait()
+}
+
+// TestSmallPicturesPassThoseThatWaitForRoom: a third of the room is theirs, and who waits for room takes no turn.
+func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		first := s.hold(t.Context(), 1, 40*mib)
+		second := s.hold(t.Context(), 2, 30*mib)
+		third := s.hold(t.Context(), 3, 1*mib, 20*mib)
+		if !first.begun || second.begun || third.begun {
+			t.Fatalf("begun: %t, %t, %t", first.begun, second.begun, third.begun)
+		}
+		for i := range 5 {
+			small := s.hold(t.Context(), 10+i, 4*mib)
+			if !small.begun {
+				t.Errorf("small picture %d waits", i)
+			}
+			small.end(t)
+		}
+		first.end(t)
+		if !second.begun || !third.begun {
+			t.Errorf("with 60 MiB free: begun %t, %t", second.begun, third.begun)
+		}
+		second.end(t)
+		third.end(t)
+		for i := range 40 { // of what they asked for first nothing is kept
+			h := s.hold(t.Context(), 100+i, 1*mib, 20*mib)
+			if !h.begun {
+				t.Fatalf("there is no room after %d that asked twice", i)
+			}
+			h.end(t)
+		}
+		if second.calls != 2 || third.calls != 2 || s.number("failed_total") != 0 || s.number("asked_total", "made") != 48 || s.number("make_seconds") != 48 {
+			t.Errorf("called %d and %d times; %v counted as failed, %v as made, %v durations", second.calls, third.calls, s.number("failed_total"), s.number("asked_total", "made"), s.number("make_seconds"))
+		}
+	})
+}
+
+// TestALargePictureGetsItsTurn: neither later ones that would fit nor small ones pass it for ever, and one that needs
+// more than all of the room has all of it.
+func TestALargePictureGetsItsTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 8, Room: 90 * mib})
+		one, two := s.hold(t.Context(), 1, 30*mib), s.hold(t.Context(), 2, 20*mib)
+		huge := s.hold(t.Context(), 3, 1000*mib)
+		later := s.hold(t.Context(), 4, 5*mib)
+		if !one.begun || !two.begun || huge.begun || later.begun {
+			t.Fatalf("begun: %t, %t, %t, %t", one.begun, two.begun, huge.begun, later.begun)
+		}
+		one.end(t)
+		if huge.begun || later.begun {
+			t.Errorf("with 20 of 60 MiB taken: begun %t, %t", huge.begun, later.begun)
+		}
+		two.end(t)
+		if !huge.begun || later.begun {
+			t.Errorf("with all free: begun %t, %t", huge.begun, later.begun)
+		}
+		huge.end(t)
+		if !later.begun {
+			t.Error("the last waits for nobody")
+		}
+		later.end(t)
+	})
+}
+
+// TestSmallPicturesAreBoundedToo by bytes, not by turns.
+func TestSmallPicturesAreBoundedToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 100, Room: 30 * mib})
+		var all []*holding
+		begun := 0
+		for i := range 20 {
+			all = append(all, s.hold(t.Context(), i, 2*mib))
+		}
+		for _, h := range all {
+			if h.begun {
+				begun++
+			}
+		}
+		if begun != 5 {
+			t.Errorf("%d of 2 MiB hold a third of 30 MiB", begun)
+		}
+		for _, h := range all {
+			h.end(t)
+		}
+	})
+}
+
+// TestWhoWaitsForRoomCanLeave, and then nothing is made for him; what he had is free.
+func TestWhoWaitsForRoomCanLeave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		first := s.hold(t.Context(), 1, 60*mib)
+		ctx, leave := context.WithCancel(t.Context())
+		second := s.hold(ctx, 2, 60*mib)
+		leave()
+		if err := <-second.answer; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if second.ctx.Err() == nil || s.number("abandoned_total") != 1 {
+			t.Errorf("it is still waited for: %v, %v abandoned", second.ctx.Err(), s.number("abandoned_total"))
+		}
+		first.end(t)
+		if second.begun {
+			t.Error("it was made though nobody wants it")
+		}
+		third := s.hold(t.Context(), 2, 60*mib)
+		if !third.begun {
+			t.Error("the next waits for what the one before has left")
+		}
+		third.end(t)
+	})
+}
+
+// TestNobodyWaitsForRoomPastTheDeadline: it is ErrBusy, as it is for a turn.
+func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib, MakeTimeout: 5 * time.Second})
+		first := s.hold(t.Context(), 1, 60*mib)
+		time.Sleep(time.Second)
+		begin := time.Now()
+		second := s.hold(t.Context(), 2, 60*mib)
+		if err := <-second.answer; !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 5*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		if err := <-first.answer; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, variants.ErrBusy) {
+			t.Errorf("the first, which had begun: %v", err)
+		}
+		if s.number("refused_total") != 1 {
+			t.Errorf("%v counted as refused", s.number("refused_total"))
+		}
+		close(first.free) // what it holds is taken until it really ends
+		synctest.Wait()
+		third := s.hold(t.Context(), 3, 60*mib)
+		if second.begun || !third.begun {
+			t.Errorf("begun: %t, %t", second.begun, third.begun)
+		}
+		third.end(t)
+	})
+}
+
+// TestNeedSaysNothingOutsideOfAMaking.
+func TestNeedSaysNothingOutsideOfAMaking(t *testing.T) {
+	t.Parallel()
+	if err := variants.Need(t.Context(), 1<<40); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,84 @@
+package logo_test
+
+import (
+	"bytes"
+	"image"
+	"sync"
+	"testing"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
+	"letterhead/workers/crawl/picture"
+)
+
+// gradient is a picture of many colors.
+func gradient(w, h int) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := 0; i < len(img.Pix); i += 4 {
+		x, y := i/4%w, i/4/w
+		img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3] = uint8(x*255/w), uint8(y*255/h), uint8((x*y)>>6), uint8(min(255, 2*x*255/w))
+	}
+	return img
+}
+
+// TestALargeRasterAloneGivesWhatACrawlsFormsGive: a crawl keeps a small form of a large raster, other sources have the
+// large one alone. The pictures are the same, whichever size is asked for first, and after a restart.
+func TestALargeRasterAloneGivesWhatACrawlsFormsGive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	img := gradient(700, 500)
+	crawled, err := (&picture.Picture{Raster: img, Width: 700, Height: 500, Clear: true}).Store(t.Context(), w.files)
+	if err != nil || len(crawled.Formats) != 4 {
+		t.Fatalf("%+v, %v", crawled, err)
+	}
+	crawled.Type = "icon"
+	alone := w.raster(img)
+	unknown := alone
+	unknown.Width, unknown.Height = nil, nil
+	for name, file := range map[string]eventschemas.Asset{"alone": alone, "alone, of no known size": unknown} {
+		cache := t.TempDir()
+		for _, sizes := range [][]int{{32, 256, 100}, {255, 257}} {
+			drawn, err := variants.New(variants.Config{Folder: cache})
+			if err != nil {
+				t.Fatal(err)
+			}
+			studio, err := logo.NewStudio(w.files, w.vectors, drawn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, size := range sizes {
+				for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG} {
+					want := w.draw(brandOf(crawled), asked(size, format))
+					got, err := studio.Draw(t.Context(), brandOf(iconOf("", file)), asked(size, format))
+					if err != nil || !bytes.Equal(got.Body, want.Body) || got.From.ID != file.ID {
+						t.Errorf("%s as %s of %d pixels differs from what a crawl's forms give: %v", name, format, size, err)
+					}
+				}
+			}
+			drawn.Close()
+		}
+	}
+}
+
+// TestALargeRasterIsReadOnceForAllSmallSizes, though many ask for them at the same time.
+func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := brandOf(iconOf("", w.raster(gradient(600, 600))))
+	w.draw(b, asked(64, imaging.WebP))
+	before := w.files.read.Load()
+	var all sync.WaitGroup
+	for size := 65; size < 80; size++ {
+		all.Go(func() { w.draw(b, asked(size, imaging.WebP)) })
+	}
+	all.Wait()
+	if n := w.files.read.Load() - before; n != 0 {
+		t.Errorf("the large file was read %d times more", n)
+	}
+	w.draw(b, asked(257, imaging.WebP))
+	if n := w.files.read.Load() - before; n != 1 {
+		t.Errorf("it was read %d times for a picture that needs more than the small form", n)
+	}
+}

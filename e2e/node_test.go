@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -104,14 +105,25 @@ func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []
 	}
 }
 
+// Ports of servers lie below those that the system gives to listeners and connections without a port of their own
+// (from 32768 on by default): such a one of another test might take the port before the server listens on it.
+const (
+	firstPort, ports = 10_000, 5_000
+	portTries        = 100
+)
+
+// freePort is a port of the loopback that was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range portTries {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().(*net.TCPAddr).Port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatalf("no free port after %d tries", portTries)
+	return 0
 }
 
 // environ is the environment of a child: none of the developer's own settings, and a cache of its own.

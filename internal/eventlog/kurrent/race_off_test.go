@@ -7,4 +7,4 @@ import "time"
 const raceDetector = false
 
 // shortCall is the CallTimeout of tests in which answers stay away.
-const shortCall = 200 * time.Millisecond
+const shortCall = time.Second

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -56,6 +56,11 @@ lint-openapi: ## Spectral and Redocly on the interface description (npx and its 
 lint-deploy: ## Ask other tools about docker-compose.yml and deploy/ (Go; promtool, haproxy, python3 where they are there)
 	@deploy/lint/lint.sh
 
+lint-tools: ## Fetch what the three lints need and do nothing with it
+	go run $(STATICCHECK) -version
+	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
+	@deploy/lint/lint.sh --fetch
+
 FUZZ_TIME ?= 10s
 fuzz: ## Run every fuzz target for FUZZ_TIME each
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r dir; do \
@@ -75,6 +80,7 @@ clean: ## Remove what was built; ./data stays
 	rm -rf bin reports
 
 LAB_SOURCE ?= ../shared/lab
+LAB_RUN ?= .
 LAB_FLAGS ?=
 lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_SOURCE) and namespaces)
 	@if [ ! -d $(LAB_SOURCE) ]; then echo "$(LAB_SOURCE) is not there: nothing was run"; exit 1; fi
@@ -83,7 +89,7 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 	go test -tags lab -c -o bin/lab.test ./e2e/lab
 	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_LAB="$(CURDIR)/bin/lab" LETTERHEAD_LABELS="$(CURDIR)/workers/crawl/accuracy/labels" \
 	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/workers/crawl/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
-	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 $(patsubst -v,-test.v,$(LAB_FLAGS)); \
+	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 -test.run '$(LAB_RUN)' $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
 
 # The services run inside the closed network too, from a folder of their own, and end with it.

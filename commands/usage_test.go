@@ -188,7 +188,7 @@ func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 func TestUsageUnderFaults(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()
-	d := w.usageDesk(UsageConfig{KnowWithin: 300 * time.Millisecond, SnapshotEvery: 2, Snapshots: kept})
+	d := w.usageDesk(UsageConfig{KnowWithin: time.Second, SnapshotEvery: 2, Snapshots: kept})
 	id := uuid.NewString()
 	count := func() (int64, error) { return d.CountSearch(t.Context(), id, november, 100) }
 	if _, err := count(); err != nil {

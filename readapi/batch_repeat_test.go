@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -247,7 +246,6 @@ func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error)
 func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
 	step := &inStep{gather: make(chan struct{})}
 	s := start(t, func(set *setup) {
-		set.config.RequestTimeout = 2 * time.Second
 		set.deps = func(d *readapi.Deps) { step.BrandCommands, d.Brands = d.Brands, step }
 	})
 	identifiers := numbered("known-%d.com", 7)

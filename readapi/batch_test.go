@@ -494,18 +494,19 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 	t.Run("the index", func(t *testing.T) {
 		t.Parallel()
 		index := &stuckCounting{}
-		s := start(t, func(set *setup) {
+		inBubble(t, func(s *service) {
+			c := s.account(plan.Custom, 1)
+			for range 3 { // the one credit comes back each time
+				a := c.asks(numbered("d-%d.com", 50)...)
+				a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+				if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
+					s.t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
+				}
+			}
+		}, func(set *setup) {
 			set.config.RequestTimeout = 100 * time.Millisecond
 			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
-		c := s.account(plan.Custom, 1)
-		for range 3 { // the one credit comes back each time
-			a := c.asks(numbered("d-%d.com", 50)...)
-			a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
-			if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
-				t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
-			}
-		}
 		if n := index.asked.Load(); n != 3 {
 			t.Errorf("an index that does not answer was asked %d times by 3 batches", n)
 		}

@@ -195,10 +195,9 @@ func TestFilesInABucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { bucket.Close() })
-	s := start(t, func(set *setup) {
-		set.config.RequestTimeout = 400 * time.Millisecond // so long the test waits
-		set.deps = func(d *readapi.Deps) { d.Assets = bucket }
-	})
+	fromBucket := func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = bucket } }
+	s := start(t, fromBucket)
+	soon := start(t, fromBucket, func(set *setup) { set.config.RequestTimeout = 400 * time.Millisecond }) // so long the test waits
 	file := []byte(strings.Repeat("a large picture ", 64<<10))
 	id, err := bucket.Put(t.Context(), file, "png")
 	s.must(err)
@@ -208,7 +207,7 @@ func TestFilesInABucket(t *testing.T) {
 	}
 	s.send(request{path: "/cdn/" + id + ".svg"}).plainly(t, http.StatusNotFound)
 	silent.Store(true)
-	s.send(request{path: path}).plainly(t, http.StatusServiceUnavailable)
+	soon.send(request{path: path}).plainly(t, http.StatusServiceUnavailable)
 	silent.Store(false)
 	s.send(request{path: path}).ok(t)
 }

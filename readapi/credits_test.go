@@ -446,16 +446,21 @@ func (stuck) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 }
 
 func TestAStoreThatDoesNotAnswerIs503WithinTheDeadline(t *testing.T) {
-	s := start(t, func(set *setup) {
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 1)
+		for range 3 { // the one credit comes back each time
+			began := s.clock.now()
+			a := c.get("/v1/brands/acme.com")
+			a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+			if a.header.Get("X-Credits-Remaining") != "1" || a.header.Get("X-RateLimit-Limit") != "60" {
+				s.t.Errorf("headers %v", a.header)
+			}
+			if took := s.clock.now().Sub(began); took != 100*time.Millisecond {
+				s.t.Errorf("answered after %s", took)
+			}
+		}
+	}, func(set *setup) {
 		set.config.RequestTimeout = 100 * time.Millisecond
 		set.deps = func(d *readapi.Deps) { d.Index = stuck{d.Index} }
 	})
-	c := s.account(plan.Free, 1)
-	for range 3 { // the one credit comes back each time
-		a := c.get("/v1/brands/acme.com")
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
-		if a.header.Get("X-Credits-Remaining") != "1" || a.header.Get("X-RateLimit-Limit") != "60" {
-			t.Errorf("headers %v", a.header)
-		}
-	}
 }

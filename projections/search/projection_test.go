@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -458,6 +459,9 @@ func TestAFailingSourceIsAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(t, p)()
+	for tried := patience(t); p.Err() == nil && tried.Err() == nil; {
+		runtime.Gosched()
+	}
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := p.WaitFor(soon, 3); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, broken) {

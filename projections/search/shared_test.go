@@ -248,29 +248,31 @@ func TestVerifyOfASharedIndexSeesDifferences(t *testing.T) {
 }
 
 func TestANodeStartsWhileASharedIndexIsAway(t *testing.T) {
-	m, broken := &memory{}, errors.New("cluster is away")
-	m.away = broken
-	n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
-	leader, stop := n.node(leads)
-	defer stop()
-	follower, stop := n.node(follows)
-	defer stop()
-	at := n.table.change("acme.com", "Acme")
-	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for _, p := range []*search.Projection{leader, follower} {
-		if err := p.WaitFor(soon, at); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, broken) {
-			t.Errorf("while it is away: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		m, broken := &memory{}, errors.New("cluster is away")
+		m.away = broken
+		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
+		leader, stop := n.node(leads)
+		defer stop()
+		follower, stop := n.node(follows)
+		defer stop()
+		at := n.table.change("acme.com", "Acme")
+		soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		for _, p := range []*search.Projection{leader, follower} {
+			if err := p.WaitFor(soon, at); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, broken) {
+				t.Errorf("while it is away: %v", err)
+			}
 		}
-	}
-	m.mu.Lock()
-	m.away = nil
-	m.mu.Unlock()
-	waits(t, leader, at)
-	waits(t, follower, at)
-	if leader.Err() != nil || follower.Err() != nil {
-		t.Errorf("afterwards: %v, %v", leader.Err(), follower.Err())
-	}
+		m.mu.Lock()
+		m.away = nil
+		m.mu.Unlock()
+		waits(t, leader, at)
+		waits(t, follower, at)
+		if leader.Err() != nil || follower.Err() != nil {
+			t.Errorf("afterwards: %v, %v", leader.Err(), follower.Err())
+		}
+	})
 }
 
 func TestOneOfManyWaitersLooks(t *testing.T) {

@@ -115,6 +115,7 @@ func (m *member) release() { m.users.Done() }
 func (s *supervisor) start(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
+	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
 		m, err := s.connect(patience)
 		if err == nil {
@@ -124,8 +125,11 @@ func (s *supervisor) start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
+			why = err
+		}
 		if isDenied(err) || delay.For(patience, wait) != nil {
-			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, err)
+			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, why)
 		}
 	}
 }
@@ -169,11 +173,9 @@ func (s *supervisor) try(ctx context.Context, attempts int) (*esdb.Client, error
 		return nil, err
 	}
 	deadline, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel() // not by who tries: what it found and the end of its time would come at once
 	tried := make(chan error, 1)
-	go func() {
-		defer cancel()
-		tried <- ping(deadline, client)
-	}()
+	go func() { tried <- ping(deadline, client) }()
 	select {
 	case err := <-tried:
 		if err != nil {
@@ -292,10 +294,10 @@ func (s *supervisor) suspect(m *member) {
 	m.users.Add(1)
 	s.work.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, probeTimeout)
+		defer cancel()
 		tried := make(chan error, 1)
 		go func() {
 			defer m.release()
-			defer cancel()
 			tried <- ping(ctx, m.client)
 		}()
 		var err error

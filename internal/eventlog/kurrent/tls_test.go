@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testlink"
 )
 
 // authority issues certificates for one test.
@@ -105,9 +107,10 @@ func TestAccess(t *testing.T) {
 		"mixed-up user certificate": {withUser(plain, "ops", password) + ca + "&userCertFile=" + keyFile + "&userKeyFile=" + certFile, nil, "userCertFile"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // two wait for the time-out
 			var lines strings.Builder
 			l, err := kurrent.Open(t.Context(), kurrent.Config{
-				ConnectionString: c.connection, ConnectTimeout: time.Second,
+				ConnectionString: c.connection, ConnectTimeout: 3 * time.Second,
 				Logger: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
 			if err == nil {
@@ -130,5 +133,29 @@ func TestAccess(t *testing.T) {
 				t.Errorf("the password is told: %v\n%s", err, lines.String())
 			}
 		})
+	}
+}
+
+// What a try has learnt is told, also when the last one is cut off by the end of the time.
+func TestWhyThereIsNoConnectionIsToldAlthoughTheLastTryHangs(t *testing.T) {
+	t.Parallel()
+	certificate := newAuthority(t).issue(t, "127.0.0.1")
+	server := esdbtest.StartWith(t, esdbtest.Config{Certificate: &certificate})
+	address := server.Addresses()[0]
+	link := testlink.Through(t, address)
+	opened := make(chan error, 1)
+	go func() {
+		_, err := kurrent.Open(t.Context(), kurrent.Config{
+			ConnectionString: strings.Replace(server.ConnectionString(), address, link.Address(), 1) + "&tlsCAFile=" + newAuthority(t).file,
+			ConnectTimeout:   3 * time.Second,
+		})
+		opened <- err
+	}()
+	for link.RoundTrips() < 6 && len(opened) == 0 { // of a connection: the client's greeting, and its word that the certificate is bad
+		runtime.Gosched()
+	}
+	link.Hang()
+	if err := <-opened; !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
 	}
 }

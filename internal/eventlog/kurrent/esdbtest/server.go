@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -134,9 +135,37 @@ func (s *Server) Close() error {
 	return s.closed
 }
 
+// Ports of nodes whose address names none lie below those that the system gives to listeners and connections (from
+// 32768 on by default): one of those might be taken by somebody else while the node is stopped.
+const (
+	firstPort, ports = 30_000, 2_700
+	portTries        = 100
+)
+
+// nextPort goes round: a port that was given is the last to be given again, since its node may be stopped.
+var nextPort = sync.OnceValue(func() *atomic.Int64 {
+	var n atomic.Int64
+	n.Store(rand.Int64N(ports)) // other processes have servers too
+	return &n
+})
+
+// listen listens at an address; where it names port 0, at a free port of those above, or at whichever the system
+// gives when all that were tried are taken.
+func listen(address string) (net.Listener, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
+		for range portTries {
+			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.FormatInt(firstPort+nextPort().Add(1)%ports, 10)))
+			if err == nil {
+				return l, nil
+			}
+		}
+	}
+	return net.Listen("tcp", address)
+}
+
 // start listens and serves. The address keeps the port it got first.
 func (n *node) start() error {
-	listener, err := net.Listen("tcp", n.address)
+	listener, err := listen(n.address)
 	if err != nil {
 		return fmt.Errorf("event store stand-in: %w", err)
 	}

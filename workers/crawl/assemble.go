@@ -17,7 +17,7 @@ import (
 
 // Limits of the record that keep its event, with evidence, within 64 KiB.
 const (
-	maxKnownLogos  = 6 // the starter index has five at most
+	maxKnownLogos  = 6   // the starter index has five at most
 	maxETag        = 200 // bytes
 	maxSourceBytes = 500 // of the address in one piece of evidence
 )

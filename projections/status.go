@@ -244,19 +244,6 @@ func (m *model) status() Status {
 	return s
 }
 
-// Lag returns how many positions each read model is behind the head of the log. Errors: those of the log.
-func (r *Runner) Lag(ctx context.Context) (map[string]uint64, error) {
-	head, err := r.log.Head(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("lag of projections: %w", err)
-	}
-	lags := make(map[string]uint64, len(r.models))
-	for _, m := range r.models {
-		lags[m.name] = lag(m.status().Position, head)
-	}
-	return lags, nil
-}
-
 func lag(at, head eventlog.Position) uint64 {
 	if at >= head {
 		return 0

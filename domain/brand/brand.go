@@ -243,9 +243,6 @@ func (b *Brand) end(e Ended) {
 	b.s.Ended = ended[max(0, len(ended)-maxEnded):]
 }
 
-// Domain returns the registrable domain.
-func (b *Brand) Domain() string { return b.s.Domain }
-
 // ID returns the brand's id, a lower-case UUID.
 func (b *Brand) ID() string { return b.s.ID }
 

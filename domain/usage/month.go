@@ -43,6 +43,3 @@ func (m Month) End() time.Time { return m.Next().Start() }
 
 // Next returns the month after.
 func (m Month) Next() Month { return MonthOf(m.Start().AddDate(0, 1, 0)) }
-
-// Contains reports whether a moment lies in the month.
-func (m Month) Contains(t time.Time) bool { return MonthOf(t) == m }

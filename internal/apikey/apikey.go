@@ -12,7 +12,6 @@ package apikey
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -74,11 +73,6 @@ type Key struct {
 
 // HashHex returns the hash as events carry it.
 func (k Key) HashHex() string { return hex.EncodeToString(k.Hash[:]) }
-
-// Matches says whether a stored hash is that of the key, in constant time.
-func (k Key) Matches(hash [sha256.Size]byte) bool {
-	return subtle.ConstantTimeCompare(k.Hash[:], hash[:]) == 1
-}
 
 // Generate makes a key from random bytes (crypto/rand.Reader outside of tests). The caller shows it once
 // and keeps only what Parse tells about it.

@@ -197,20 +197,6 @@ func TestCharactersAreUnbiased(t *testing.T) {
 	}
 }
 
-func TestMatches(t *testing.T) {
-	a, err := Parse(generate(t, Secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Parse(generate(t, Secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !a.Matches(a.Hash) || a.Matches(b.Hash) || a.Matches([32]byte{}) {
-		t.Fatal("Matches does not tell keys apart")
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	secret, publishable := generate(f, Secret), generate(f, Publishable)
 	f.Add(secret)

@@ -16,8 +16,6 @@ type SVGInfo struct {
 	// Colors are the fills, strokes and gradient stops of what is drawn, alike ones merged, weighted by the
 	// area they are estimated to cover, largest share first.
 	Colors []Swatch
-	// Luma is the mean Rec. 709 luma of what is drawn, by the same weights, 0 to 255.
-	Luma float64
 	// Opaque: a shape fills the whole picture, so the background is not transparent.
 	Opaque bool
 	// HasText: it has text, which looks different wherever the font is not there.
@@ -27,22 +25,8 @@ type SVGInfo struct {
 	Text bool
 	// HasRaster: it has an embedded raster.
 	HasRaster bool
-	// FollowsScheme: it had rules for a dark color scheme. They were left out: a logo that is chosen for a
-	// background must not change with the viewer's settings.
-	FollowsScheme bool
 	// Shapes counts what is drawn.
 	Shapes int
-}
-
-// Theme names the ink: "light" or "dark", or "" when the background is opaque or the colors are unknown.
-func (i SVGInfo) Theme() string {
-	switch {
-	case i.Opaque || len(i.Colors) == 0:
-		return ""
-	case i.Luma > lightLuma:
-		return "light"
-	}
-	return "dark"
 }
 
 // SanitizeSVG rebuilds an SVG (also svgz) from what the allow-list knows: shapes, text, gradients,

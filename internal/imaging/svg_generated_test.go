@@ -2,6 +2,7 @@ package imaging_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestGeneratedSVG(t *testing.T) {
 		if err != nil || !bytes.Equal(again, clean) {
 			t.Fatalf("a second time: %v\n%s\n%s\n%s", err, in, clean, again)
 		}
-		if len(same.Colors) != len(info.Colors) || same.Shapes != info.Shapes || same.Opaque != info.Opaque || same.Luma != info.Luma {
+		if !slices.Equal(same.Colors, info.Colors) || same.Shapes != info.Shapes || same.Opaque != info.Opaque {
 			t.Fatalf("%s\n%+v\n%+v", in, info, same)
 		}
 	})

@@ -123,7 +123,7 @@ func (d *document) readAttribute(n *node, name, value string) {
 		return
 	}
 	if n.name == "style" {
-		if name == "media" && !d.applies(value) {
+		if name == "media" && !applies(value) {
 			n.ignored = true
 		}
 		return

@@ -110,7 +110,7 @@ func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 		block := tokens[open+1 : end]
 		tokens = tokens[min(end+1, len(tokens)):]
 		if isAtRule {
-			if strings.EqualFold(string(prelude[0].Data), "@media") && d.applies(joinTokens(prelude[1:])) {
+			if strings.EqualFold(string(prelude[0].Data), "@media") && applies(joinTokens(prelude[1:])) {
 				rules = append(rules, d.parseSheet(block, depth+1)...)
 			}
 			continue
@@ -123,12 +123,10 @@ func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 	return rules[:min(len(rules), maxRules)]
 }
 
-// applies says whether a media query is one that holds for a logo in plain daylight.
-func (d *document) applies(query string) bool {
+// applies says whether a media query is one that holds for a logo in plain daylight: one that is chosen for a
+// background must not change with the viewer's settings.
+func applies(query string) bool {
 	query = strings.ToLower(strings.Join(strings.Fields(query), ""))
-	if strings.Contains(query, "prefers-color-scheme:dark") {
-		d.followsScheme = true
-	}
 	switch query {
 	case "", "all", "screen", "(prefers-color-scheme:light)", "screenand(prefers-color-scheme:light)":
 		return true

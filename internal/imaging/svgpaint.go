@@ -35,15 +35,13 @@ type painter struct {
 	visits   int
 	info     SVGInfo
 	colors   []weighted
-	lumaSum  float64
-	totalSum float64
 	textSum  float64 // area of letters
 	shapeSum float64 // area of the rest, without what fills the whole picture
 }
 
 // paint tells what the document shows. Areas are estimates: what covers what is not looked at.
 func (d *document) paint() (SVGInfo, error) {
-	p := &painter{doc: d, info: SVGInfo{Width: d.width, Height: d.height, FollowsScheme: d.followsScheme}}
+	p := &painter{doc: d, info: SVGInfo{Width: d.width, Height: d.height}}
 	start := pen{
 		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
 		fontSize: defaultFontSize, color: "black", m: identity,
@@ -53,9 +51,6 @@ func (d *document) paint() (SVGInfo, error) {
 	}
 	p.info.Text = p.info.HasText && p.textSum >= p.shapeSum
 	p.info.Colors = mergePalette(p.colors)
-	if p.totalSum > 0 {
-		p.info.Luma = p.lumaSum / p.totalSum
-	}
 	return p.info, nil
 }
 
@@ -424,8 +419,6 @@ func (p *painter) note(found []tint, area, alpha float64) {
 			continue
 		}
 		p.colors = append(p.colors, weighted{t.color, weight})
-		p.lumaSum += weight * t.color.Luma()
-		p.totalSum += weight
 	}
 }
 

@@ -79,7 +79,6 @@ type document struct {
 	rasterPixels  int
 	rasters       int
 	cssTokens     int
-	followsScheme bool
 	rules         []rule // of all style elements, in order
 }
 

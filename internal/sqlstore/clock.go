@@ -56,8 +56,6 @@ type Clock struct {
 	at        time.Time     // local time of the measurement
 	database  time.Time     // the database's time then
 	bound     time.Duration // half the round trip: how far off the measurement may be
-	failing   time.Time     // when Run first could not measure; zero: it could
-	failure   error         // why
 	told      time.Time     // the last time told
 	toldLocal time.Time     // when
 }
@@ -120,28 +118,10 @@ func (c *Clock) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := c.Measure(ctx); err != nil && ctx.Err() == nil {
-			c.failed(err)
+			c.store.metrics.clockFailures.Inc()
 			c.logger.WarnContext(ctx, "the database's clock could not be read; the last offset stays in force", slog.Any("error", err))
 		}
 	}
-}
-
-func (c *Clock) failed(err error) {
-	c.store.metrics.clockFailures.Inc()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failing.IsZero() {
-		c.failing = c.local()
-	}
-	c.failure = err
-}
-
-// Stale returns since when Run cannot measure the offset, by the machine's clock, and why; a zero time and nil: it
-// can. So long the clock may go wrong by what the machine's own drifts.
-func (c *Clock) Stale() (since time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failing, c.failure
 }
 
 // sample is one answer of the database's clock.
@@ -175,7 +155,6 @@ func (c *Clock) Measure(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	c.at, c.database, c.bound = best.local, best.database.Round(0), best.bound
-	c.failing, c.failure = time.Time{}, nil
 	offset := c.database.Sub(c.at.Round(0))
 	c.mu.Unlock()
 	c.store.metrics.clockOffset.Set(offset.Seconds())

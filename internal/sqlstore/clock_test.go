@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	"letterhead/internal/sqlstore"
@@ -156,47 +157,42 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTheClockSaysSinceWhenItIsNotMeasured(t *testing.T) {
+func TestMeasurementsThatFailAreCounted(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
-	cfg.URL = url
+	registry := prometheus.NewRegistry()
+	cfg.URL, cfg.Registerer = url, registry
 	s := sqlstoretest.Open(t, cfg)
-	m := &machine{}
-	m.add(time.Hour)
 	said := make(lines)
 	c, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{
-		Local: m.now, Interval: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Interval: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(said, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if since, err := c.Stale(); !since.IsZero() || err != nil {
-		t.Errorf("before: since %v, %v", since, err)
+	failures := func() float64 { return gauge(t, registry, "letterhead_clock_failures_total") }
+	if n := failures(); n != 0 {
+		t.Errorf("before: %v", n)
 	}
 	proxy.Refuse()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	<-said
-	first, err := c.Stale()
-	if !first.Equal(m.now()) || !errors.Is(err, sqlstore.ErrUnavailable) {
-		t.Errorf("meanwhile: since %v, %v", first, err)
-	}
-	m.add(time.Minute)
 	<-said
-	if again, err := c.Stale(); !again.Equal(first) || err == nil {
-		t.Errorf("later: since %v, was %v; %v", again, first, err)
-	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	if n := failures(); n < 2 {
+		t.Errorf("%v after two", n)
+	}
+	if err := c.Measure(t.Context()); !errors.Is(err, sqlstore.ErrUnavailable) {
+		t.Error(err)
+	}
 	proxy.Resume()
 	if err := c.Measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if since, err := c.Stale(); !since.IsZero() || err != nil {
-		t.Errorf("after: since %v, %v", since, err)
+		t.Error(err)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestLeadRunsUntilTheContextEndsOrTheWorkDoes(t *testing.T) {
 	})
 }
 
-// gauge returns the value of a metric that has one.
+// gauge returns the value of a metric, a gauge or a counter, that has one.
 func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -108,7 +108,8 @@ func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	}
 	for _, family := range families {
 		if family.GetName() == name && len(family.GetMetric()) == 1 {
-			return family.GetMetric()[0].GetGauge().GetValue()
+			m := family.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue() // one is nil, and 0
 		}
 	}
 	t.Fatalf("there is no metric %s", name)

@@ -54,9 +54,6 @@ func (b Body) AppendTo(dst []byte, baseURL string) []byte {
 // Len is the length of the body without base URLs, in bytes.
 func (b Body) Len() int { return len(b.marked) }
 
-// IsZero says whether there is no body.
-func (b Body) IsZero() bool { return len(b.marked) == 0 }
-
 func (w *writer) brand(v *brand.View) {
 	r := &v.Record
 	w.open('{')

@@ -51,13 +51,6 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate reports everything that is wrong with the settings. It never repeats the URL, which may hold a
-// password.
-func (c Config) Validate() error {
-	_, err := c.read()
-	return err
-}
-
 // settings are a Config that was read.
 type settings struct {
 	addresses              []string
@@ -71,6 +64,7 @@ type settings struct {
 // aliasForm is what Elasticsearch allows in names, without its rarer marks and with room for our endings.
 var aliasForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
 
+// read reports everything that is wrong with the settings. It never repeats the URL, which may hold a password.
 func (c Config) read() (settings, error) {
 	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, logger: c.Logger}
 	if s.logger == nil {

@@ -51,13 +51,13 @@ func TestABadURLIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"http://u:secretword@host?unknown=1", "http://u:secretword@host?api_key=x", "http://u:secretword@host?ca=missing.pem", "http://u:secretword@a b",
 		"http://u:secretword@h/%zz", "http://u:secretword@h?%zz",
 	} {
-		err := elastic.Config{URL: u}.Validate()
+		_, err := elastic.Open(t.Context(), elastic.Config{URL: u})
 		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "word@") {
 			t.Errorf("%q: %v", u, err)
 		}
 	}
 	many := -1
-	err := elastic.Config{URL: "x", Alias: "_", Replicas: &many, CA: []byte("no PEM")}.Validate()
+	_, err := elastic.Open(t.Context(), elastic.Config{URL: "x", Alias: "_", Replicas: &many, CA: []byte("no PEM")})
 	for _, part := range []string{"URL", "alias", "replicas", "CA"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v says nothing of %s", err, part)

@@ -46,8 +46,9 @@ type Index struct {
 var _ searchindex.Index = (*Index)(nil)
 
 // Open opens the index of a cluster, and makes it when there is none. A cluster that cannot be reached now
-// is no error: the index then answers ErrUnavailable until it can. Errors: those of Validate; what waiting
-// does not mend: credentials that are refused, a server that is not Elasticsearch, names that are taken.
+// is no error: the index then answers ErrUnavailable until it can. Errors: all that is wrong with the settings,
+// without the URL, which may hold a password; what waiting does not mend: credentials that are refused, a server
+// that is not Elasticsearch, names that are taken.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
 	s, err := cfg.read()
 	if err != nil {

@@ -25,11 +25,8 @@ const (
 // Class is one industry of the lower level.
 type Class struct {
 	Name, Slug, Emoji string
-	parent            *Class
+	parent            *Class // of the upper level
 }
-
-// Parent is the class of the upper level.
-func (c *Class) Parent() *Class { return c.parent }
 
 // idBytes are the bytes of the slug's hash that make an id: no two of a few hundred slugs meet in 64 bits.
 const idBytes = 8

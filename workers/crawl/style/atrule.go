@@ -63,26 +63,24 @@ func (p *parser) blockRule(in scope, name, prelude string, depth int) {
 		p.skip()
 		return
 	}
+	applies := true
 	switch name {
 	case "media":
-		light, dark := mediaApplies(prelude)
-		in.light, in.dark = in.light && light, in.dark && dark
+		applies = mediaApplies(prelude)
 	case "container":
-		in.light = in.light && containerApplies(prelude)
-		in.dark = in.dark && in.light
+		applies = containerApplies(prelude)
 	case "supports":
-		in.light = in.light && supported(prelude)
-		in.dark = in.dark && supported(prelude)
+		applies = supported(prelude)
 	case "layer":
 		in.layer = p.book.layer(in.layer, prelude)
 	case "font-face":
-		p.fontFace(in)
+		p.fontFace()
 		return
 	default:
 		p.skip()
 		return
 	}
-	if !in.light && !in.dark || in.layer == nil {
+	if !applies || in.layer == nil {
 		p.skip()
 		return
 	}
@@ -135,11 +133,9 @@ func (p *parser) imports(in scope, prelude string) {
 			return
 		}
 	}
-	light, dark := mediaApplies(rest)
-	in.light, in.dark = in.light && light, in.dark && dark
 	key := at.String()
 	text, given := b.sheets[key]
-	if !given || in.layer == nil || len(p.path) > maxImportDepth || slices.Contains(p.path, key) {
+	if !mediaApplies(rest) || !given || in.layer == nil || len(p.path) > maxImportDepth || slices.Contains(p.path, key) {
 		return
 	}
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, in, append(slices.Clone(p.path), key))
@@ -189,7 +185,7 @@ func Imports(sheet []byte, at *url.URL) []*url.URL {
 			u, rest := importAddress(strings.TrimSpace(p.slice(start, p.start)), at)
 			_, rest, _ = cutFunction(rest, "layer")
 			_, rest, _ = cutFunction(strings.TrimSpace(strings.TrimPrefix(rest, "layer")), "supports")
-			if light, _ := mediaApplies(rest); u != nil && light && !slices.ContainsFunc(out, func(have *url.URL) bool { return *have == *u }) {
+			if u != nil && mediaApplies(rest) && !slices.ContainsFunc(out, func(have *url.URL) bool { return *have == *u }) {
 				out = append(out, u)
 			}
 		default:
@@ -206,7 +202,7 @@ const (
 )
 
 // fontFace reads the block of an @font-face.
-func (p *parser) fontFace(in scope) {
+func (p *parser) fontFace() {
 	var f Face
 	local := scope{parents: []string{}}
 	for p.next() {
@@ -230,7 +226,7 @@ func (p *parser) fontFace(in scope) {
 		}
 	}
 	f.Sources = f.Sources[:min(len(f.Sources), maxFaceSources)]
-	if f.Family == "" || len(f.Family) > maxFamilyBytes || !in.light || len(p.book.faces) >= maxFaces {
+	if f.Family == "" || len(f.Family) > maxFamilyBytes || len(p.book.faces) >= maxFaces {
 		return
 	}
 	p.book.faces = append(p.book.faces, f)

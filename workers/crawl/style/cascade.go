@@ -11,7 +11,6 @@ import (
 // the document. A nil Cascade knows nothing and answers so.
 type Cascade struct {
 	*book
-	dark bool
 
 	mu       sync.Mutex
 	work     int // compound selectors that may still be tested
@@ -38,12 +37,8 @@ type Variable struct{ Name, Value string }
 // linked sheets those whose text is given, by absolute address. Sheets that a sheet imports are looked up in
 // the same way. It never fails: what cannot be read is passed over.
 func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
-	return newCascade(read(root, base, sheets), false)
-}
-
-func newCascade(b *book, dark bool) *Cascade {
 	return &Cascade{
-		book: b, dark: dark, work: maxWork,
+		book: read(root, base, sheets), work: maxWork,
 		matches:  map[*html.Node][]match{},
 		vars:     map[varKey]resolved{},
 		siblings: map[*html.Node]int{},
@@ -52,14 +47,6 @@ func newCascade(b *book, dark bool) *Cascade {
 		tests:    map[string]*compound{},
 		names:    map[int32]map[string]int{},
 	}
-}
-
-// Dark is the same document on a screen with a dark color scheme. The sheets are not read again.
-func (c *Cascade) Dark() *Cascade {
-	if c == nil {
-		return nil
-	}
-	return newCascade(c.book, true)
 }
 
 // Value is what wins for a property on the element itself, with variables resolved; "" when nothing is said.

@@ -169,17 +169,12 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-func TestDark(t *testing.T) {
+func TestTheSchemeIsLight(t *testing.T) {
 	c, root := cascade(t, `<style>:root { --c: red; color-scheme: light dark } @media (prefers-color-scheme: dark) { :root { --c: blue } } @media (prefers-color-scheme: light) { p { top: 0 } } p { color: var(--c); fill: light-dark(red, blue) }</style><p id=x>`, nil)
 	x := element(root)
-	dark := c.Dark()
-	for name, got := range map[string][2]string{
-		"light color": {c.Value(x, "color"), "red"}, "dark color": {dark.Value(x, "color"), "blue"},
-		"light fill": {c.Value(x, "fill"), "red"}, "dark fill": {dark.Value(x, "fill"), "blue"},
-		"light only": {c.Value(x, "top"), "0"}, "light only in the dark": {dark.Value(x, "top"), ""},
-	} {
-		if got[0] != got[1] {
-			t.Errorf("%s: %q, want %q", name, got[0], got[1])
+	for property, want := range map[string]string{"color": "red", "fill": "red", "top": "0"} {
+		if got := c.Value(x, property); got != want {
+			t.Errorf("%s: %q, want %q", property, got, want)
 		}
 	}
 }
@@ -237,7 +232,7 @@ func TestFaces(t *testing.T) {
 
 func TestNoCascade(t *testing.T) {
 	var c *style.Cascade
-	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Dark() != nil || c.Variables() != nil || !c.Empty() {
+	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Variables() != nil || !c.Empty() {
 		t.Error("a cascade of nothing says something")
 	}
 	c = style.New(nil, nil, nil)
@@ -349,7 +344,6 @@ func FuzzCascade(f *testing.F) {
 			c.Value(x, property)
 			c.Inherited(x, property)
 			c.Generated(x, "before", property)
-			c.Dark().Value(x, property)
 		}
 		c.Variables()
 		for _, face := range c.Faces() {

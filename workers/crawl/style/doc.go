@@ -2,7 +2,7 @@
 // backgrounds, the fill of a drawing. It is a cascade, not a layout: sizes and positions are not computed.
 //
 // The page is seen on a screen of 1280×800 CSS pixels, with a mouse, a light color scheme and nothing hovered
-// over. Cascade.Dark is the same page in a dark scheme.
+// over.
 //
 // What is left out on purpose: :has() and the states of a control (such rules do not apply), the elements
 // that CSS makes up except ::before and ::after, @scope, @keyframes, @property, container sizes (a container

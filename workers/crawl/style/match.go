@@ -169,10 +169,6 @@ func (c *Cascade) matched(n *html.Node) []match {
 				return // also what cannot match costs a look
 			}
 			s := &c.selectors[at]
-			r := &c.rules[s.rule]
-			if c.dark && !r.dark || !c.dark && !r.light {
-				continue
-			}
 			steps := maxSteps
 			if sel := c.compile(at); len(sel) > 0 && c.matchesFrom(sel, n, &steps) {
 				out = append(out, match{s.rule, s.specificity, s.pseudo})

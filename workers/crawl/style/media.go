@@ -18,21 +18,21 @@ const (
 	maxMediaDepth = 8
 )
 
-// mediaApplies says whether a list of media queries holds on our screen, with a light and with a dark color
-// scheme. An empty list does.
-func mediaApplies(query string) (light, dark bool) {
+// mediaApplies says whether a list of media queries holds on our screen. An empty list does.
+func mediaApplies(query string) bool {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
-		return true, true
+		return true
 	}
 	if len(query) > maxMediaBytes {
-		return false, false
+		return false
 	}
 	for part := range splitTop(query, ',') {
-		light = light || mediaQuery(strings.TrimSpace(part), "light", 0)
-		dark = dark || mediaQuery(strings.TrimSpace(part), "dark", 0)
+		if mediaQuery(strings.TrimSpace(part), 0) {
+			return true
+		}
 	}
-	return light, dark
+	return false
 }
 
 // containerApplies takes a container to be as wide as the screen. Its name is passed over.
@@ -41,11 +41,11 @@ func containerApplies(query string) bool {
 	if i < 0 || len(query) > maxMediaBytes {
 		return false
 	}
-	return mediaQuery(strings.ToLower(query[i:]), "light", 0)
+	return mediaQuery(strings.ToLower(query[i:]), 0)
 }
 
 // mediaQuery is one query: conditions joined by and or by or, of which one may be a media type.
-func mediaQuery(query, scheme string, depth int) bool {
+func mediaQuery(query string, depth int) bool {
 	if depth > maxMediaDepth {
 		return false
 	}
@@ -65,7 +65,7 @@ func mediaQuery(query, scheme string, depth int) bool {
 			negateAll = negateAll || i+1 < len(words) && !strings.HasPrefix(words[i+1], "(")
 			continue
 		}
-		holds := mediaCondition(word, scheme, depth)
+		holds := mediaCondition(word, depth)
 		if negate && !negateAll {
 			holds = !holds
 			negate = false
@@ -97,17 +97,17 @@ func mediaWords(query string) []string {
 	return out
 }
 
-func mediaCondition(word, scheme string, depth int) bool {
+func mediaCondition(word string, depth int) bool {
 	inner, ok := strings.CutPrefix(word, "(")
 	if !ok {
 		return word == "all" || word == "screen"
 	}
 	inner = strings.TrimSpace(strings.TrimSuffix(inner, ")"))
 	if strings.HasPrefix(inner, "(") || strings.HasPrefix(inner, "not ") || strings.HasPrefix(inner, "not(") {
-		return mediaQuery(inner, scheme, depth+1)
+		return mediaQuery(inner, depth+1)
 	}
 	if name, value, ok := strings.Cut(inner, ":"); ok {
-		return mediaFeature(strings.TrimSpace(name), strings.TrimSpace(value), scheme)
+		return mediaFeature(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	if strings.ContainsAny(inner, "<>=") {
 		return mediaRange(inner)
@@ -122,15 +122,12 @@ func mediaCondition(word, scheme string, depth int) bool {
 // features are the discrete features of our screen.
 var features = map[string]string{
 	"orientation": "landscape", "hover": "hover", "any-hover": "hover", "pointer": "fine", "any-pointer": "fine",
-	"prefers-reduced-motion": "no-preference", "prefers-contrast": "no-preference", "prefers-reduced-transparency": "no-preference",
+	"prefers-color-scheme": "light", "prefers-reduced-motion": "no-preference", "prefers-contrast": "no-preference", "prefers-reduced-transparency": "no-preference",
 	"prefers-reduced-data": "no-preference", "forced-colors": "none", "inverted-colors": "none", "scripting": "enabled",
 	"display-mode": "browser", "update": "fast", "color-gamut": "srgb", "dynamic-range": "standard", "grid": "0", "monochrome": "0",
 }
 
-func mediaFeature(name, value, scheme string) bool {
-	if name == "prefers-color-scheme" {
-		return value == scheme
-	}
+func mediaFeature(name, value string) bool {
 	if want, ok := features[name]; ok {
 		return value == want
 	}

@@ -24,8 +24,7 @@ type parser struct {
 
 // scope is what a block stands in.
 type scope struct {
-	layer       *layer
-	light, dark bool
+	layer *layer
 	// parents are the selectors of the style rule around; nil outside of one.
 	parents []string
 }
@@ -92,7 +91,7 @@ func (p *parser) declare(in scope, current int, d declaration) int {
 			return -1
 		}
 		current = len(b.rules)
-		b.rules = append(b.rules, rule{at: p.at, layer: in.layer, light: in.light, dark: in.dark})
+		b.rules = append(b.rules, rule{at: p.at, layer: in.layer})
 		for _, s := range in.parents {
 			b.index(s, int32(current))
 		}

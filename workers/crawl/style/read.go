@@ -57,7 +57,6 @@ type rule struct {
 	declarations []declaration
 	at           *url.URL // the address of the sheet
 	layer        *layer
-	light, dark  bool // the color schemes it applies in
 }
 
 // declaration is one property with its value as written, without comments.
@@ -130,24 +129,22 @@ func (b *book) styleElement(n *html.Node) {
 	if kind := attr(n, "type"); kind != "" && !strings.EqualFold(kind, "text/css") {
 		return
 	}
+	if !mediaApplies(attr(n, "media")) {
+		return
+	}
 	var text strings.Builder
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
 		if c.Type == html.TextNode {
 			text.WriteString(c.Data)
 		}
 	}
-	light, dark := mediaApplies(attr(n, "media"))
-	b.sheet(text.String(), b.base, scope{layer: b.layers, light: light, dark: dark}, nil)
+	b.sheet(text.String(), b.base, scope{layer: b.layers}, nil)
 }
 
 func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 	rels := strings.Fields(strings.ToLower(attr(n, "rel")))
 	if !slices.Contains(rels, "stylesheet") || slices.Contains(rels, "alternate") {
 		return
-	}
-	light, dark := mediaApplies(attr(n, "media"))
-	if !light && strings.Contains(attr(n, "onload"), "media") {
-		light, dark = true, true // media="print" onload="this.media='all'" is how sheets are loaded late
 	}
 	at := resolve(b.base, attr(n, "href"))
 	if at == nil || seen[at.String()] {
@@ -158,12 +155,16 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 		return
 	}
 	seen[at.String()] = true
-	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, scope{layer: b.layers, light: light, dark: dark}, []string{at.String()})
+	// media="print" onload="this.media='all'" is how sheets are loaded late.
+	if !mediaApplies(attr(n, "media")) && !strings.Contains(attr(n, "onload"), "media") {
+		return
+	}
+	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, scope{layer: b.layers}, []string{at.String()})
 }
 
 // sheet reads one sheet. path holds the addresses of the sheets that led to it, itself last.
 func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
-	if !in.light && !in.dark || b.read >= maxSheets {
+	if b.read >= maxSheets {
 		return
 	}
 	b.read++

@@ -244,7 +244,7 @@ func (c *Cascade) settle(n *html.Node, from candidate, property string) (string,
 		return "", unsaid
 	}
 	if !strings.HasPrefix(property, "--") {
-		v = c.pickScheme(v)
+		v = pickLight(v)
 	}
 	if name := from.declaration.name; name != property && name != "-webkit-mask-image" && !isKeyword(v) {
 		if v, ok = longhand(property, v); !ok {
@@ -282,23 +282,16 @@ func keyword(v, property string) (string, answer) {
 	return v, said
 }
 
-// pickScheme resolves light-dark().
-func (c *Cascade) pickScheme(v string) string {
+// pickLight resolves light-dark().
+func pickLight(v string) string {
 	for range maxTries {
 		i := indexFunction(v, "light-dark(")
 		if i < 0 {
 			return v
 		}
 		argument, rest, _ := cutFunction(v[i:], "light-dark")
-		var picks []string
-		for part := range splitTop(argument, ',') {
-			picks = append(picks, strings.TrimSpace(part))
-		}
-		at := 0
-		if c.dark {
-			at = len(picks) - 1
-		}
-		v = strings.TrimSpace(v[:i] + picks[at] + " " + rest)
+		schemes := slices.Collect(splitTop(argument, ','))
+		v = strings.TrimSpace(v[:i] + strings.TrimSpace(schemes[0]) + " " + rest)
 	}
 	return v
 }

@@ -102,7 +102,7 @@ var wallBrands = []struct {
 	themed bool
 }{
 	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", false}, {"spotify.com", false}, {"netflix.com", false},
-	{"airbnb.com", false}, {"youtube.com", false}, {"mastercard.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
+	{"airbnb.com", false}, {"youtube.com", false}, {"nvidia.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
 	{"microsoft.com", false}, {"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false}, {"reddit.com", false},
 	{"linkedin.com", false}, {"duckduckgo.com", false}, {"apple.com", true}, {"github.com", true}, {"twitch.tv", false}, {"zoom.us", false},
 }

@@ -41,7 +41,7 @@ type Config struct {
 	LogoDiskBytes  int64          // disk for drawn logos, in the data folder
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 
-	Starter         bool          // load the embedded starter index on first start
+	Starter         bool          // load the embedded starter index
 	Refresh         bool          // crawl brands again in the background
 	CrawlTimeout    time.Duration // of a crawl that a request waits for
 	BatchTimeout    time.Duration // in which a batch starts items
@@ -132,7 +132,7 @@ func Settings() []Setting {
 			c.Node = v
 			return nil
 		}},
-		{"LETTERHEAD_STARTER", "on", "load the embedded starter index on first start: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
+		{"LETTERHEAD_STARTER", "on", "load the embedded starter index at a start that finds it not loaded, or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
 		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "how long a batch starts items; those it has started by then still end", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},

@@ -64,15 +64,16 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 	return m, nil
 }
 
-// leave takes a caller from a making. When it was the last, a making that has not begun is given up, so that
-// a crowd that has left does not keep the processors from those who are there.
-func (s *Store) leave(m *making) {
+// leave takes a caller from a making, and says whether that has begun. When it was the last, a making that has not is
+// given up, so that a crowd that has left does not keep the processors from those who are there.
+func (s *Store) leave(m *making) (begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.waiters--
 	if m.waiters == 0 && !m.begun && s.makings[m.key] == m {
 		s.giveUp(m)
 	}
+	return m.begun
 }
 
 func (s *Store) run(m *making) {
@@ -169,10 +170,11 @@ func (t *turn) end() {
 // make makes the picture. As often as it needs more room than there is, its turn is another's meanwhile.
 func (t *turn) make() ([]byte, error) {
 	s, m := t.store, t.making
-	ctx := m.ctx
-	if !m.within {
-		ctx = context.WithValue(ctx, turnKey{}, t)
+	asks := t
+	if m.within {
+		asks = nil // and not the turn of the making that it is within, whose context this one's comes of
 	}
+	ctx := context.WithValue(m.ctx, turnKey{}, asks)
 	var took time.Duration
 	failed := false // also when the function ends its goroutine
 	defer func() {

@@ -152,6 +152,41 @@ func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
 	})
 }
 
+// A disk that hangs while a making asks for what is kept holds that making until its time is over, not its turn for
+// ever.
+func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
+	t.Parallel()
+	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1, MakeTimeout: 200 * time.Millisecond}
+	s := open(t, cfg)
+	s.wants(1, 100)
+	s.Close()
+	s = open(t, cfg)
+	for deadline := time.Now().Add(time.Minute); s.number("entries", "disk") == 0 && time.Now().Before(deadline); {
+		runtime.Gosched() // until the folder is looked through
+	}
+	pipe := fileOf(cfg.Folder, 1)
+	noError(t, os.Remove(pipe))
+	noError(t, syscall.Mkfifo(pipe, 0o600))
+	_, err := s.Get(t.Context(), key(2), func(ctx context.Context) ([]byte, error) {
+		s.Kept(ctx, key(1))
+		return nil, ctx.Err()
+	})
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, variants.ErrBusy) { // as the machine is too
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, err = s.Get(t.Context(), key(3), func(context.Context) ([]byte, error) { return body(3, 100), nil }); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // the disk answers, whether it was asked or not
+	noError(t, err)
+	noError(t, f.Close())
+}
+
 // A disk that is full in the middle of a file, here by a limit of the process.
 func TestAFileThatCannotBeWrittenWholeIsNoFile(t *testing.T) {
 	folder := t.TempDir()

@@ -51,7 +51,7 @@ type noRoom struct{ part }
 
 func (*noRoom) Error() string { return "too little room to make the picture in" }
 
-// turnKey is what a making's context has its turn under.
+// turnKey is what a making's context has the turn under that Need asks for; nil where it asks for nothing.
 type turnKey struct{}
 
 // Need asks for what a making is about to hold, in bytes: all of it, and what it asked for before is in that. ctx is
@@ -60,8 +60,8 @@ type turnKey struct{}
 // An error means that others hold too much. The making must return it: it is called again when there is room, and
 // meanwhile its turn is another's.
 func Need(ctx context.Context, bytes int64) error {
-	t, ok := ctx.Value(turnKey{}).(*turn)
-	if !ok || bytes <= t.part.bytes {
+	t, _ := ctx.Value(turnKey{}).(*turn)
+	if t == nil || bytes <= t.part.bytes {
 		return nil
 	}
 	t.part.give() // who waits for a part has no other, so that nobody waits for him

@@ -144,7 +144,7 @@ type Store struct {
 	closed  bool
 	closing chan struct{} // ends with Close
 	makings map[Key]*making
-	running sync.WaitGroup // of the makings' goroutines
+	running sync.WaitGroup // of the goroutines of makings and of Kept
 }
 
 // New opens a store. A folder that cannot be used costs time later and nothing more. Errors: those of
@@ -225,24 +225,46 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 }
 
 // GetWithin is Get for what a making needs itself, with the making's context: it is made in that one's turn, so neither
-// waits for the other, and in the room that it has.
+// waits for the other, and in the room that it has, so Need has nothing to say there. Once it has begun, GetWithin
+// returns when it has ended, as the turn and the room would be another's.
 func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
 	return s.get(ctx, key, make, making{disk: s.disk, within: true})
 }
 
-// Kept returns a picture of Get that is kept.
-func (s *Store) Kept(key Key) (Picture, bool) {
+// Kept returns a picture of Get that is kept. For a disk that does not answer it waits until ctx ends.
+func (s *Store) Kept(ctx context.Context, key Key) (Picture, bool) {
 	if p, ok := s.memory.get(key); ok {
 		return p, true
 	}
-	if s.disk == nil {
+	if s.disk == nil || !s.start() {
 		return Picture{}, false
 	}
-	p, ok := s.disk.get(key)
-	if ok {
-		s.memory.put(key, p)
+	found := make(chan Picture, 1)
+	go func() {
+		defer s.running.Done()
+		defer close(found)
+		if p, ok := s.disk.get(key); ok {
+			s.memory.put(key, p)
+			found <- p
+		}
+	}()
+	select {
+	case p, ok := <-found:
+		return p, ok
+	case <-ctx.Done():
+		return Picture{}, false
 	}
-	return p, ok
+}
+
+// start counts one more that runs, unless the store is closed.
+func (s *Store) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
 }
 
 // GetUnwritten is Get for pictures that are kept in memory alone: cheap ones of which strangers can ask for any
@@ -267,18 +289,19 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 	case <-m.done:
 		return m.picture, m.err
 	case <-ctx.Done():
-		s.leave(m)
-		return Picture{}, ctx.Err()
+		err = ctx.Err()
 	case <-m.ctx.Done(): // make may go on for a while, the caller need not
 		select {
 		case <-m.done:
 			return m.picture, m.err
 		default:
 		}
-		err := s.overdue(m)
-		s.leave(m)
-		return Picture{}, err
+		err = s.overdue(m)
 	}
+	if begun := s.leave(m); begun && kind.within {
+		<-m.done
+	}
+	return Picture{}, err
 }
 
 // keep keeps a picture where it fits.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"letterhead/internal/variants"
@@ -20,7 +21,7 @@ func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				folder := t.TempDir()
 				s := open(t, variants.Config{Concurrent: turns, Folder: folder})
-				if _, kept := s.Kept(key(0)); kept {
+				if _, kept := s.Kept(t.Context(), key(0)); kept {
 					t.Error("it is kept before it was made")
 				}
 				var inner atomic.Int64
@@ -49,7 +50,7 @@ func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
 				}
 				s.Close()
 				again := open(t, variants.Config{Folder: folder})
-				p, kept := again.Kept(key(0))
+				p, kept := again.Kept(t.Context(), key(0))
 				if !kept {
 					t.Fatal("it is not kept after a restart")
 				}
@@ -72,6 +73,76 @@ func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
 			if !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
+		}
+	})
+}
+
+// TestWhatIsWithinHasTheRoomOfItsMaking, and asks for none: two that would wait for each other's both end.
+func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		var all sync.WaitGroup
+		for i := 1; i <= 3; i++ {
+			all.Go(func() {
+				_, err := s.Get(t.Context(), key(i), func(ctx context.Context) ([]byte, error) {
+					if err := variants.Need(ctx, 40*mib); err != nil {
+						return nil, err
+					}
+					time.Sleep(100 * time.Millisecond)
+					_, err := s.GetWithin(ctx, key(10+i), func(ctx context.Context) ([]byte, error) {
+						if err := variants.Need(ctx, 41*mib); err != nil {
+							return nil, err
+						}
+						return body(10+i, 500), nil
+					})
+					return body(i, 100), err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestTheTurnIsTakenUntilWhatIsWithinEnds, though the time of the making that it is within is over.
+func TestTheTurnIsTakenUntilWhatIsWithinEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, variants.Config{Concurrent: 1, Room: 90 * mib, MakeTimeout: 5 * time.Second})
+		within, free := make(chan error, 1), make(chan struct{})
+		_, err := s.Get(t.Context(), key(1), func(ctx context.Context) ([]byte, error) {
+			if err := variants.Need(ctx, 40*mib); err != nil {
+				return nil, err
+			}
+			time.Sleep(time.Second)
+			_, err := s.GetWithin(ctx, key(2), func(ctx context.Context) ([]byte, error) {
+				<-free
+				within <- variants.Need(ctx, 41*mib)
+				return body(2, 100), nil
+			})
+			return body(1, 100), err
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		second := s.hold(t.Context(), 3, 60*mib)
+		if second.begun {
+			t.Error("the next has begun")
+		}
+		close(free)
+		synctest.Wait()
+		if err := <-within; err != nil || !second.begun {
+			t.Errorf("%v; the next has begun: %t", err, second.begun)
+		}
+		second.end(t)
+		third := s.hold(t.Context(), 4, 60*mib)
+		if !third.begun {
+			t.Error("there is less room than there was")
+		}
+		third.end(t)
+		if _, kept := s.Kept(t.Context(), key(2)); !kept {
+			t.Error("what came late is not kept")
 		}
 	})
 }

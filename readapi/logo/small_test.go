@@ -5,6 +5,7 @@ import (
 	"image"
 	"sync"
 	"testing"
+	"time"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
@@ -81,4 +82,33 @@ func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
 	if n := w.files.read.Load() - before; n != 1 {
 		t.Errorf("it was read %d times for a picture that needs more than the small form", n)
 	}
+}
+
+// TestLargeRastersThatWaitForRoomAreAllDrawn: icons of a page's tab, each smaller than what its small form takes to be
+// made.
+func TestLargeRastersThatWaitForRoomAreAllDrawn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	drawn, err := variants.New(variants.Config{Concurrent: 2, Room: 3 << 20, MakeTimeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(drawn.Close)
+	studio, err := logo.NewStudio(w.files, w.vectors, drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var brands []logo.Brand
+	for i := range 6 {
+		brands = append(brands, brandOf(iconOf("", w.raster(bar(700+i, 700+i, teal)))))
+	}
+	var all sync.WaitGroup
+	for _, b := range brands {
+		all.Go(func() {
+			if p, err := studio.Draw(t.Context(), b, asked(16, imaging.PNG)); err != nil || p.Fallback {
+				t.Errorf("%+v, %v", p, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -130,7 +130,7 @@ func (v variant) key() variants.Key {
 // draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
 func (s *Studio) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
-		if small, ok := s.drawn.Kept(v.small().key()); ok {
+		if small, ok := s.drawn.Kept(ctx, v.small().key()); ok {
 			return s.drawRaster(ctx, small.Body, v)
 		}
 	}

@@ -197,7 +197,7 @@ func (s *service) openSweeper(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{s.led("sweeper", sweeper.Run)}, nil
+	return []part{s.led("sweeper", sweeper.Run), {"stranded assets", s.removeStranded}}, nil
 }
 
 func (s *service) openRefresher(context.Context) ([]part, error) {

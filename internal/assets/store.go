@@ -331,8 +331,12 @@ func (s *Store) List(ctx context.Context) iter.Seq2[Object, error] {
 }
 
 // RemoveStranded deletes temporary files that were begun before a moment and never became assets, because
-// a process was killed. It returns how many. Errors as for List.
+// a process was killed. It returns how many. A bucket has none: what is put there is whole or not there. Errors as
+// for List.
 func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, error) {
+	if s.folder == "" {
+		return 0, nil
+	}
 	removed := 0
 	for o, err := range s.objects(ctx) {
 		if err != nil {

@@ -286,7 +286,7 @@ func TestTheLogoCommandGivesWhatTheEndpointGives(t *testing.T) {
 	}{
 		{"/logo/google.com?size=64&format=png", "g.png", []string{"google.com", "--size", "64"}, "png, ", "png"},
 		{"/logo/gitlab.com/logo?format=jpeg&background=dark", "g.jpg", []string{"gitlab.com", "--type", "logo", "--background", "dark"}, "jpeg, ", "jpeg"},
-		{"/logo/www.spotify.com?format=webp&theme=light", "s.webp", []string{"www.spotify.com", "--theme", "light"}, "light ink (svg)", "webp"},
+		{"/logo/www.github.com?format=webp&theme=light", "h.webp", []string{"www.github.com", "--theme", "light"}, "light ink (svg)", "webp"},
 		{"/logo/docker.com?format=svg", "d.svg", []string{"docker.com"}, "a vector", ""},
 		{"/logo/nobody-knows-this.com?size=32", "n.png", []string{"nobody-knows-this.com", "--size", "32"}, "fallback: monogram", "png"},
 		{"/logo/nobody-knows-this.com?format=webp&fallback=transparent", "t.webp", []string{"nobody-knows-this.com", "--fallback", "transparent"}, "fallback: transparent", "webp"},

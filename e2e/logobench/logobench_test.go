@@ -45,6 +45,7 @@ import (
 	"letterhead/internal/imaging"
 	"letterhead/internal/process"
 	"letterhead/internal/resvg"
+	"letterhead/readapi/logo"
 	"letterhead/starter"
 	"letterhead/workers/crawl/picture"
 )
@@ -229,7 +230,14 @@ func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source
 	}
 	var out []source
 	for i := range logosOfAKind {
-		v := vectors[i*len(vectors)/logosOfAKind]
+		place := i * len(vectors) / logosOfAKind
+		var v vector
+		for ; ; place++ { // the few that take too much at the largest size are drawn smaller, which ipx does not do
+			v = vectors[place%len(vectors)]
+			if _, err := renderer.Render(t.Context(), v.svg, logo.MaxSize); !errors.Is(err, imaging.ErrTooLarge) {
+				break
+			}
+		}
 		for _, k := range kinds {
 			s := source{kind: k, logo: i, data: v.svg, size: v.size}
 			if k.side > 0 {
@@ -426,7 +434,11 @@ type measured struct {
 	took, cpu       time.Duration
 }
 
-var callers atomic.Uint32 // how many addresses have asked
+// asked counts requests. An address of its own for each would be more within a minute than Letterhead counts.
+var asked atomic.Uint32
+
+// askedByOne is how often one address asks: less than the 300 times a minute that it may.
+const askedByOne = 200
 
 // load asks for every logo of a kind in every size, times over, or again and again for a while.
 func (s *server) load(t *testing.T, k kind, sizes []int, times, connections int, while time.Duration) measured {
@@ -476,7 +488,7 @@ func (s *server) get(transport *http.Transport, path string, buffer []byte) (n i
 	if err != nil {
 		return 0, err
 	}
-	a := callers.Add(1)
+	a := asked.Add(1) / askedByOne
 	req.Header["X-Forwarded-For"] = []string{net.IPv4(11+byte(a>>24), byte(a>>16), byte(a>>8), byte(a)).String()}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {

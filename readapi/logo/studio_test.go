@@ -11,6 +11,7 @@ import (
 	"image/draw"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -556,6 +557,58 @@ func TestVectorsThatCannotBeDrawnAreNotTriedEachTime(t *testing.T) {
 			t.Errorf("%d were tried again after a while, want 2", slow.asked-2)
 		}
 	})
+}
+
+// heavy draws nothing above a size, as if that took too much.
+type heavy struct {
+	vectors
+	above int
+	sizes []int
+}
+
+func (h *heavy) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	h.sizes = append(h.sizes, side)
+	if side > h.above {
+		return nil, imaging.ErrTooLarge
+	}
+	return h.vectors.Render(ctx, svg, side)
+}
+
+func TestAVectorThatTakesTooMuchIsDrawnSmaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
+	for _, c := range []struct {
+		asked, above int
+		tried        []int // the last one is drawn, when it is not above
+	}{
+		{1024, 1024, []int{1024}},
+		{1024, 600, []int{1024, 512}},
+		{1000, 300, []int{1000, 500}},
+		{1024, 256, []int{1024, 512, 256}},
+		{1024, 100, []int{1024, 512, 256}},
+		{300, 299, []int{300}},
+	} {
+		vectors := &heavy{above: c.above}
+		p, err := newStudio(t, w.files, vectors).Draw(t.Context(), b, asked(c.asked, imaging.PNG))
+		if !slices.Equal(vectors.sizes, c.tried) {
+			t.Errorf("%d asked, %d possible: tried %v, want %v", c.asked, c.above, vectors.sizes, c.tried)
+		}
+		last := c.tried[len(c.tried)-1]
+		if last > c.above {
+			if !errors.Is(err, logo.ErrNotDrawn) {
+				t.Errorf("%d asked, %d possible: %v, want ErrNotDrawn", c.asked, c.above, err)
+			}
+			continue
+		}
+		if err != nil || p.Fallback {
+			t.Errorf("%d asked, %d possible: %+v, %v", c.asked, c.above, p, err)
+			continue
+		}
+		if info, err := imaging.ProbeWithin(p.Body, imaging.Limits{Pixels: 1 << 20}); err != nil || max(info.Width, info.Height) != last {
+			t.Errorf("%d asked, %d possible: %+v, %v; want %d", c.asked, c.above, info, err, last)
+		}
+	}
 }
 
 func TestRendererThatIsBroken(t *testing.T) {

@@ -168,13 +168,29 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 		data, _, err := imaging.SanitizeSVG(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
-		img, err := s.vectors.Render(ctx, data, v.size)
+		img, err := s.drawVector(ctx, data, v.size)
 		if err != nil {
 			return nil, err
 		}
 		return v.made(imaging.Scale(img, v.size))
 	}
 	return s.drawRaster(ctx, data, v)
+}
+
+// leastHalved is the smallest size, in pixels, that is tried of a vector that takes too much at the asked one. What
+// takes too much at 256 was not put there to be drawn.
+const leastHalved = 256
+
+// drawVector draws at the asked size, or at a half or a quarter of it when the vector takes too much time or memory
+// there: blurs and other filters take by the pixel, and a smaller logo is more than none.
+func (s *Studio) drawVector(ctx context.Context, data []byte, size int) (*image.NRGBA, error) {
+	for {
+		img, err := s.vectors.Render(ctx, data, size)
+		if !errors.Is(err, imaging.ErrTooLarge) || size/2 < leastHalved {
+			return img, err
+		}
+		size /= 2
+	}
 }
 
 // drawRaster makes the variant of a stored raster, or of its small form.

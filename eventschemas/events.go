@@ -140,7 +140,8 @@ type KeyUsed struct {
 
 // Brand events, on stream brand-<registrable domain>.
 type (
-	// BrandDiscovered is the first event of a brand that was asked for before anything was known.
+	// BrandDiscovered comes before the first record that a crawl finds for a domain. In older streams it is the
+	// first event of every domain that was looked up, and may come a second time before the record.
 	BrandDiscovered struct {
 		BrandID string `json:"brand_id"`
 		Domain  string `json:"domain"`

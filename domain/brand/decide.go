@@ -77,17 +77,9 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 			return nil, &RememberedError{Outcome: outcome, Until: until}
 		}
 	}
-	return b.discovered(eventschemas.CrawlRequested{
+	return []eventschemas.Event{eventschemas.CrawlRequested{
 		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Lane: in.Lane, AllowedMS: in.Allowed.Milliseconds(),
-	}), nil
-}
-
-// discovered puts BrandDiscovered before the first event of a stream.
-func (b *Brand) discovered(ev eventschemas.Event) []eventschemas.Event {
-	if b.s.Events > 0 {
-		return []eventschemas.Event{ev}
-	}
-	return []eventschemas.Event{eventschemas.BrandDiscovered{BrandID: b.s.ID, Domain: b.s.Domain}, ev}
+	}}, nil
 }
 
 // SucceedCrawl ends a crawl with what it found.
@@ -102,7 +94,8 @@ type SucceedCrawl struct {
 // SucceedCrawl decides what a crawl's success adds: CrawlSucceeded with the record, or CrawlConfirmed when
 // it says nothing new. A success after the crawl timed out or was superseded still counts, unless a crawl
 // that was requested later has succeeded meanwhile; that of an unknown crawl or one that has ended
-// otherwise is a no-op, and so is any of a withdrawn brand.
+// otherwise is a no-op, and so is any of a withdrawn brand. BrandDiscovered comes before the first record of
+// a brand, so that a domain where no brand was ever found leaves none.
 //
 // Errors: ErrRecordTooLarge; one that says why the record cannot be encoded.
 func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
@@ -124,6 +117,9 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 		return nil, fmt.Errorf("crawl %s of %s: %w", in.CrawlID, b.s.Domain, err)
 	}
 	ev.Evidence = evidence
+	if !b.Known() {
+		return []eventschemas.Event{eventschemas.BrandDiscovered{BrandID: b.s.ID, Domain: b.s.Domain}, ev}, nil
+	}
 	return []eventschemas.Event{ev}, nil
 }
 
@@ -222,12 +218,12 @@ func (b *Brand) Claim() ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.BrandClaimed{}}, nil
 }
 
-// Withdraw takes the brand out, also one that nobody has asked for yet; a repeat is a no-op.
+// Withdraw takes the brand out, also one that was never looked up; a repeat is a no-op.
 func (b *Brand) Withdraw(reason string) ([]eventschemas.Event, error) {
 	if b.s.Withdrawn {
 		return nil, nil
 	}
-	return b.discovered(eventschemas.BrandWithdrawn{Reason: reason}), nil
+	return []eventschemas.Event{eventschemas.BrandWithdrawn{Reason: reason}}, nil
 }
 
 func (b *Brand) exists() error {

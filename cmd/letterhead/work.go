@@ -155,7 +155,7 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 
 func (s *service) openCrawler(context.Context) ([]part, error) {
 	s.openDrawing()
-	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Registerer: s.metrics})
+	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Denied: s.config.CrawlDeny, Registerer: s.metrics})
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/changes"
+	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/search"
@@ -58,6 +59,7 @@ type service struct {
 	accounts    *accounts.Model
 	keys        *keys.Directory
 	usage       *usage.Model
+	idempotency *idempotency.Model
 	ledger      *ledger.Model
 	brandReader *brands.Model
 	changes     *changes.Tail
@@ -134,14 +136,14 @@ func (s *service) closing(f func() error) {
 func (s *service) openReadModels(ctx context.Context) error {
 	var err error
 	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(s.store), ledger.New(s.store)
-	s.usage = usage.New(s.store, s.log)
+	s.usage, s.idempotency = usage.New(s.store, s.log), idempotency.New(s.store)
 	s.brandReader, err = brands.New(brands.Config{CacheBytes: s.config.BrandCacheBytes, Logger: s.logger, Registerer: s.metrics}, s.store)
 	if err != nil {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
 	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
-		s.accounts, s.keys, s.usage, s.ledger, s.brandReader)
+		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 
 func (s *service) openCommands(context.Context) error {
 	var err error
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(func() error {

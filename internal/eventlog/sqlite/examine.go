@@ -185,6 +185,9 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 		if last = max(last, v.last); v.head.position > s.head.position {
 			s.head, s.alone, why = v.head, alone, v.why
 		}
+		if v.why == nil && !s.rewrite {
+			break
+		}
 	}
 	// What is intact throughout and was not read past a damaged write-ahead log can stay where it is.
 	s.rewrite = s.rewrite || s.alone || why != nil
@@ -192,8 +195,11 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 		Witness: "table of events", Remembered: eventlog.Position(last), Head: eventlog.Position(max(s.head.position, 0)),
 		Detail: problem.Error(), Cause: fmt.Errorf("%w: %w", eventlog.ErrCorrupt, problem),
 	}
-	if s.mark != nil {
+	switch {
+	case s.mark != nil:
 		s.loss.Witness, s.loss.Remembered = witnessMarker, max(s.loss.Remembered, s.mark.Position)
+	case errors.Is(problem, errNoMarker):
+		s.loss.Witness, s.loss.Remembered = witnessMarker, 0
 	}
 	if errors.Is(problem, errShort) {
 		s.loss.Detail, s.loss.Cause = fmt.Sprintf("the log was written up to there at %s", s.mark.WrittenAt.Format("2006-01-02T15:04:05.000Z")), nil
@@ -217,13 +223,14 @@ func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
 	if v.last, err = a.last(); err != nil {
 		return view{why: err}, unlessDamage(err)
 	}
-	if v.head, v.why, err = a.intact(ctx, nil); err != nil || v.why != nil {
-		return v, err
-	}
-	// The rows are intact; the rest may not be.
 	a.start(chain{}, chain{})
 	v.why = a.all(ctx, v.last, nil)
-	return v, unlessDamage(v.why)
+	v.head = a.chain
+	if v.why == nil || unlessDamage(v.why) != nil {
+		return v, unlessDamage(v.why)
+	}
+	v.head, _, err = a.intact(ctx, nil)
+	return v, err
 }
 
 // unlessDamage returns errors that are not about what is stored.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -187,5 +188,38 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	}
 	if r, err := Inspect(t.Context(), path); err != nil || r.Loss != nil || r.Head != 3 {
 		t.Errorf("after Replace: %+v (%v)", r, err)
+	}
+}
+
+// What the marker adds to a group of appends: 64 callers' events, of the usual size, and one's.
+func BenchmarkMarker(b *testing.B) {
+	for _, events := range []int{1, 64} {
+		b.Run(fmt.Sprintf("%d events", events), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "events.db")
+			if err := os.WriteFile(path+"-wal", make([]byte, walHeaderBytes), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			h, err := openHead(path, mark{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer h.closeFiles()
+			proposed := make([]eventlog.Proposed, events)
+			for i := range proposed {
+				proposed[i] = eventlog.Proposed{ID: uuid.New(), Type: "CreditsCharged", SchemaVersion: 1, OccurredAt: time.Now(), Data: bytes.Repeat([]byte("x"), 300)}
+			}
+			group := []*request{newRequest("account-0192f3a4-0000-7000-8000-000000000001", eventlog.Any(), proposed)}
+			at := eventlog.Position(0)
+			for b.Loop() {
+				for i := range group[0].events {
+					at++
+					group[0].events[i].recorded.Position = at
+				}
+				if err := h.advance(group); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
+		})
 	}
 }

@@ -3,12 +3,16 @@ package sqlite
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	dto "github.com/prometheus/client_model/go"
 
 	"letterhead/internal/eventlog"
 )
@@ -222,4 +226,58 @@ func BenchmarkMarker(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 		})
 	}
+}
+
+// A marker that cannot be written is reported, and refuses no append: what is acknowledged is durable without it.
+func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
+	var logged bytes.Buffer
+	path := filepath.Join(t.TempDir(), "events.db")
+	l, err := Open(t.Context(), Config{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.head.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(3) {
+		if _, err := l.Append(t.Context(), "stream", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
+			t.Error(err)
+		}
+	}
+	var m dto.Metric
+	if err := l.metrics.markerErrors.Write(&m); err != nil || m.GetCounter().GetValue() != 3 {
+		t.Errorf("%v failures were counted (%v)", m.GetCounter().GetValue(), err)
+	}
+	if err := l.Close(); err == nil {
+		t.Error("Close says nothing of the marker")
+	}
+	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
+		t.Errorf("it was logged %d times: %s", n, logged.String())
+	}
+	// The log is ahead of the marker: no reason to refuse.
+	if l, err = Open(t.Context(), Config{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A scrub waits for the time that its bytes may take, and then for appends that wait, but not for ever.
+func TestScrubPace_YieldsToAppends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Log{cfg: Config{ScrubBytes: 1000}, queue: make(chan *request, 1), imports: make(chan *bulk, 1)}
+		for _, step := range []struct {
+			waiting int
+			want    time.Duration
+		}{{0, 2 * time.Second}, {1, 2*time.Second + scrubPatience}} {
+			for range step.waiting {
+				l.queue <- nil
+			}
+			begun := time.Now()
+			if err := l.pace(t.Context(), 2000); err != nil || time.Since(begun) != step.want {
+				t.Errorf("with %d appends waiting: %s, not %s (%v)", step.waiting, time.Since(begun), step.want, err)
+			}
+		}
+	})
 }

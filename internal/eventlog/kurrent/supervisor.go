@@ -98,6 +98,9 @@ func (s *supervisor) acquire(ctx context.Context) (*member, error) {
 		select {
 		case <-changed:
 		case <-patience:
+			if errors.Is(lastErr, eventlog.ErrLoss) {
+				return nil, fmt.Errorf("%w: %w", eventlog.ErrUnavailable, lastErr)
+			}
 			return nil, fmt.Errorf("%w: no connection: %v", eventlog.ErrUnavailable, lastErr)
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -111,19 +114,22 @@ func (m *member) release() { m.users.Done() }
 
 // start makes the first member.
 //
-// Errors: ctx.Err(), eventlog.ErrUnavailable.
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss.
 func (s *supervisor) start(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
-		m, err := s.connect(patience)
+		m, err := s.connectAdmitted(patience)
 		if err == nil {
 			s.share(m)
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.Is(err, eventlog.ErrLoss) {
+			return err
 		}
 		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
 			why = err
@@ -198,6 +204,21 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
+// connectAdmitted is connect for a store that Config.Admit lets in.
+func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
+	m, err := s.connect(ctx)
+	if err != nil || s.cfg.Admit == nil {
+		return m, err
+	}
+	admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
+	defer cancel()
+	if err := s.cfg.Admit(admitting, newcomer{m.client}); err != nil {
+		m.retire()
+		return nil, errors.Join(err, m.client.Close())
+	}
+	return m, nil
+}
+
 // share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
 func (s *supervisor) share(m *member) {
 	s.mu.Lock()
@@ -247,7 +268,7 @@ func (s *supervisor) drain(m *member) {
 // rebuild tries until there is a member again or the log closes.
 func (s *supervisor) rebuild() {
 	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
-		m, err := s.connect(s.ctx)
+		m, err := s.connectAdmitted(s.ctx)
 		if err == nil {
 			s.metrics.reconnects.Inc()
 			s.cfg.Logger.Info("EventStoreDB: connected again")

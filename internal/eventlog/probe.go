@@ -6,6 +6,8 @@ import "context"
 type Prober interface {
 	// First returns the first event of the log, and false for a log without events. Errors: as Log.ReadAll.
 	First(ctx context.Context) (Recorded, bool, error)
+	// Last returns the last event of the log, and false for a log without events. Errors: as Log.ReadAll.
+	Last(ctx context.Context) (Recorded, bool, error)
 	// At returns the event of a stream at a revision, and false when the stream is shorter. Errors: as
 	// Log.ReadStream.
 	At(ctx context.Context, stream string, revision uint64) (Recorded, bool, error)
@@ -15,7 +17,7 @@ type Prober interface {
 }
 
 // Probe returns a Prober that reads a log. A log whose Head may lie before positions that its subscriptions
-// deliver is a Prober itself, and is returned as it is.
+// deliver, or that cannot read from any position, is a Prober itself and is returned as it is.
 func Probe(log Log) Prober {
 	if p, ok := log.(Prober); ok {
 		return p
@@ -38,6 +40,18 @@ func (p prober) First(ctx context.Context) (Recorded, bool, error) {
 		}
 		after = page.Next
 	}
+}
+
+func (p prober) Last(ctx context.Context) (Recorded, bool, error) {
+	head, err := p.log.Head(ctx)
+	if err != nil || head == 0 {
+		return Recorded{}, false, err
+	}
+	page, err := p.log.ReadAll(ctx, head-1, Filter{}, 1)
+	if err != nil || len(page.Events) == 0 {
+		return Recorded{}, false, err
+	}
+	return page.Events[0], true, nil
 }
 
 func (p prober) At(ctx context.Context, stream string, revision uint64) (Recorded, bool, error) {

@@ -40,6 +40,27 @@ func (n newcomer) First(ctx context.Context) (first eventlog.Recorded, found boo
 	}
 }
 
+// Last implements eventlog.Prober.
+func (n newcomer) Last(ctx context.Context) (last eventlog.Recorded, found bool, err error) {
+	defer recovered(&err)
+	var from esdb.AllPosition = esdb.End{}
+	for {
+		events, err := readBack(ctx, n.client, from, probeEvents)
+		if err != nil {
+			return last, false, err
+		}
+		for _, event := range events {
+			if e, ours, err := fromClient(event); ours || err != nil {
+				return e, ours, err
+			}
+			from = startAt(position(event))
+		}
+		if len(events) < probeEvents {
+			return last, false, nil
+		}
+	}
+}
+
 // At implements eventlog.Prober.
 func (n newcomer) At(ctx context.Context, stream string, revision uint64) (held eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
@@ -73,6 +94,11 @@ var _ eventlog.Prober = (*Log)(nil)
 // First implements eventlog.Prober.
 func (l *Log) First(ctx context.Context) (eventlog.Recorded, bool, error) {
 	return probe(ctx, l, "read the first event", newcomer.First)
+}
+
+// Last implements eventlog.Prober.
+func (l *Log) Last(ctx context.Context) (eventlog.Recorded, bool, error) {
+	return probe(ctx, l, "read the last event", newcomer.Last)
 }
 
 // At implements eventlog.Prober.

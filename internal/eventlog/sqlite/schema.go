@@ -117,24 +117,3 @@ func readHeader(path string) ([]byte, error) {
 	_, err = io.ReadFull(f, header)
 	return header, errors.Join(err, f.Close())
 }
-
-// checkLength compares the file's length with what it should be, once the WAL is moved into it. SQLite
-// itself notices a cut file only when it comes to a missing page.
-func checkLength(path string, conn *connection) error {
-	var pages, pageSize int64
-	if err := conn.queryInts("PRAGMA page_count", &pages); err != nil {
-		return err
-	}
-	if err := conn.queryInts("PRAGMA page_size", &pageSize); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() < pages*pageSize {
-		return fmt.Errorf("%w: the file has %d bytes and should have %d: its end is missing",
-			errDamaged, info.Size(), pages*pageSize)
-	}
-	return nil
-}

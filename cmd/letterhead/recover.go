@@ -168,7 +168,7 @@ func (s *service) openWhatIsLeft(ctx context.Context) error {
 	if s.log != nil {
 		return nil
 	}
-	return s.openLog(ctx, nil)
+	return s.openLogFile(ctx, true)
 }
 
 func asLoss(err error) ([]*eventlog.LossError, error) {

@@ -60,7 +60,12 @@ func (s *service) openLog(ctx context.Context, admit func(context.Context, event
 		s.closing(log.Close)
 		return nil
 	}
-	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), Logger: s.logger, Registerer: s.metrics})
+	return s.openLogFile(ctx, false)
+}
+
+// openLogFile opens the log in the data folder. With acceptLoss it cuts off what cannot be read.
+func (s *service) openLogFile(ctx context.Context, acceptLoss bool) error {
+	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), AcceptLoss: acceptLoss, Logger: s.logger, Registerer: s.metrics})
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,13 @@ const (
 	// MaxSnapshots bounds the snapshots that one comparison looks up, those of the longest streams first. Of a log
 	// file a lookup takes some ten microseconds, of an event store some hundred.
 	MaxSnapshots = 2048
-	// looks is how often a store that other nodes write to is compared before a loss is believed, and lookPause the
-	// pause between two comparisons: a replica may trail for a moment.
-	looks     = 5
-	lookPause = time.Second
+	// looks is how often a store that other nodes write to is compared before a loss is believed: a replica may trail
+	// for a moment.
+	looks = 5
 )
+
+// lookPause is the pause between two of these looks; tests shorten it.
+var lookPause = time.Second
 
 // Works that may be under way.
 const (

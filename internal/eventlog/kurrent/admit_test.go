@@ -54,6 +54,9 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 
 	address := server.Addresses()[0]
 	server.Stop()
+	for err = nil; err == nil; { // until the log has noticed
+		_, err = l.Head(t.Context())
+	}
 	empty := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{address}})
 	for _, use := range []func() error{
 		func() error {

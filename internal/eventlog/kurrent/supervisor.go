@@ -40,6 +40,9 @@ type member struct {
 	// filters says that the server's filtered subscriptions can be relied on.
 	filters bool
 	users   sync.WaitGroup
+	// wire is a subscription to nothing, nil without Config.Admit. It breaks with the connection, which the client
+	// would otherwise make again on its own, to whatever answers at the address.
+	wire *esdb.Subscription
 	// alive says that something came from the server since the watch looked last.
 	alive atomic.Bool
 	// retired ends when the member is not to be used any more.
@@ -210,13 +213,40 @@ func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
 	if err != nil || s.cfg.Admit == nil {
 		return m, err
 	}
-	admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
-	defer cancel()
-	if err := s.cfg.Admit(admitting, newcomer{m.client}); err != nil {
+	if m.wire, err = stretch(m); err == nil {
+		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
+		defer cancel()
+		err = s.cfg.Admit(admitting, newcomer{m.client})
+	}
+	if err != nil {
 		m.retire()
 		return nil, errors.Join(err, m.client.Close())
 	}
 	return m, nil
+}
+
+// wireStream is a stream that never has events.
+const wireStream = "letterhead-connection"
+
+// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired.
+func stretch(m *member) (wire *esdb.Subscription, err error) {
+	defer recovered(&err)
+	return m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+}
+
+// guard gives a member up when its wire breaks: the next connection is compared again.
+func (s *supervisor) guard(m *member) {
+	defer m.release()
+	for m.retired.Err() == nil {
+		event, err := receiveOne(m.wire)
+		if err == nil && event.SubscriptionDropped != nil {
+			err = event.SubscriptionDropped.Error
+		}
+		if err != nil {
+			s.giveUp(m, fmt.Errorf("the connection broke: %w", err))
+			return
+		}
+	}
 }
 
 // share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
@@ -230,6 +260,10 @@ func (s *supervisor) share(m *member) {
 	s.current, s.lastErr = m, nil
 	close(s.changed)
 	s.work.Go(func() { s.watch(m) })
+	if m.wire != nil {
+		m.users.Add(1)
+		s.work.Go(func() { s.guard(m) })
+	}
 }
 
 // watch tries a member from which nothing came for SilentFor: who waits for events on a connection that

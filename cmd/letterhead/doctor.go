@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
@@ -28,10 +29,13 @@ func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
 		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing."}
 	asJSON := jsonFlag(c)
+	examined := false
 	node := e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		examined = true
 		return examine(ctx, e, s.checks(), *asJSON)
 	})
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		examined = false
 		if e.service == nil {
 			cfg, err := e.config()
 			if err != nil {
@@ -43,7 +47,11 @@ func doctorCommand(e *environment) *cobra.Command {
 				}
 			}
 		}
-		return node(cmd, args)
+		err := node(cmd, args)
+		if !examined && errors.Is(err, eventlog.ErrLoss) {
+			return examine(cmd.Context(), e, []check{{"event log", func(context.Context) (string, error) { return "", err }}}, *asJSON)
+		}
+		return err
 	}
 	return c
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"letterhead/internal/eventlog"
 )
 
 // version is set by the linker (see Makefile).
@@ -19,6 +21,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitLoss: the event log does not hold events that were acknowledged. Nothing was changed.
+	exitLoss = 3
 )
 
 func main() {
@@ -53,8 +57,11 @@ func (e *environment) run(ctx context.Context) int {
 	}
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
 	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, eventlog.ErrLoss):
+		return exitLoss
 	}
 	return exitFailure
 }

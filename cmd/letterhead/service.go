@@ -73,6 +73,7 @@ type service struct {
 
 	stopAPI func() // tells the API that its server is about to stop
 
+	lost        atomic.Pointer[error] // why the event store is not used: it lost events
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
 	// alive ends when a part that must run has ended, with its error as the cause.

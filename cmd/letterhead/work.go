@@ -75,6 +75,9 @@ func (s *service) led(name string, run func(context.Context) error) part {
 }
 
 func (s *service) openPulse(context.Context) (_ []part, err error) {
+	if err := s.watchLoss(); err != nil {
+		return nil, err
+	}
 	s.pulse, err = newPulse(s.metrics, map[string]func(context.Context) error{
 		"event store": func(ctx context.Context) error {
 			_, err := s.log.Head(ctx)

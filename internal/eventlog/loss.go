@@ -20,6 +20,9 @@ type LossError struct {
 	Remembered Position
 	// Head is the position of the last event that the log still holds and can read.
 	Head Position
+	// Other reports that the log is not a prefix of the one that is remembered: what the witness remembers of
+	// earlier positions says nothing about it either.
+	Other bool
 	// Detail says what differs, as a clause: "its events from position 5 on have another digest".
 	Detail string
 	// Cause is what made a part of the log unreadable, nil when nothing is.

@@ -162,7 +162,8 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *pic
 	defer cancel()
 	files := &encoded{until: until}
 	logo, err := r.encode(ctx, rank, files, p)
-	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate)) {
+	// The renderer's own deadline says that the machine is busy, not that the logo is broken.
+	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate) || errors.Is(err, context.DeadlineExceeded)) {
 		err = errLate
 	}
 	if err != nil && !errors.Is(err, errLate) {

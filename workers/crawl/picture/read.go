@@ -94,8 +94,8 @@ func DataURL(u *url.URL) ([]byte, error) {
 // Renderer draws vectors. internal/resvg is the real one. It is safe for concurrent use.
 type Renderer interface {
 	// Render draws a rebuilt SVG so that its longer side has that many pixels, on a transparent ground.
-	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too much
-	// time or memory, ctx.Err().
+	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too many
+	// steps or too much memory, context.DeadlineExceeded for what took too long, ctx.Err().
 	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
 }
 

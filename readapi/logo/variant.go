@@ -211,7 +211,11 @@ func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if err := variants.Need(ctx, int64(len(data))+v.needOf(info)); err != nil {
+	need, err := v.needOf(data, info, within)
+	if err != nil {
+		return nil, err
+	}
+	if err := variants.Need(ctx, need); err != nil {
 		return nil, err
 	}
 	if v.fitsSmall() && max(info.Width, info.Height) > smallSide {

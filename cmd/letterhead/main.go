@@ -32,6 +32,9 @@ func main() {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 	}
+	if err := limitMemory(cgroupLimit); err != nil {
+		fmt.Fprintf(os.Stderr, "letterhead: the memory limit is not taken over: %v\n", err)
+	}
 	code := e.run(ctx)
 	stop()
 	os.Exit(code)

@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/room"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections"
@@ -65,6 +66,7 @@ type service struct {
 	changes     *changes.Tail
 	search      *search.Projection
 	counters    ratelimit.Counters // nil without role api
+	room        *room.Room         // that crawled pictures and drawn logos are decoded in
 	vectors     *vectors           // nil until somebody draws
 	logos       *logo.Studio       // nil until somebody draws logos
 	pulse       *pulse             // nil when everything is in this process
@@ -94,7 +96,7 @@ type serviceOptions struct {
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock, stopAPI: func() {}}
+	s := &service{config: cfg, lock: lock, room: room.New(0), stopAPI: func() {}}
 	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {

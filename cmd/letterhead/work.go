@@ -169,12 +169,12 @@ func (s *service) openCrawler(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: s.vectors, Browser: browser, Logger: s.logger}, client, s.assets)
+	crawler, err := crawl.New(crawl.Config{Renderer: s.vectors, Browser: browser, Room: s.room, Logger: s.logger}, client, s.assets)
 	if err != nil {
 		return nil, err
 	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Alone: !s.config.Shared(), Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
 	}, s.bus, s.brands, crawler)
 	if err != nil {
 		return nil, err

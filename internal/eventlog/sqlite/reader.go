@@ -33,6 +33,10 @@ func newReader(path string, names *names) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return prepareReader(conn, names)
+}
+
+func prepareReader(conn *connection, names *names) (_ *reader, err error) {
 	r := &reader{conn: conn, names: names}
 	for _, p := range []struct {
 		into **statement

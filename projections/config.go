@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,9 +83,15 @@ type Config struct {
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
 	RetryFirst, RetryLast time.Duration
-	Logger                *slog.Logger
-	Registerer            prometheus.Registerer
-	Now                   func() time.Time
+	// ScratchFolder is where Verify puts its tables when the database is a SQLite file; it is made when it is missing.
+	// Default: a folder of the system's for temporary files.
+	ScratchFolder string
+	// ReadOnly is for a database that was opened so: Start lets readers in where there are live tables, nothing is
+	// folded, and Run must not be called.
+	ReadOnly   bool
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +106,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DropAfter == 0 {
 		c.DropAfter = DefaultDropAfter
+	}
+	if c.ScratchFolder == "" {
+		c.ScratchFolder = filepath.Join(os.TempDir(), "letterhead-scratch-"+strconv.Itoa(os.Getuid()))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -83,8 +80,9 @@ type Config struct {
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
 	RetryFirst, RetryLast time.Duration
-	// ScratchFolder is where Verify puts its tables when the database is a SQLite file; it is made when it is missing.
-	// Default: a folder of the system's for temporary files.
+	// ScratchFolder is where Verify puts its tables when the database is a SQLite file; it is made when it is missing,
+	// and what a killed Verify left there is deleted. Default: the system's folder for temporary files, where nothing
+	// else is touched.
 	ScratchFolder string
 	// ReadOnly is for a database that was opened so: Start lets readers in where there are live tables, nothing is
 	// folded, and Run must not be called.
@@ -106,9 +104,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DropAfter == 0 {
 		c.DropAfter = DefaultDropAfter
-	}
-	if c.ScratchFolder == "" {
-		c.ScratchFolder = filepath.Join(os.TempDir(), "letterhead-scratch-"+strconv.Itoa(os.Getuid()))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

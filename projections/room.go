@@ -80,7 +80,7 @@ func (s room) check(bytes int64) error {
 		return err
 	}
 	if reserve := space.Reserve(); space.Free-bytes < reserve {
-		return fmt.Errorf("%w in %s: it needs about %s; %s are free, of which %s stay free for charges; make room and try again",
+		return fmt.Errorf("%w in %s: it needs about %s; %s are free, and %s must stay free for charges; make room and try again",
 			ErrNoRoom, s.folder, mebibytes(bytes), mebibytes(space.Free), mebibytes(reserve))
 	}
 	return nil

@@ -155,7 +155,7 @@ func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
 func TestVerify_LeftoverOfAKill_IsDeleted(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
-	leftover := filepath.Join(scratch, "verify-1234")
+	leftover := filepath.Join(scratch, "letterhead-verify-1234")
 	if err := os.MkdirAll(leftover, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gofrs/flock"
 
@@ -20,18 +21,15 @@ type scratch struct {
 	store  *sqlstore.Store
 }
 
-const scratchLock = "lock"
+const (
+	scratchPrefix = "letterhead-verify-"
+	scratchLock   = "lock"
+)
 
 // openScratch makes a scratch file in a folder of its own in parent.
 func openScratch(ctx context.Context, parent string) (_ *scratch, err error) {
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("make a folder for scratch tables: %w", err)
-	}
-	if err := RemoveScratch(parent); err != nil {
-		return nil, err
-	}
 	s := &scratch{}
-	if s.folder, err = os.MkdirTemp(parent, "verify-"); err != nil {
+	if s.folder, err = os.MkdirTemp(parent, scratchPrefix+"*"); err != nil {
 		return nil, fmt.Errorf("make a folder for scratch tables: %w", err)
 	}
 	defer func() {
@@ -74,7 +72,7 @@ func RemoveScratch(parent string) error {
 	errs := []error{err}
 	for _, entry := range left {
 		folder := filepath.Join(parent, entry.Name())
-		if abandoned, err := filepath.Match("verify-*", entry.Name()); err != nil || !abandoned {
+		if !strings.HasPrefix(entry.Name(), scratchPrefix) {
 			continue
 		}
 		lock := flock.New(filepath.Join(folder, scratchLock))

@@ -133,7 +133,9 @@ func (v *verifier) open(ctx context.Context, models []*model) (err error) {
 		return nil
 	}
 	parent := v.r.cfg.ScratchFolder
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if parent == "" {
+		parent = os.TempDir()
+	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
 		return fmt.Errorf("make a folder for scratch tables: %w", err)
 	}
 	if v.room, err = v.r.roomFor(ctx, models, parent); err != nil {

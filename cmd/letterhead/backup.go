@@ -32,8 +32,12 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		if err != nil {
 			return err
 		}
-		// The server that may hold the folder works elsewhere, so it is told the whole path.
-		return e.onStorage(cmd.Context(), []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, func(ctx context.Context, s *service) error {
+		// A server that is starting may run it, and works elsewhere, so it is told the whole path.
+		ctx := cmd.Context()
+		open := func(cfg config.Config, lock *folderLock) (*service, error) {
+			return storageOnly(ctx, cfg, lock, e.stderr)
+		}
+		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, open, func(s *service) error {
 			names, err := backup.NamesIn(ctx, s.store)
 			if err != nil {
 				return err

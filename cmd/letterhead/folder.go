@@ -50,6 +50,11 @@ func lockFolder(path string, mode folderMode) (*folderLock, error) {
 	if absent && mode == folderMustExist {
 		return nil, fmt.Errorf("there is no letterhead data in %s; start the server once (letterhead serve), or name the folder with --data", path)
 	}
+	if _, err := os.Stat(path); err == nil {
+		if err := checkWritable(path); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
@@ -171,5 +176,10 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// release gives the folder free.
-func (l *folderLock) release() error { return l.flock.Unlock() }
+// release releases the folder. Nil is no lock.
+func (l *folderLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.flock.Unlock()
+}

@@ -37,7 +37,7 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		open := func(cfg config.Config, lock *folderLock) (*service, error) {
 			return storageOnly(ctx, cfg, lock, e.stderr)
 		}
-		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, open, func(s *service) error {
+		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, open, func(s *service) error {
 			names, err := backup.NamesIn(ctx, s.store)
 			if err != nil {
 				return err

@@ -39,7 +39,7 @@ func doctorCommand(e *environment) *cobra.Command {
 			}
 			if !cfg.Shared() && errors.Is(checkWritable(cfg.Data), errFolderReadOnly) {
 				ctx := cmd.Context()
-				return e.onStores(ctx, e.args, nil, func(s *service) error { return examine(ctx, e, s.checks(), *asJSON) })
+				return e.onStores(ctx, e.args, allShared, nil, func(s *service) error { return examine(ctx, e, s.checks(), *asJSON) })
 			}
 			if cfg.Shared() { // nothing can be opened while one of them is away, and which one is the question
 				if err := examine(cmd.Context(), e, reachable(cfg), *asJSON); err != nil {

@@ -184,10 +184,10 @@ func progress(w io.Writer, what string) func(projections.Progress) {
 			}
 		}
 	}
-	last := time.Now()
+	last, printed := time.Now(), projections.Progress{}
 	return func(p projections.Progress) {
-		if now := time.Now(); now.Sub(last) >= progressEvery || p.Position >= p.Target {
-			last = now
+		if now := time.Now(); p != printed && (now.Sub(last) >= progressEvery || p.Position >= p.Target) {
+			last, printed = now, p
 			fmt.Fprintf(w, "%s: %sposition %d of %d\n", what, counted(p), p.Position, p.Target)
 		}
 	}

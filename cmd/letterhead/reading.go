@@ -45,12 +45,12 @@ func checkWritable(folder string) error {
 
 // onStores runs heavy work that only reads the stores, in this process:
 //
-//   - in the distributed shape with connections of its own, also while a node serves from the folder;
+//   - where apart says so with connections of its own, also while a node serves from the folder;
 //   - on the files of a data folder that a server holds, or that cannot be written, as openReading does;
 //   - on a folder that is free as open does.
 //
 // Where the service was opened for reading, service.reading is set, and what is not needed for reading is nil.
-func (e *environment) onStores(ctx context.Context, args []string, open func(config.Config, *folderLock) (*service, error), run func(*service) error) error {
+func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open func(config.Config, *folderLock) (*service, error), run func(*service) error) error {
 	if e.service != nil {
 		return run(e.service)
 	}
@@ -78,9 +78,9 @@ func (e *environment) onStores(ctx context.Context, args []string, open func(con
 	return e.onService(ctx, args, open, run)
 }
 
-// apart reports whether a command can work on the stores while a node serves from the data folder: nothing that it
-// needs is in that folder.
-func apart(cfg config.Config) bool { return cfg.Shared() && cfg.Search != config.Embedded }
+// allShared reports whether a command can open everything while a node serves from the data folder: nothing is in that
+// folder.
+func allShared(cfg config.Config) bool { return cfg.Shared() && cfg.Search != config.Embedded }
 
 func runApart(cfg config.Config, open func(config.Config, *folderLock) (*service, error), run func(*service) error) error {
 	stepBack()
@@ -101,7 +101,7 @@ func (e *environment) onFolderApart(run folderRun) func(*cobra.Command, []string
 			if err != nil {
 				return err
 			}
-			if apart(cfg) {
+			if allShared(cfg) {
 				ctx := cmd.Context()
 				return runApart(cfg, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
 			}
@@ -131,7 +131,7 @@ func (e *environment) openOwn(ctx context.Context) func(config.Config, *folderLo
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		return e.onStores(ctx, e.args, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onStores(ctx, e.args, allShared, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }
 

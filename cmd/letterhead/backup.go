@@ -110,10 +110,14 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 				stage = p.Stage
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 			}
-			if p.Total > 0 {
-				bar.ChangeMax64(int64(p.Total))
+			at, end := p.Done, p.Total
+			if p.Head > 0 {
+				at, end = uint64(p.Position), uint64(p.Head)
 			}
-			if err := bar.Set64(int64(p.Done)); err != nil {
+			if end > 0 {
+				bar.ChangeMax64(int64(end))
+			}
+			if err := bar.Set64(int64(at)); err != nil {
 				fmt.Fprintln(w, err)
 			}
 		}
@@ -125,9 +129,12 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 			return
 		}
 		stage, last = p.Stage, now
-		if p.Total > 0 {
+		switch {
+		case p.Total > 0:
 			fmt.Fprintf(w, "%s: %s %d of %d\n", what, p.Stage, p.Done, p.Total)
-		} else {
+		case p.Head > 0:
+			fmt.Fprintf(w, "%s: %s %d, position %d of %d\n", what, p.Stage, p.Done, p.Position, p.Head)
+		default:
 			fmt.Fprintf(w, "%s: %s %d\n", what, p.Stage, p.Done)
 		}
 	}

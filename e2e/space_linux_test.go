@@ -98,13 +98,60 @@ func TestOnASmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := free(t, at)
-	ok(t, data, "projections", "verify")
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		said := endVerify(t, data, signal)
+		if signal == syscall.SIGINT {
+			if !strings.Contains(said, "interrupted") {
+				t.Errorf("after %s it said %s", signal, said)
+			}
+			noScratch(t, data)
+		}
+		grant()
+	}
+	ok(t, data, "projections", "verify") // which deletes what the kill left
 	if now := free(t, at); now < before*9/10 {
 		t.Errorf("%d bytes were free and %d are after the verify", before, now)
 	}
 	noScratch(t, data)
 	grant()
 	n.stop()
+}
+
+// endVerify sends a signal to a verify that has begun with its scratch tables, and returns what it said.
+func endVerify(t *testing.T, data string, signal syscall.Signal) string {
+	t.Helper()
+	cmd := exec.Command(binary, "--data", data, "projections", "verify")
+	cmd.Env = environ()
+	said := newOutput()
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	for begun := false; !begun; {
+		tables, err := filepath.Glob(filepath.Join(data, "scratch", "*", "tables.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = len(tables) > 0
+		select {
+		case <-ended:
+			t.Fatalf("the verify ended before it was seen to begin: %s", said)
+		default:
+		}
+	}
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if cmd.ProcessState.Success() {
+		t.Errorf("%s did not end the verify: %s", signal, said)
+	}
+	return said.String()
 }
 
 func free(t *testing.T, at string) int64 {

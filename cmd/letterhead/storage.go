@@ -45,7 +45,7 @@ func (s *service) openLog(ctx context.Context) error {
 }
 
 func (s *service) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Release: version, Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {

@@ -56,6 +56,8 @@ type Config struct {
 	WriteTimeout time.Duration
 	// CacheBytes is the writer's page cache (SQLite). Default: DefaultCacheBytes.
 	CacheBytes int64
+	// Release is that of the running program. Snapshots name it.
+	Release    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

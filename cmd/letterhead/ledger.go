@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
 	"letterhead/projections/ledger"
 )
 
@@ -86,63 +85,4 @@ func ledgerShow(e *environment) *cobra.Command {
 		return table.Flush()
 	})
 	return c
-}
-
-func ledgerVerify(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Check the hash chain of one account, or of all", Args: exactArgs()}
-	accountID := c.Flags().String("account", "", "account id; all when not given")
-	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		accounts, events, broken := 0, 0, []error{}
-		check := func(id string) error {
-			n, err := commands.VerifyChain(ctx, s.log, "account-"+id)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			accounts++
-			events += n
-			if err != nil {
-				broken = append(broken, err)
-			}
-			return nil
-		}
-		if *accountID != "" {
-			if _, err := s.desk.Standing(ctx, *accountID); err != nil {
-				return explainAccount(*accountID, err)
-			}
-			if err := check(*accountID); err != nil {
-				return err
-			}
-		} else if err := s.eachAccount(ctx, check); err != nil {
-			return err
-		}
-		if *asJSON {
-			if err := printJSON(e.stdout, map[string]any{"accounts": accounts, "events": events, "broken": len(broken)}); err != nil {
-				return err
-			}
-		} else if len(broken) == 0 {
-			fmt.Fprintf(e.stdout, "every chain holds: %d account(s), %d events\n", accounts, events)
-		}
-		return errors.Join(broken...)
-	})
-	return c
-}
-
-// eachAccount calls f for every account.
-func (s *service) eachAccount(ctx context.Context, f func(id string) error) error {
-	for after := ""; ; {
-		rows, err := s.accounts.List(ctx, after, listPage)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if err := f(r.ID); err != nil {
-				return err
-			}
-			after = r.ID
-		}
-		if len(rows) < listPage {
-			return nil
-		}
-	}
 }

@@ -37,12 +37,6 @@ type Snapshots interface {
 	Discard(ctx context.Context, stream string, foldVersion int) error
 }
 
-// Pruner deletes the snapshots of the streams with a prefix whose fold version is below oldest. It is
-// internal/sqlstore's.
-type Pruner interface {
-	Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error)
-}
-
 type savedState struct {
 	stream   string
 	revision uint64 // of the last event in it

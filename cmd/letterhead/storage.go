@@ -75,7 +75,7 @@ func (s *service) openLogFile(ctx context.Context, acceptLoss bool) error {
 }
 
 func (s *service) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Release: version, Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {

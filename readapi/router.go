@@ -76,12 +76,14 @@ func (a *API) newRouter() *mux.Router {
 	return r
 }
 
-// extraHandler serves another part's handler under its path's name.
+// extraHandler serves another part's handler under its path's name. Pages of other sites have no business there.
 func extraHandler(pattern string, handler http.Handler) http.Handler {
 	name := strings.Trim(pattern, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.request, x.route = r, name
+		delete(x.Header(), "Access-Control-Allow-Origin")
+		delete(x.Header(), "Access-Control-Expose-Headers")
 		handler.ServeHTTP(x, r)
 	})
 }

@@ -61,8 +61,8 @@ func TestRequest_BodyNeverSent_IsAnsweredAtOnceAndClosed(t *testing.T) {
 			{withBody("GET", "/operators", ""), http.StatusOK},
 			{withBody("GET", "/docs/errors", ""), http.StatusOK},
 			{withBody("GET", "/nothing", ""), http.StatusNotFound},
-			{withBody("GET", "/v1/me", key), http.StatusOK},
-			{withBody("GET", "/v1/brands/acme.com", key), http.StatusOK},
+			{withBody("GET", "/v1/me", "Expect: 100-continue\r\n"+key), http.StatusOK},
+			{withBody("GET", "/v1/brands/acme.com", "Expect: 100-continue\r\n"+key), http.StatusOK},
 		} {
 			began := time.Now()
 			conn := s.sent(test.sent)
@@ -88,15 +88,20 @@ func TestBody_Slow_IsRefusedByName(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
-		for _, path := range []string{"/v1/brands/batch", "/mcp"} {
+		s.known("acme.com", record("acme"))
+		for _, target := range []string{"POST /v1/brands/batch", "POST /mcp", "GET /v1/brands/acme.com"} {
 			began := time.Now()
-			conn := s.sent(withBody("POST", path, "X-Api-Key: "+c.secret+"\r\n"))
+			method, path, _ := strings.Cut(target, " ")
+			conn := s.sent(withBody(method, path, "X-Api-Key: "+c.secret+"\r\n"))
 			if resp := s.answer(conn); resp.StatusCode != http.StatusBadRequest || !resp.Close {
 				s.t.Errorf("%s: %d, close %t", path, resp.StatusCode, resp.Close)
 			}
 			if took := time.Since(began); took != readapi.BodyStartWithin {
 				s.t.Errorf("%s: answered after %s", path, took)
 			}
+		}
+		if b := c.books(); b.balance() != 50 {
+			s.t.Errorf("balance %d", b.balance())
 		}
 		// A body at the least rate is read to its end, and its connection serves the next request.
 		conn := s.sent("POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(8*readapi.MinBodyRate) + "\r\n\r\n")

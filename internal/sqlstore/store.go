@@ -32,6 +32,7 @@ type engine interface {
 	tables(ctx context.Context, tx *Tx, prefix string) ([]string, error)
 	truncate(ctx context.Context) error
 	lead(ctx context.Context, name string, do func(ctx context.Context) error) error
+	hold(ctx context.Context, name string, held func()) error
 	close() error
 }
 

@@ -125,7 +125,7 @@ func (s *service) checks() []check {
 	}
 }
 
-// checkLog reads every checksum of a log in the data folder, and asks a shared one for its end.
+// checkLog verifies all of a log in the data folder, and asks a shared one for its end.
 func (s *service) checkLog(ctx context.Context) (string, error) {
 	head, err := s.log.Head(ctx)
 	if err != nil {
@@ -138,10 +138,26 @@ func (s *service) checkLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.logFile.Check(ctx, nil); err != nil {
+	if err := s.verifyLog(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, head at position %d, %d MiB, every checksum holds", filepath.Base(s.config.EventsPath()), head, info.Size()>>20), nil
+	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
+	if s.ready.Load() { // a server's, which scrubs
+		scrub := s.logFile.LastScrub()
+		if scrub.Problem != nil {
+			return "", fmt.Errorf("%s; but %s", detail, scrub)
+		}
+		detail += "; " + scrub.String()
+	}
+	return detail, nil
+}
+
+// verifyLog verifies all of a log in the data folder. A shared event store verifies itself.
+func (s *service) verifyLog(ctx context.Context) error {
+	if s.logFile == nil {
+		return nil
+	}
+	return s.logFile.Check(ctx, nil)
 }
 
 // maxClockOffset is how wrong this machine's clock may be before doctor complains. Nothing depends on it:

@@ -49,6 +49,9 @@ func (s *service) work(ctx context.Context) error {
 		}
 		parts = append(parts, more...)
 	}
+	if s.logFile != nil {
+		parts = append(parts, part{"scrub", s.logFile.Scrub})
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
 	s.closing(func() error {

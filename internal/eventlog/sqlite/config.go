@@ -18,6 +18,7 @@ const (
 	defaultReaders         = 4
 	defaultTailEvents      = 8192
 	defaultCheckpointPages = 2048
+	defaultVerifyBytes     = 32 << 20
 	defaultScrubBytes      = 8 << 20
 	defaultScrubEvery      = 6 * time.Hour
 )
@@ -39,6 +40,9 @@ type Config struct {
 	TailEvents int
 	// CheckpointPages is how many pages (of 4 KiB) may be written to the WAL before a checkpoint begins.
 	CheckpointPages int
+	// VerifyBytes is the size of the files up to which Open verifies every event; the default takes about a third of a
+	// second. Of a larger log Open verifies the end, and Scrub the rest.
+	VerifyBytes int
 	// ScrubBytes bounds the bytes of events that Scrub reads in a second.
 	ScrubBytes int
 	// ScrubEvery is the pause between two passes of Scrub.
@@ -68,6 +72,7 @@ func (c Config) Validate() error {
 		{"Readers", c.Readers},
 		{"TailEvents", c.TailEvents},
 		{"CheckpointPages", c.CheckpointPages},
+		{"VerifyBytes", c.VerifyBytes},
 		{"ScrubBytes", c.ScrubBytes},
 		{"ScrubEvery", int(c.ScrubEvery)},
 	} {
@@ -89,6 +94,7 @@ func (c Config) withDefaults() Config {
 		{&c.Readers, defaultReaders},
 		{&c.TailEvents, defaultTailEvents},
 		{&c.CheckpointPages, defaultCheckpointPages},
+		{&c.VerifyBytes, defaultVerifyBytes},
 		{&c.ScrubBytes, defaultScrubBytes},
 	} {
 		if *field.value == 0 {

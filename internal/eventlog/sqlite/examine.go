@@ -13,14 +13,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// examineWhole is the size of a log, its write-ahead log included, up to which a start verifies every event. That
-// takes about a third of a second. Of a longer log a start verifies the end, and Scrub the rest.
-const examineWhole = 32 << 20
-
 const witnessMarker = "head marker"
 
 // state is what an examination found.
 type state struct {
+	absent       bool  // there is no log, and none was there
 	mark         *mark // nil: there is none, or none that can be read
 	head, anchor chain // of what can be read
 	logID        uuid.UUID
@@ -42,13 +39,17 @@ type Report struct {
 
 // Inspect describes the log at path and changes no file of it. Of a large log that looks intact it reads the end only.
 //
-// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system, ctx.Err(). Damage is in the report.
+// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system (fs.ErrNotExist: there is no log), ctx.Err(), and
+// eventlog.ErrCorrupt for what never was a log that has a marker. Other damage is in the report.
 func Inspect(ctx context.Context, path string) (Report, error) {
 	lock, err := takeLock(path)
 	if err != nil {
 		return Report{}, err
 	}
-	s, err := examine(ctx, path)
+	s, err := examine(ctx, path, defaultVerifyBytes)
+	if s.absent {
+		err = errors.Join(err, fs.ErrNotExist)
+	}
 	if err := errors.Join(err, lock.Close()); err != nil {
 		return Report{}, fmt.Errorf("inspect the event log %s: %w", path, err)
 	}
@@ -61,7 +62,7 @@ func Inspect(ctx context.Context, path string) (Report, error) {
 
 // examine compares a log that is not open with its marker, and verifies all of it, or its end. It changes nothing, so
 // that a start that is refused leaves everything for another look. No connection may be open.
-func examine(ctx context.Context, path string) (s state, err error) {
+func examine(ctx context.Context, path string, verifyBytes int) (s state, err error) {
 	var both bool
 	var problem error
 	if s.mark, both, err = readMark(path); err != nil {
@@ -74,13 +75,22 @@ func examine(ctx context.Context, path string) (s state, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := checkHeader(path); errors.Is(err, fs.ErrNotExist) {
+		return s, s.missing(path, wal.there, problem)
+	} else if err != nil {
+		if s.mark == nil || s.mark.Position == 0 || !errors.Is(err, eventlog.ErrCorrupt) {
+			return s, err
+		}
+		s.loss = &eventlog.LossError{Witness: witnessMarker, Remembered: s.mark.Position, Detail: err.Error(), Cause: err}
+		return s, nil
+	}
 	whole := s.mark == nil || !both || s.mark.salts != 0 && s.mark.salts != wal.salts
 	if !whole {
 		size, err := sizeOf(path, path+"-wal")
 		if err != nil {
 			return s, err
 		}
-		whole = size <= examineWhole
+		whole = size <= int64(verifyBytes)
 	}
 	if wal.damage != nil {
 		problem, s.rewrite = wal.damage, true
@@ -94,6 +104,22 @@ func examine(ctx context.Context, path string) (s state, err error) {
 		return s, nil
 	}
 	return s, s.assess(ctx, path, wal.there, problem)
+}
+
+// missing decides about a log without its file.
+func (s *state) missing(path string, wal bool, unreadable error) error {
+	switch {
+	case unreadable != nil || s.mark != nil && s.mark.Position > 0:
+		s.loss = &eventlog.LossError{Witness: witnessMarker, Detail: "the file " + path + " is missing"}
+		if s.mark != nil {
+			s.loss.Remembered = s.mark.Position
+		}
+	case wal: // SQLite would replay it into a new file
+		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
+	default:
+		s.absent = true
+	}
+	return nil
 }
 
 // errShort marks a log that ends before its marker.
@@ -159,6 +185,9 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 		if last = max(last, v.last); v.head.position > s.head.position {
 			s.head, s.alone, why = v.head, alone, v.why
 		}
+		if v.why == nil && !s.rewrite {
+			break
+		}
 	}
 	// What is intact throughout and was not read past a damaged write-ahead log can stay where it is.
 	s.rewrite = s.rewrite || s.alone || why != nil
@@ -166,8 +195,11 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 		Witness: "table of events", Remembered: eventlog.Position(last), Head: eventlog.Position(max(s.head.position, 0)),
 		Detail: problem.Error(), Cause: fmt.Errorf("%w: %w", eventlog.ErrCorrupt, problem),
 	}
-	if s.mark != nil {
+	switch {
+	case s.mark != nil:
 		s.loss.Witness, s.loss.Remembered = witnessMarker, max(s.loss.Remembered, s.mark.Position)
+	case errors.Is(problem, errNoMarker):
+		s.loss.Witness, s.loss.Remembered = witnessMarker, 0
 	}
 	if errors.Is(problem, errShort) {
 		s.loss.Detail, s.loss.Cause = fmt.Sprintf("the log was written up to there at %s", s.mark.WrittenAt.Format("2006-01-02T15:04:05.000Z")), nil
@@ -191,13 +223,14 @@ func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
 	if v.last, err = a.last(); err != nil {
 		return view{why: err}, unlessDamage(err)
 	}
-	if v.head, v.why, err = a.intact(ctx, nil); err != nil || v.why != nil {
-		return v, err
-	}
-	// The rows are intact; the rest may not be.
 	a.start(chain{}, chain{})
 	v.why = a.all(ctx, v.last, nil)
-	return v, unlessDamage(v.why)
+	v.head = a.chain
+	if v.why == nil || unlessDamage(v.why) != nil {
+		return v, unlessDamage(v.why)
+	}
+	v.head, _, err = a.intact(ctx, nil)
+	return v, err
 }
 
 // unlessDamage returns errors that are not about what is stored.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,13 +143,10 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	if err := finishReplace(path); err != nil {
 		return state{}, fmt.Errorf("replace it as %s%s says: %w", path, suffixReplace, err)
 	}
-	if err := ensureFile(path); err != nil {
-		return state{}, err
+	s, err := examine(ctx, path, l.cfg.VerifyBytes)
+	if err == nil && s.absent {
+		return s, create(path)
 	}
-	if err := checkHeader(path); err != nil {
-		return state{}, err
-	}
-	s, err := examine(ctx, path)
 	if err != nil || s.loss == nil {
 		return s, err
 	}
@@ -162,7 +157,7 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 		return s, err
 	}
 	l.loss = s.loss
-	if s, err = examine(ctx, path); err == nil && s.loss != nil {
+	if s, err = examine(ctx, path, l.cfg.VerifyBytes); err == nil && s.loss != nil {
 		err = s.loss
 	}
 	return s, err
@@ -182,33 +177,6 @@ func (l *Log) moveWAL() error {
 		return err
 	}
 	return checkLength(l.cfg.Path, pages)
-}
-
-// ensureFile makes an empty log when there is none, and none was there.
-func ensureFile(path string) error {
-	_, err := os.Stat(path)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	m, _, err := readMark(path)
-	switch {
-	case err != nil && !errors.Is(err, eventlog.ErrCorrupt):
-		return err
-	case err != nil || m != nil && m.Position > 0:
-		loss := &eventlog.LossError{Witness: witnessMarker, Detail: "the file " + path + " is missing"}
-		if m != nil {
-			loss.Remembered = m.Position
-		}
-		return loss
-	}
-	// SQLite would replay a WAL that was left alone into the new file.
-	if _, err := os.Stat(path + "-wal"); err == nil {
-		return corrupt("look for it", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
-	}
-	return create(path)
 }
 
 // release closes whatever is open.

@@ -85,6 +85,9 @@ func ReadMarker(path string) (*Marker, error) {
 	return &m.Marker, err
 }
 
+// errNoMarker marks a marker file without a marker.
+var errNoMarker = errors.New("the head marker cannot be read")
+
 // readMark returns the younger of the two slots, and whether both could be read.
 func readMark(path string) (m *mark, both bool, err error) {
 	name := MarkerPath(path)
@@ -105,7 +108,7 @@ func readMark(path string) (m *mark, both bool, err error) {
 	}
 	m, both = decodeMarker(raw[:n])
 	if m == nil {
-		return nil, false, fmt.Errorf("read the head marker: %w: %w: neither half of %s is what was written", eventlog.ErrCorrupt, errDamaged, name)
+		return nil, false, fmt.Errorf("%w: %w: neither half of %s is what was written", eventlog.ErrCorrupt, errNoMarker, name)
 	}
 	return m, both, nil
 }
@@ -175,33 +178,42 @@ type headFile struct {
 	dirty bool
 }
 
-// openHead writes the marker of a log that is at m, and keeps the file open. A file that is not there is
-// made in one step, because one without a whole slot counts as damaged.
+// openHead writes the marker of a log that is at m, and keeps the file open. A file that is there is written in
+// place, which needs no room on a full disk. One that is not is made in one step, because a file without a whole
+// slot counts as damaged.
 func openHead(path string, m mark) (*headFile, error) {
-	const attempt = "write the head marker"
 	name := MarkerPath(path)
 	h := &headFile{walPath: path + "-wal", chainer: newChainer(), mark: m, next: m.chain()}
 	h.mark.salts = h.salts()
-	h.mark.WrittenAt = time.Now()
-	raw := make([]byte, markerBytes)
-	for at := 0; at < markerBytes; at += markSpacing { // also mends a slot that was torn
-		h.mark.sequence++
-		h.mark.encode(raw[at : at+markBytes])
+	var err error
+	if h.f, err = os.OpenFile(name, os.O_RDWR, 0); errors.Is(err, fs.ErrNotExist) {
+		h.f, err = h.make(name)
 	}
-	err := writeNew(name+".new", raw)
-	if err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(name))
-	}
-	if err == nil {
-		h.f, err = os.OpenFile(name, os.O_RDWR, 0)
+	for range 2 { // both slots: one of them may have been torn
+		if err == nil {
+			err = h.write()
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", attempt, errors.Join(err, h.closeFiles()))
+		return nil, fmt.Errorf("write the head marker: %w", errors.Join(err, h.closeFiles()))
 	}
 	return h, nil
+}
+
+func (h *headFile) make(name string) (*os.File, error) {
+	raw := make([]byte, markerBytes)
+	h.mark.WrittenAt = time.Now()
+	h.mark.encode(raw[:markBytes])
+	if err := writeNew(name+".new", raw); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return nil, err
+	}
+	if err := syncFolder(filepath.Dir(name)); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_RDWR, 0)
 }
 
 // writeNew writes a file and flushes it.

@@ -88,7 +88,7 @@ func syncFolder(folder string) error {
 // checkHeader reads what SQLite has not opened yet: whether the file is a log of ours that this binary
 // can read. No connection may be open, because closing any descriptor of the file drops SQLite's locks.
 func checkHeader(path string) error {
-	attempt := "open the event log " + path
+	const attempt = "read its header"
 	header, err := readHeader(path)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

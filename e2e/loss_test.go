@@ -103,6 +103,8 @@ func refused(t *testing.T, data string, commands ...[]string) {
 	for _, command := range commands {
 		if out, errs, code := letterhead(t, data, command...); code != exitLoss {
 			t.Errorf("%v ended with %d, want %d: %s%s", command, code, exitLoss, out, errs)
+		} else if command[0] == "doctor" && !strings.Contains(out, "FAIL event log") {
+			t.Errorf("doctor printed %s", out)
 		}
 	}
 	if after := remembered(t, data); after != before {

@@ -181,6 +181,9 @@ func asLoss(err error) ([]*eventlog.LossError, error) {
 
 func (s *service) surveySearch(ctx context.Context) (lost *eventlog.LossError, err error) {
 	if s.config.Search == config.Embedded {
+		if s.config.Shared() { // each node has its own, which openIndex compares
+			return nil, nil
+		}
 		if _, err := os.Stat(s.config.SearchPath()); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -196,6 +199,9 @@ func (s *service) surveySearch(ctx context.Context) (lost *eventlog.LossError, e
 // forgetSearch empties the search index.
 func (s *service) forgetSearch(ctx context.Context) error {
 	if s.config.Search == config.Embedded {
+		if s.config.Shared() { // each node has its own, which openIndex compares
+			return nil
+		}
 		return os.RemoveAll(s.config.SearchPath())
 	}
 	index, err := s.openIndex(ctx)

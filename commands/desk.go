@@ -47,6 +47,9 @@ type DeskConfig struct {
 	// account leaves a turn to them now and then, and a charge for a record that is older than what another
 	// node answered is refused (ErrOlderRecord).
 	Shared bool
+	// Keys finds charges under older idempotency keys; nil: a request with a key is refused with ErrKeysUnknown
+	// while the account has forgotten keys that still count.
+	Keys KeyIndex
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// Logger is told about faults; nil discards.
@@ -139,6 +142,7 @@ type Desk struct {
 	accounts *registry[*ledger]
 	metrics  *deskMetrics
 	shared   bool
+	keys     KeyIndex
 }
 
 // NewDesk returns a desk on a log. Snapshots may be nil: then every account is folded from its beginning.
@@ -158,6 +162,7 @@ func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, erro
 		accounts: newRegistry(cfg.actors().withDefaults(), k, log, snapshots, m),
 		metrics:  m,
 		shared:   cfg.Shared,
+		keys:     cfg.Keys,
 	}, nil
 }
 

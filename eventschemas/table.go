@@ -45,5 +45,7 @@ func Definitions() []Definition {
 		Define[OverrideRemoved](),
 		Define[BrandClaimed](),
 		Define[BrandWithdrawn](),
+		// log
+		Define[LossAccepted](),
 	}
 }

@@ -68,7 +68,7 @@ func (d *Difference) String() string {
 // end; it is begun only when there is room for it, and given up before the reserve is touched. On PostgreSQL they are
 // tables of the same schema.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrOtherLog, ErrNoRoom, sqlstore.ErrUnavailable, those of the log, ctx.Err().
+// Errors: ErrNotStarted, ErrUnknown, ErrNoRoom, sqlstore.ErrUnavailable, those of the log, ctx.Err().
 // What was found is in the Verifications, by name.
 func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]Verification, error) {
 	models, err := r.choose(names)

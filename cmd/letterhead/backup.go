@@ -35,7 +35,7 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		// A server that is starting may run it, and works elsewhere, so it is told the whole path.
 		ctx := cmd.Context()
 		open := func(cfg config.Config, lock *folderLock) (*service, error) {
-			return storageOnly(ctx, cfg, lock, e.stderr)
+			return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
 		}
 		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, open, func(s *service) error {
 			names, err := backup.NamesIn(ctx, s.store)
@@ -78,16 +78,18 @@ func backupPlace(at string) (string, error) {
 // models: inside the server when one holds the folder, which then gets args as its command line.
 func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
 	open := func(cfg config.Config, lock *folderLock) (*service, error) {
-		return storageOnly(ctx, cfg, lock, e.stderr)
+		return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
 	}
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
 
 // storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the
-// folder is free again.
-func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer) (_ *service, err error) {
+// folder is free again. Without a lock the folder is somebody else's.
+func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer, open func(*service, context.Context) error) (_ *service, err error) {
 	s := &service{config: cfg, lock: lock}
-	s.closing(lock.release)
+	if lock != nil {
+		s.closing(lock.release)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -97,7 +99,7 @@ func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs 
 		return nil, err
 	}
 	s.metrics = telemetry.NewMetrics(version)
-	return s, s.openStorage(ctx)
+	return s, open(s, ctx)
 }
 
 // stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.

@@ -99,6 +99,11 @@ func projectionsVerify(e *environment) *cobra.Command {
 		panic(err) // it was defined in the line before
 	}
 	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if !*searchOnly {
+			if err := s.verifyLog(ctx); err != nil { // a comparison with damaged events means nothing
+				return err
+			}
+		}
 		index := func() error { return s.verifySearch(ctx, e, *asJSON) }
 		switch {
 		case s.reading && s.served:

@@ -135,6 +135,9 @@ func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
 		if n := l.pages.Load(); n != pages {
 			t.Errorf("%d pages were read of %d", n, pages)
 		}
+		synctest.Wait()
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
 		if kept.saves < pages/4 {
 			t.Errorf("%d snapshots were saved on the way", kept.saves)
 		}

@@ -23,7 +23,7 @@ const (
 	DefaultSettleWithin  = 2 * time.Second
 	DefaultKnowWithin    = 5 * time.Second
 	DefaultAppendWithin  = 5 * time.Second
-	DefaultLoadWithin    = 5 * time.Second
+	DefaultLoadWithin    = 3 * time.Second // less than a request may take, so that its answer says why
 	DefaultSnapshotEvery = 4096
 )
 

@@ -41,6 +41,27 @@ var (
 // and ErrNotEncodable.
 func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 
+// Format is the data format of this release: it grows by one with each release that writes a new version of an
+// event, or serves a new version of a read model. A release also works with data of the format before, which nodes
+// of the release before read and write too, until an operator finishes the upgrade; see docs/upgrade.md.
+const Format = 2
+
+// Encoder writes events in the versions of the data format that is in force. The zero Encoder writes the current
+// versions. It is safe for concurrent use.
+type Encoder struct{ format func() int }
+
+// NewEncoder returns an Encoder that asks for the format in force with every event.
+func NewEncoder(format func() int) Encoder { return Encoder{format} }
+
+// Encode is the function Encode, but for the version: while the format before is in force it is that of the release
+// before. Errors: as Encode, and ErrUnknownVersion when the format in force is older than that.
+func (e Encoder) Encode(ev Event) (Encoded, error) {
+	if e.format == nil {
+		return current.Encode(ev)
+	}
+	return current.encode(ev, e.format())
+}
+
 // Decode reads a stored event of any version ever written and returns the struct of the current version
 // by value, for example a CreditsCharged. Fields that the version does not have are ignored, so that the
 // bytes of a sibling release still fold; what must be there is the business of the schema (ValidateJSON),

@@ -132,7 +132,7 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 				continue
 			}
 			res.Version = live.version
-			e, err := m.begin(ctx, tx, version, m.next(entries), stateScratch)
+			e, err := m.begin(ctx, tx, version, m.following(entries), stateScratch)
 			if err != nil {
 				return err
 			}

@@ -80,6 +80,9 @@ type Config struct {
 	DropAfter time.Duration
 	// Format is the data format of this release. Default: eventschemas.Format.
 	Format int
+	// Single says that no other process works on the same data, also where the database could be shared: an upgrade is
+	// finished at Start.
+	Single bool
 	// BatchEvents is the most events of one transaction. Default: DefaultBatchEvents.
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.

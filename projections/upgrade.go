@@ -63,24 +63,30 @@ func (r *Runner) target(m *model) *Version {
 // where nothing was folded yet, else the first.
 func (r *Runner) agree(ctx context.Context, entries []entry) error {
 	inForce, _ := formatOf(entries)
-	if inForce == 0 {
-		err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
-			entries, err := readRegistry(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if inForce, _ = formatOf(entries); inForce != 0 {
-				return nil
-			}
+	if inForce != 0 && (inForce >= r.cfg.Format || !r.cfg.Single) {
+		return r.adoptFormat(inForce)
+	}
+	err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		entries, err := readRegistry(ctx, tx)
+		if err != nil {
+			return err
+		}
+		before, _ := formatOf(entries)
+		if inForce = before; before == 0 {
 			inForce = r.cfg.Format
-			if slices.ContainsFunc(entries, func(e entry) bool { return r.model(e.name) != nil }) {
+			if !r.cfg.Single && slices.ContainsFunc(entries, func(e entry) bool { return r.model(e.name) != nil }) {
 				inForce = firstFormat
 			}
 			return insertEntry(ctx, tx, entry{name: formatName, version: inForce, state: stateFormat})
-		})
-		if err != nil {
-			return fmt.Errorf("note the data format: %w", err)
 		}
+		if r.cfg.Single {
+			inForce = max(inForce, r.cfg.Format)
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0 WHERE name = $2", inForce, formatName)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note the data format: %w", err)
 	}
 	return r.adoptFormat(inForce)
 }

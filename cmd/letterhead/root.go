@@ -58,6 +58,7 @@ same data folder, also while it serves.`,
 		backupCommand(e),
 		restoreCommand(e),
 		migrateCommand(e),
+		upgradeCommand(e),
 		devCommand(e),
 		versionCommand(e),
 	)

@@ -116,12 +116,21 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 	if err := eventschemas.Check(); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{s.openStorage, s.openReadModels, s.openCommands} {
+	for _, open := range []func(context.Context) error{s.openStorage, s.raiseFolder, s.openReadModels, s.openCommands} {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.follow(ctx)
+}
+
+// raiseFolder keeps older releases from a folder that holds the data, before anything is written that they cannot read.
+// The folder of a node of several holds none: there the database says which format is in force.
+func (s *service) raiseFolder(context.Context) error {
+	if s.config.Shared() {
+		return nil
+	}
+	return s.lock.raise()
 }
 
 // closing notes what close must do; it runs in the reverse order.
@@ -140,7 +149,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.brandReader)
 	if err != nil {
 		return err
@@ -162,7 +171,8 @@ func (s *service) openReadModels(ctx context.Context) error {
 
 func (s *service) openCommands(context.Context) error {
 	var err error
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	events := eventschemas.NewEncoder(s.runner.Format)
+	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(func() error {
@@ -170,7 +180,7 @@ func (s *service) openCommands(context.Context) error {
 		defer cancel()
 		return s.desk.Drain(ctx)
 	})
-	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
+	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
 		return err
 	}
 	s.closing(func() error {
@@ -178,10 +188,10 @@ func (s *service) openCommands(context.Context) error {
 		defer cancel()
 		return s.usageDesk.Drain(ctx)
 	})
-	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
+	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Events: events, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
 		return err
 	}
-	s.brands, err = commands.NewBrands(commands.BrandsConfig{Now: s.clock.Now}, s.log)
+	s.brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: s.clock.Now}, s.log)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog/kurrent"
@@ -45,7 +46,7 @@ func (s *service) openLog(ctx context.Context) error {
 }
 
 func (s *service) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Format: eventschemas.Format, Node: s.config.Node, Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {

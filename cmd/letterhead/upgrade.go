@@ -20,7 +20,8 @@ func upgradeCommand(e *environment) *cobra.Command {
 type upgradeState struct {
 	projections.Upgrade
 	Finished bool               `json:"finished"`
-	Ready    bool               `json:"ready"` // it can be finished now
+	Level    bool               `json:"level"` // what this release reads after the end is built
+	Ready    bool               `json:"ready"` // it can be finished now: level, and no node of the release before runs
 	Nodes    []sqlstore.Session `json:"nodes"`
 }
 
@@ -33,8 +34,8 @@ func (s *service) upgradeState(ctx context.Context) (upgradeState, error) {
 	if err != nil {
 		return upgradeState{}, err
 	}
-	state := upgradeState{Upgrade: u, Finished: u.Finished(), Nodes: nodes}
-	state.Ready = !state.Finished && u.Level() && len(state.older()) == 0
+	state := upgradeState{Upgrade: u, Finished: u.Finished(), Level: u.Level(), Nodes: nodes}
+	state.Ready = !state.Finished && state.Level && len(state.older()) == 0
 	return state, nil
 }
 

@@ -28,7 +28,6 @@ import (
 	"letterhead/projections/changes"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
-	"letterhead/projections/search"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
 )
@@ -61,7 +60,7 @@ type service struct {
 	ledger      *ledger.Model
 	brandReader *brands.Model
 	changes     *changes.Tail
-	search      *search.Projection
+	search      *searches
 	counters    ratelimit.Counters // nil without role api
 	vectors     *vectors           // nil until somebody draws
 	logos       *logo.Studio       // nil until somebody draws logos
@@ -205,7 +204,9 @@ func (s *service) follow(ctx context.Context) error {
 	})
 	s.run(ctx, "clock", s.clock.Run)
 	s.run(ctx, "read models", s.runner.Run)
-	s.run(ctx, "search", s.search.Run)
+	for _, e := range s.search.editions {
+		s.run(ctx, "search", e.Run)
+	}
 	return nil
 }
 
@@ -247,7 +248,7 @@ func (s *service) catchUp(ctx context.Context, names ...string) error {
 	if err == nil {
 		var head eventlog.Position
 		if head, err = s.log.Head(waiting); err == nil {
-			err = s.cause(ctx, s.search.WaitFor(waiting, head))
+			err = s.cause(ctx, s.search.now().WaitFor(waiting, head))
 		}
 	}
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {

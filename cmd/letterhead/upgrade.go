@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -19,6 +20,7 @@ func upgradeCommand(e *environment) *cobra.Command {
 // upgradeState is what "upgrade status" prints.
 type upgradeState struct {
 	projections.Upgrade
+	Search   eventlog.Position  `json:"search"` // how far the search index of this release is fed
 	Finished bool               `json:"finished"`
 	Level    bool               `json:"level"` // what this release reads after the end is built
 	Ready    bool               `json:"ready"` // it can be finished now: level, and no node of the release before runs
@@ -34,7 +36,11 @@ func (s *service) upgradeState(ctx context.Context) (upgradeState, error) {
 	if err != nil {
 		return upgradeState{}, err
 	}
-	state := upgradeState{Upgrade: u, Finished: u.Finished(), Level: u.Level(), Nodes: nodes}
+	at, err := s.search.next().Current(ctx)
+	if err != nil {
+		return upgradeState{}, err
+	}
+	state := upgradeState{Upgrade: u, Search: at, Finished: u.Finished(), Level: u.Level(), Nodes: nodes}
 	state.Ready = !state.Finished && state.Level && len(state.older()) == 0
 	return state, nil
 }
@@ -52,6 +58,21 @@ func (u upgradeState) older() []string {
 		}
 	}
 	return names
+}
+
+// searchLevel waits until the search index of this release holds what the log holds now.
+func (s *service) searchLevel(ctx context.Context) error {
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, cancel := s.bounded(ctx)
+	defer cancel()
+	err = s.search.next().WaitFor(waiting, head)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return fmt.Errorf("the search index of this release is not fed up to position %d yet (%d); try again later", head, s.search.next().Position())
+	}
+	return err
 }
 
 func upgradeStatus(e *environment) *cobra.Command {
@@ -120,6 +141,9 @@ it leaves the upgrade unfinished.`}
 		if older := u.older(); len(older) > 0 && !*force {
 			return fmt.Errorf("nodes of the release before still run: %s; replace them first (they would stop), or finish all the same with --force",
 				strings.Join(older, ", "))
+		}
+		if err := s.searchLevel(ctx); err != nil {
+			return err
 		}
 		if err := s.runner.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {
 			if errors.Is(err, projections.ErrNotFolded) {

@@ -39,6 +39,8 @@ var edits = []struct{ file, old, new string }{
 				return v2
 			},
 		})`},
+	{"internal/searchindex/candidates.go", "return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}",
+		"return []Analyzer{{Version: Analysis + 1, Format: 3, Terms: TermsOf, Find: Find}, {Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
 	{"domain/account/charge.go", "KeyID:              in.KeyID,\n", "KeyID:              in.KeyID,\n\t\tCause:              \"lookup\",\n"},
 	{"projections/ledger/ledger.go", "versionOf(withKeys, 2), versionOf(withoutKeys, 1)", "versionOf(withKeys+1, 3), versionOf(withKeys, 2)"},
 	{"projections/ledger/fold.go", "d.keyID = ev.KeyID\n", "d.keyID, d.cause = ev.KeyID, ev.Cause\n"},

@@ -24,6 +24,9 @@ func (r *Registry) Check() error {
 			errs = append(errs, fmt.Errorf("%s is defined twice", d.name))
 		}
 		seen[d.name] = true
+		if d.from > Format {
+			errs = append(errs, fmt.Errorf("%s begins with data format %d; this release writes format %d", d.name, d.from, Format))
+		}
 		errs = append(errs, r.checkVersions(d)...)
 		if err := r.checkRoundTrip(d); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d.name, err))

@@ -44,6 +44,7 @@ type Change struct {
 type Definition struct {
 	name    string
 	changes []Change // [0] leads from version 1 to version 2
+	from    int      // the data format that first has the type
 	goType  reflect.Type
 	decode  func([]byte) (Event, error)
 }
@@ -64,6 +65,13 @@ func Define[T Event](changes ...Change) Definition {
 			return v, nil
 		},
 	}
+}
+
+// From says that a type is new in a data format: before that is in force nothing writes it, because the release before
+// cannot read it.
+func (d Definition) From(format int) Definition {
+	d.from = format
+	return d
 }
 
 // version is the current one.
@@ -123,6 +131,8 @@ func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 	}
 	body, version := any(normalized(ev)), d.written(format)
 	switch {
+	case d.from > format:
+		return Encoded{}, fmt.Errorf("encode %s: %w", d.name, ErrNotYet)
 	case version == d.version():
 	case version == d.version()-1 && d.changes[version-1].Down != nil:
 		body = d.changes[version-1].Down(normalized(ev))

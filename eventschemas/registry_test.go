@@ -146,6 +146,7 @@ func TestCheckFindsWhatIsNotWhole(t *testing.T) {
 		})}, []string{"no way back from version 3 to 2"}},
 		"a format that is not this release's": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), change(now+1, countOne))}, []string{"version 3 begins with data format"}},
 		"two versions of one format":          {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(now, splitName), change(now, countOne))}, []string{"version 3 begins with data format"}},
+		"a type of a format to come":          {one, []eventschemas.Definition{eventschemas.Define[greeted]().From(now + 1)}, []string{"Greeted begins with data format"}},
 		"no schema":                           {fstest.MapFS{"Greeted.v2.json": schemaText("Greeted", 2)}, []eventschemas.Definition{two}, []string{"version 1 has no schema", "version 3 has no schema"}},
 		"another's schema": {fstest.MapFS{"Greeted.v1.json": schemaText("Farewell", 1)}, []eventschemas.Definition{eventschemas.Define[greeted]()},
 			[]string{`that of "Farewell"`}},
@@ -321,5 +322,21 @@ func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("%s: %s, then %s, %v", name, first.Data, again.Data, err)
 		}
+	}
+}
+
+func TestANewType_IsNotWrittenBeforeTheUpgradeIsFinished(t *testing.T) {
+	r := eventschemas.NewRegistry(fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}, eventschemas.Define[greeted]().From(now))
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	format := before
+	encoder := eventschemas.EncoderOf(r, func() int { return format })
+	if _, err := encoder.Encode(greeted{}); !errors.Is(err, eventschemas.ErrNotYet) {
+		t.Errorf("before: %v", err)
+	}
+	format = now
+	if _, err := encoder.Encode(greeted{}); err != nil {
+		t.Errorf("after: %v", err)
 	}
 }

@@ -147,7 +147,7 @@ func (f *traffic) request(i int) {
 	var a answer
 	var err error
 	if i%otherEvery == 0 {
-		path := []string{"/v1/me", "/v1/search?q=githb", "/logo/" + hit, "/readyz"}[i/otherEvery%4]
+		path := []string{"/v1/me", "/v1/search?q=githb", "/readyz"}[i/otherEvery%3]
 		a, err = n.get(path, f.who.secret)
 		f.seen.count(a, err)
 	} else {

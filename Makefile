@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet starter clean help
+.PHONY: run build test test-services race vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -45,6 +45,7 @@ vet: ## go vet
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go run $(STATICCHECK) ./...
+	go run ./tools/notice -check
 	@if command -v npx >/dev/null; then $(MAKE) --no-print-directory lint-openapi; else echo "npx is not there: the interface description was not linted"; fi
 
 # npm comes with Node.js and fetches these two; a machine that cannot reach its registry is told so.
@@ -72,6 +73,9 @@ fuzz: ## Run every fuzz target for FUZZ_TIME each
 conformance: build ## Ask MCP's official scenarios and its inspector about /mcp (needs npx, which fetches them)
 	@if ! command -v npx >/dev/null; then echo "npx is not there: nothing was run. It comes with Node.js."; exit 1; fi
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags conformance -count 1 -v -timeout 20m ./e2e/conformance
+
+notice: ## Write the licenses of all linked modules to NOTICE
+	go run ./tools/notice
 
 starter: ## Build the starter index anew from the unpacked npm packages (see starter/generate)
 	go run ./starter/generate -h

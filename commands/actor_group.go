@@ -37,7 +37,7 @@ func (r *round[S]) full() bool {
 
 // process decides a group, appends what was accepted and answers. It returns the tasks that did not fit.
 func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
-	settle := newPatience(a.reg.cfg.SettleWithin)
+	var settle patience
 	group, fresh, err := a.prepare(group)
 	if err != nil {
 		a.fail(group, err)
@@ -203,14 +203,15 @@ func (a *actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	ambiguous := false
 	started := time.Now()
 	for {
+		called := time.Now()
 		ctx, cancel := context.WithTimeout(a.reg.ctx, a.reg.cfg.AppendWithin)
 		done, err := a.reg.log.Append(ctx, a.stream, expected, r.proposed)
 		cancel()
 		switch {
 		case err == nil:
-			took := time.Since(started)
-			a.turns.won(time.Now(), took)
-			a.reg.metrics.appended(len(r.members), len(r.proposed), took)
+			now := time.Now()
+			a.turns.won(now, now.Sub(called))
+			a.reg.metrics.appended(len(r.members), len(r.proposed), now.Sub(started))
 			return done, nil
 		case errors.Is(err, eventlog.ErrWrongRevision):
 			return eventlog.Appended{}, err

@@ -72,7 +72,7 @@ func TestOneOfManyStartsTheCrawl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(events) != 2 || events[0].Type != "BrandDiscovered" || events[1].Type != "CrawlRequested" {
+	if len(events) != 1 || events[0].Type != "CrawlRequested" {
 		t.Fatalf("the stream holds %d events", len(events))
 	}
 	for _, r := range events {
@@ -108,8 +108,8 @@ func TestAFailureIsAnsweredWithoutACrawlUntilItIsForgottenOrForced(t *testing.T)
 		t.Fatalf("a paid refresh got %+v %v", c, err)
 	}
 	state, err := b.State(t.Context(), "acme.com")
-	if err != nil || state.Events() != 4 {
-		t.Fatalf("the stream holds %d events (%v), not discovered, requested, failed, requested", state.Events(), err)
+	if err != nil || state.Events() != 3 {
+		t.Fatalf("the stream holds %d events (%v), not requested, failed, requested", state.Events(), err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestALostReplyIsNotASecondCrawl(t *testing.T) {
 		t.Fatalf("%+v %v", c, err)
 	}
 	state, err := b.State(t.Context(), "acme.com")
-	if err != nil || state.Events() != 2 {
+	if err != nil || state.Events() != 1 {
 		t.Fatalf("%d events %v", state.Events(), err)
 	}
 }

@@ -59,7 +59,7 @@ type Receipt struct {
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
 // account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
-// ErrReservationSpent, ErrInvalidRequest, with DeskConfig.Shared ErrOlderRecord, and those of Desk.
+// ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with DeskConfig.Shared ErrOlderRecord, and those of Desk.
 func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()
@@ -71,8 +71,13 @@ func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, erro
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item, KeyID: in.KeyID,
 	}}
 	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
-	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
+	var err error
+	if j.in.Older, err = d.olderKeys(ctx, in.AccountID, j.in.IdempotencyKeyHash); err != nil {
+		in.Reservation.Drop()
 		return Receipt{}, err
+	}
+	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
+		return Receipt{}, keysUnknown(err)
 	}
 	d.metrics.charge.Observe(time.Since(started).Seconds())
 	return j.receipt, nil

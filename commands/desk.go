@@ -49,6 +49,9 @@ type DeskConfig struct {
 	Shared bool
 	// Events writes them in the versions that every node in service reads; the zero one in the current versions.
 	Events eventschemas.Encoder
+	// Keys finds charges under older idempotency keys; nil: a request with a key is refused with ErrKeysUnknown
+	// while the account has forgotten keys that still count.
+	Keys KeyIndex
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// Logger is told about faults; nil discards.
@@ -141,6 +144,7 @@ type Desk struct {
 	accounts *registry[*ledger]
 	metrics  *deskMetrics
 	shared   bool
+	keys     KeyIndex
 }
 
 // NewDesk returns a desk on a log. Snapshots may be nil: then every account is folded from its beginning.
@@ -160,6 +164,7 @@ func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, erro
 		accounts: newRegistry(cfg.actors().withDefaults(), k, log, snapshots, m),
 		metrics:  m,
 		shared:   cfg.Shared,
+		keys:     cfg.Keys,
 	}, nil
 }
 

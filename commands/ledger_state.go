@@ -30,6 +30,8 @@ type shown struct {
 	openHolds int
 	month     time.Time // when lookups were counted
 	lookups   int64
+	// forgotKeysUntil is when the account's own memory is enough again for every idempotency key that counts.
+	forgotKeysUntil time.Time
 
 	// unheld is balance less holds, and less what the round under way has spent: what is granted tentatively
 	// cannot be reserved yet, what is spent tentatively can no longer be.
@@ -94,9 +96,23 @@ func (l *ledger) Publish(durable bool) {
 		openHolds: l.OpenHolds(),
 		month:     month,
 		lookups:   l.Lookups(month),
-		unheld:    unheld,
-		running:   unheld,
+
+		forgotKeysUntil: askForKeysUntil(l.Account),
+
+		unheld:  unheld,
+		running: unheld,
 	}
+}
+
+// askForKeysUntil returns until when a command with an idempotency key asks the index for older charges. It
+// begins before the account forgets its first key, so that no command is decided without them that was under
+// way at that moment.
+func askForKeysUntil(a *account.Account) time.Time {
+	const margin = DefaultMaxQueue
+	if a.KeysRemembered() > account.MaxIdempotencyKeys-margin {
+		return a.LastAt().Add(account.IdempotencyWindow)
+	}
+	return a.ForgotKeysUntil()
 }
 
 // Withdraw shows that nothing is known.

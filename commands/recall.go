@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"letterhead/domain/account"
@@ -41,13 +42,25 @@ type Recall struct {
 // more because its first client has gone.
 //
 // Errors: account.ErrIdempotencyMismatch (the key came with another request), account.ErrClosed,
-// ErrInvalidRequest, and those of Desk.
+// ErrInvalidRequest, ErrKeysUnknown, and those of Desk.
 func (d *Desk) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		return nil, err
 	}
+	receipts, err := d.recall(ctx, in)
+	if errors.Is(err, account.ErrKeysForgotten) { // it was not in memory before
+		receipts, err = d.recall(ctx, in)
+	}
+	return receipts, keysUnknown(err)
+}
+
+func (d *Desk) recall(ctx context.Context, in Recall) ([]Receipt, error) {
 	j := &recallJob{in: account.Recall{RequestID: in.Request.ID}}
 	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
+	var err error
+	if j.in.Older, err = d.olderKeys(ctx, in.AccountID, j.in.IdempotencyKeyHash); err != nil {
+		return nil, err
+	}
 	if err := d.accounts.do(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j, loose: !d.shared}); err != nil {
 		return nil, err
 	}

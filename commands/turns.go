@@ -11,12 +11,11 @@ import (
 // Limits of taking turns.
 const (
 	// firstTurn is what an append is taken to last before the first was measured; shortestTurn and longestTurn
-	// bound what was measured.
+	// bound what was measured. A store that is slow, or machine that is busy, takes hundreds of milliseconds for an
+	// append: a turn shorter than that is none, and the nodes that lost go on losing until SettleWithin has passed.
 	firstTurn    = time.Millisecond
 	shortestTurn = 50 * time.Microsecond
-	longestTurn  = 20 * time.Millisecond
-	// turnWeight is the weight of what was measured before against one new append.
-	turnWeight = 7
+	longestTurn  = 500 * time.Millisecond
 	// rivalryFor is how long a rival that was seen is reckoned with.
 	rivalryFor = time.Second
 	// maxMoved bounds what is counted of a stream that moved on, and so how many turns are left to a rival
@@ -26,6 +25,12 @@ const (
 	// somebody of whom it does not know: who never gets in leaves no trace. At one append's time in 200 ms
 	// that costs a busy account half a percent.
 	aloneFor = 100 * time.Millisecond
+	// aloneTurns, times the time of a turn, replaces aloneFor on a slow store, up to aloneAtMost: less than
+	// SettleWithin, after which a node that never got in gives up. What is left is three turns, or one if that is
+	// more than maxAlonePause.
+	aloneTurns    = 10
+	aloneAtMost   = time.Second
+	maxAlonePause = 60 * time.Millisecond
 	// quickLosses is how often a group that lost is tried again without a pause.
 	quickLosses = 3
 )
@@ -41,7 +46,7 @@ const (
 //
 // It belongs to the actor's goroutine.
 type turns struct {
-	took    time.Duration // of an append, a moving average
+	took    time.Duration // of one call that appended, a moving average
 	looked  time.Duration // of a look at the tail that found something, likewise
 	last    time.Time     // of the last append that landed
 	since   time.Time     // since when nobody else could have come in
@@ -57,12 +62,14 @@ func (t *turns) turn() time.Duration {
 	return min(max(t.took+t.looked, shortestTurn), longestTurn)
 }
 
-// average is a moving average.
+// average is a moving average. It follows quickly, up when the store becomes slow, because a node that loses has
+// SettleWithin only, and down after a single call that hung.
 func average(before, now time.Duration) time.Duration {
+	now = min(now, longestTurn)
 	if before == 0 {
 		return now
 	}
-	return (turnWeight*before + now) / (turnWeight + 1)
+	return (before + now) / 2
 }
 
 // won notes an append that landed.
@@ -94,9 +101,9 @@ func (t *turns) leave(now time.Time, shared bool) time.Duration {
 	switch {
 	case rivals && t.last.After(t.rivalAt):
 		return max(turn+rand.N(turn/4)-idle, 0)
-	case !rivals && shared && now.Sub(t.since) >= aloneFor:
+	case !rivals && shared && now.Sub(t.since) >= max(aloneFor, min(aloneTurns*turn, aloneAtMost)):
 		t.since = now
-		return 3 * turn
+		return max(turn, min(3*turn, maxAlonePause))
 	}
 	return 0
 }
@@ -121,6 +128,9 @@ func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err erro
 // afterLoss reads what the winner appended, and adds to the group what is queued meanwhile. Errors: ErrBusy
 // when the patience is at its end, and those of reading.
 func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*task[S], error) {
+	if lost == 1 { // the append before may have waited for a store that was away
+		*settle = newPatience(a.reg.cfg.SettleWithin)
+	}
 	pause := time.Duration(0)
 	if lost > quickLosses {
 		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.turns.turn() / 2)

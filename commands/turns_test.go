@@ -124,4 +124,57 @@ func TestNodesTakeTurns(t *testing.T) {
 	}
 }
 
+// A store that takes its time for each append, or a machine that is busy, lets no node starve: whoever appended leaves
+// the others the time that an append takes, however long that is. A node that is alone does not charge less than three.
+func TestNodesTakeTurns_SlowStore_NoNodeStarves(t *testing.T) {
+	const lasts, callers = 20 * time.Second, 12
+	for _, commit := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(commit.String(), func(t *testing.T) {
+			var one, three race
+			one.run(t, 1, callers, commit, 10*time.Millisecond, lasts)
+			three.run(t, 3, callers, commit, 10*time.Millisecond, lasts)
+			t.Logf("one node %d charges; three %d, least node %d, worst wait %s, %d appends lost", one.charges, three.charges, three.least, three.worst, three.lost)
+			if one.busy+three.busy > 0 {
+				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
+			}
+			if 9*three.least < 2*three.charges {
+				t.Errorf("one node made %d of %d charges", three.least, three.charges)
+			}
+			if one.charges < three.charges {
+				t.Errorf("a node alone made %d charges, three nodes %d", one.charges, three.charges)
+			}
+		})
+	}
+}
+
+// An append waits for a store that is away and then meets a conflict, because another node was first. It is decided
+// again: the time that the store was away is no conflict that cannot be settled.
+func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+		id := w.openedWith(d, 5)
+		back := time.Now().Add(DefaultKnowWithin - time.Second)
+		lost := false
+		w.log.set(func(f *faults) {
+			f.before = func(a sentAppend) error {
+				switch {
+				case a.events[0].Metadata.RequestID != "mine":
+				case time.Now().Before(back):
+					return ambiguous()
+				case !lost:
+					lost = true
+					w.charge(other, id)
+				}
+				return nil
+			}
+		})
+		in := w.lookup(id)
+		in.Request.ID = "mine"
+		if receipt, err := d.ChargeLookup(t.Context(), in); err != nil || receipt.Balance != 3 || !lost {
+			t.Errorf("receipt %+v, %v", receipt, err)
+		}
+	})
+}
+
 func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 100 }

@@ -142,7 +142,8 @@ type KeyUsed struct {
 
 // Brand events, on stream brand-<registrable domain>.
 type (
-	// BrandDiscovered is the first event of a brand that was asked for before anything was known.
+	// BrandDiscovered comes before the first record that a crawl finds for a domain. In older streams it is the
+	// first event of every domain that was looked up, and may come a second time before the record.
 	BrandDiscovered struct {
 		BrandID string `json:"brand_id"`
 		Domain  string `json:"domain"`
@@ -204,6 +205,26 @@ type (
 	}
 )
 
+// LogStream holds what happened to the log itself.
+const LogStream = "log"
+
+type (
+	// LossAccepted records that an operator went on with a log that no longer held events that were remembered
+	// elsewhere. It is the first event after the loss.
+	LossAccepted struct {
+		Head        uint64        `json:"head"`          // position of the last event that the log held
+		LastEventID string        `json:"last_event_id"` // of that event; empty when the log held none
+		Witnesses   []LossWitness `json:"witnesses"`
+		Reason      string        `json:"reason"`
+	}
+	// LossWitness is something that remembered more than the log held.
+	LossWitness struct {
+		Name       string `json:"name"`       // such as "head marker" or "read model ledger"
+		Remembered uint64 `json:"remembered"` // position; 0 when it remembers something else
+		Detail     string `json:"detail"`
+	}
+)
+
 // The wire names. They are part of the stored data and never change.
 func (AccountOpened) EventType() string     { return "AccountOpened" }
 func (PlanChanged) EventType() string       { return "PlanChanged" }
@@ -231,3 +252,4 @@ func (FieldOverridden) EventType() string   { return "FieldOverridden" }
 func (OverrideRemoved) EventType() string   { return "OverrideRemoved" }
 func (BrandClaimed) EventType() string      { return "BrandClaimed" }
 func (BrandWithdrawn) EventType() string    { return "BrandWithdrawn" }
+func (LossAccepted) EventType() string      { return "LossAccepted" }

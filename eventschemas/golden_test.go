@@ -102,6 +102,12 @@ var golden = map[string]eventschemas.Event{
 	"OverrideRemoved.v1": eventschemas.OverrideRemoved{Field: "colors"},
 	"BrandClaimed.v1":    eventschemas.BrandClaimed{},
 	"BrandWithdrawn.v1":  eventschemas.BrandWithdrawn{Reason: "demanded by its owner"},
+	"LossAccepted.v1": eventschemas.LossAccepted{
+		Head: 40, LastEventID: accountID, Reason: "the disk was replaced", Witnesses: []eventschemas.LossWitness{
+			{Name: "head marker", Remembered: 45, Detail: "its events from position 41 on are missing"},
+			{Name: "snapshot of account-" + accountID, Remembered: 0, Detail: "it is of revision 44, the stream ends at revision 39"},
+		},
+	},
 }
 
 func emptyRecord(name string) eventschemas.Record {

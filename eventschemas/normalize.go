@@ -24,6 +24,9 @@ func normalized(ev Event) Event {
 		ev.Record = ev.Record.Normalized()
 		ev.Evidence = notNil(ev.Evidence)
 		return ev
+	case LossAccepted:
+		ev.Witnesses = notNil(ev.Witnesses)
+		return ev
 	default:
 		return ev
 	}

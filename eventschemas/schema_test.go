@@ -229,6 +229,7 @@ func TestSchemasRefuseWrongValues(t *testing.T) {
 		{"CrawlRequested.v1", "lane", `"fast"`}, {"CrawlRequested.v1", "cause", `"whim"`}, {"CrawlRequested.v1", "allowed_ms", `0`},
 		{"CrawlFailed.v1", "outcome", `"bored"`}, {"CrawlFailed.v1", "remember_seconds", `0`}, {"CrawlSucceeded.v1", "final_url", `"/relative"`},
 		{"CrawlSucceeded.v1", "evidence", `[{"field":"name","source":"s","method":"m","confidence":1.1}]`},
+		{"LossAccepted.v1", "witnesses", `[]`}, {"LossAccepted.v1", "head", `-1`}, {"LossAccepted.v1", "reason", `""`}, {"LossAccepted.v1", "last_event_id", `"x"`},
 		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"OverrideRemoved.v1", "field", `"id"`},
 	} {
 		refusesField(t, c.golden, []string{c.field}, c.value)

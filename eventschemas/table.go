@@ -45,6 +45,8 @@ func Definitions() []Definition {
 		Define[OverrideRemoved](),
 		Define[BrandClaimed](),
 		Define[BrandWithdrawn](),
+		// log
+		Define[LossAccepted](),
 	}
 }
 

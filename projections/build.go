@@ -21,7 +21,7 @@ import (
 // On a shared database the node that leads does it, whichever was asked, and goes on with it also when ctx
 // ends; the progress then counts no events. While no node leads, Rebuild waits for one.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrOtherLog, sqlstore.ErrUnavailable, those of the log and of the
+// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, sqlstore.ErrUnavailable, those of the log and of the
 // folds (of another node, their text), ctx.Err().
 func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Progress)) error {
 	models, err := r.choose(names)
@@ -70,9 +70,6 @@ func (r *Runner) abandon(ctx context.Context, m *model) error {
 func (r *Runner) choose(names []string) ([]*model, error) {
 	if !r.started.Load() {
 		return nil, ErrNotStarted
-	}
-	if err := r.otherLog(); err != nil {
-		return nil, err
 	}
 	if len(names) == 0 {
 		return r.models, nil

@@ -65,9 +65,6 @@ const (
 	// orphanFactor times Config.DropAfter without a step is when the scratch tables of a Verify have lost
 	// their node: a batch takes it a second or two, an event store that is away for a while stops it.
 	orphanFactor = 10
-	// aheadLooks is how often a new leader reads the head of the log, with pauses as between attempts (some
-	// eight seconds in all by default), before it believes that tables past it are of another log.
-	aheadLooks = 6
 )
 
 // Config of a Runner. The zero value is complete.

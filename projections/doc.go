@@ -53,16 +53,12 @@
 //
 // # Which log was folded
 //
-// The registry names the log by its first event: its id, and its position, because a copy (restore, migrate)
-// keeps the ids and not the positions. Who is about to fold compares. When the log is another one the read models
-// are dropped and built anew from it, as they are when they stand past its head: the log is the truth, they are
-// disposable, and the only other way out, to stand still until an operator drops them by hand, would end in the
-// same. A warning says so.
-//
-// On a shared database one node with a wrong address must not do that to the others. A node that follows and
-// reads another log than the registry names lets no reader in (ErrOtherLog, in Ready, List and WaitFor too). When
-// it gets the lead it gives it back, otherLogLooks times in a row: every node that reads the right log queues for
-// the lead, gets it in between and keeps it. Only when there is none for half a minute were the tables left behind.
+// The registry remembers the log that was folded: its first event, an event that was folded about a second ago,
+// and the position of each read model. Memory.Losses compares that with a log. A Runner compares before it folds,
+// and fails with a *eventlog.LossError when the log does not hold what is remembered: it is shorter than it was,
+// or it is another log. The read models are then the evidence of what was lost, so they are neither folded further
+// nor rebuilt. An operator restores a backup, or accepts the loss with "letterhead recover accept-loss", which
+// calls Forget.
 //
 // # Same events, same rows
 //

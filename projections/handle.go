@@ -68,7 +68,7 @@ func NewHandle(name string, store *sqlstore.Store) *Handle {
 // others become live meanwhile. When a table is gone, as on a shared one it may be, or fn returns ErrRetired,
 // fn is run again, at most maxReads times in all: it must begin anew each time, and empty what it collected.
 //
-// Errors: ErrNotReady (ErrOtherLog too), ErrNewerRelease, ErrRetired, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, or what fn
+// Errors: ErrNotReady, ErrNewerRelease, ErrRetired, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, or what fn
 // returned.
 func (h *Handle) Read(fn func(q Queryer, t *Tables) error) error {
 	return h.attempt(func(g *generation) error { return fn(h.store.Read(), g.tables) })

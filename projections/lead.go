@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
+	"time"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
@@ -42,7 +42,6 @@ func (r *Runner) runNode(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { stop(r.followRegistry(ctx)) })
-	beside.Go(func() { r.learnUntilKnown(ctx) })
 	defer func() {
 		stop(nil)
 		beside.Wait()
@@ -163,32 +162,25 @@ type found struct {
 // takeOver finds or makes the tables, as the registry has them at this moment, and publishes the live ones.
 // The caller holds step, or nothing runs yet.
 func (r *Runner) takeOver(ctx context.Context) error {
-	own, err := r.readOrigin(ctx)
-	if err != nil {
+	if err := r.remembered(ctx); err != nil {
 		return err
 	}
-	r.own.Store(&view{origin: own, after: true})
-	head, ahead, err := r.trustedHead(ctx, own)
+	head, err := r.log.Head(ctx)
 	if err != nil {
 		return err
-	}
-	limit := head
-	if r.shared && !ahead { // what stands past the head now was folded since it was read
-		limit = math.MaxInt64
 	}
 	var plan map[*model]*found
 	err = r.store.Setup(ctx, func(tx *sqlstore.Tx) (err error) {
-		plan, err = r.recover(ctx, tx, own, limit)
+		plan, err = r.recover(ctx, tx)
 		return err
 	})
 	if err != nil {
-		if errors.Is(err, ErrOtherLog) {
-			r.doubts.count(r.cfg.Now())
-		}
 		return err
 	}
-	r.doubts = doubts{}
-	r.identified = own != origin{}
+	r.identified, r.marked = false, time.Time{}
+	if err := r.noteFirst(ctx); err != nil {
+		return err
+	}
 	level, some := eventlog.Position(0), false
 	for _, f := range plan {
 		if f.live != nil {
@@ -247,37 +239,9 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	return nil
 }
 
-// trustedHead returns the end of the log, and whether shared tables stand past it, which makes them tables of
-// another log. That is believed only after a while, because the answer may be that of a replica.
-func (r *Runner) trustedHead(ctx context.Context, own origin) (head eventlog.Position, ahead bool, err error) {
-	var stand eventlog.Position
-	if r.shared {
-		entries, err := r.registry(ctx)
-		if err != nil {
-			return 0, false, err
-		}
-		other := compare(foldedOrigin(entries), own) != nil // whose positions say nothing
-		for _, e := range entries {
-			if !other && r.model(e.name) != nil && (e.state == stateLive || e.state == stateBuilding) {
-				stand = max(stand, e.position)
-			}
-		}
-	}
-	pause := r.cfg.backoff()
-	for looks := 1; ; looks++ {
-		head, err := r.log.Head(ctx)
-		if err != nil || head >= stand || looks == aheadLooks {
-			return head, head < stand, err
-		}
-		if err := delay.For(ctx, pause.pause()); err != nil {
-			return 0, false, err
-		}
-	}
-}
-
 // recover reads the registry, keeps what goes on, drops the rest and makes what is missing. On a shared
 // database, what others may still read or work on is left to sweep.
-func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, own origin, limit eventlog.Position) (map[*model]*found, error) {
+func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*found, error) {
 	if _, err := tx.ExecContext(ctx, r.store.DDL(createRegistry)); err != nil {
 		return nil, fmt.Errorf("create the registry of projections: %w", err)
 	}
@@ -290,10 +254,6 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, own origin, limit
 			return nil, err
 		}
 	}
-	other, err := r.recoverOrigin(ctx, tx, entries, own)
-	if err != nil {
-		return nil, err
-	}
 	plan := make(map[*model]*found, len(r.models))
 	for _, m := range r.models {
 		plan[m] = &found{}
@@ -304,7 +264,7 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, own origin, limit
 		if m == nil {
 			continue // of a release with more read models, or of one that is not run here
 		}
-		if err := r.recoverEntry(ctx, tx, m, plan[m], e, other || e.position > limit); err != nil {
+		if err := r.recoverEntry(ctx, tx, m, plan[m], e); err != nil {
 			return nil, err
 		}
 	}
@@ -329,41 +289,21 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx, own origin, limit
 	return plan, nil
 }
 
-// recoverOrigin notes which log is folded from now on, and returns whether it was another until now. Errors:
-// ErrOtherLog while it is not settled that nobody reads the tables of that one any more.
-func (r *Runner) recoverOrigin(ctx context.Context, tx *sqlstore.Tx, entries []entry, own origin) (other bool, err error) {
-	if err := compare(foldedOrigin(entries), own); err != nil {
-		if r.shared && !r.doubts.settled(r.cfg.Now()) {
-			return false, err
-		}
-		other = true
-		r.cfg.Logger.WarnContext(ctx, "the event log is not the one that was folded until now", slog.Any("reason", err))
-		if err := forgetOrigin(ctx, tx); err != nil {
-			return false, err
-		}
-	}
-	return other, noteOrigin(ctx, tx, own)
-}
-
-func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, m *model, f *found, e *entry, other bool) error {
+func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, m *model, f *found, e *entry) error {
 	v := m.version(e.version)
 	working := e.state == stateLive || e.state == stateBuilding
 	switch {
 	case e.version > m.current().Number && working:
 		return newerRelease(m, e)
-	case e.state == stateNext && e.version > m.current().Number && !other:
+	case e.state == stateNext && e.version > m.current().Number:
 		return nil // a newer release began it and goes on with it
-	case e.state == stateNext && !other && v == m.current() && v.Number > r.target(m).Number && f.next == nil:
+	case e.state == stateNext && v == m.current() && v.Number > r.target(m).Number && f.next == nil:
 		f.next = e
 		return nil
 	case e.state == stateNext:
 		return drop(ctx, tx, *e)
 	case r.shared && !working:
 		return nil
-	case other:
-		// Another log was put in the place of the one that was folded, such as an older backup.
-		r.cfg.Logger.WarnContext(ctx, "read model is ahead of the event log, or of another one, and will be built anew",
-			slog.String("projection", e.name), slog.Uint64("position", uint64(e.position)))
 	case e.state == stateLive && v != nil:
 		f.live = e
 		return nil

@@ -6,6 +6,7 @@ import (
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
+	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/projectionstest"
@@ -14,11 +15,12 @@ import (
 
 // models are all read models of one Env.
 type models struct {
-	accounts *accounts.Model
-	keys     *keys.Directory
-	usage    *usage.Model
-	ledger   *ledger.Model
-	brands   *brands.Model
+	accounts    *accounts.Model
+	keys        *keys.Directory
+	usage       *usage.Model
+	ledger      *ledger.Model
+	idempotency *idempotency.Model
+	brands      *brands.Model
 }
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
@@ -30,10 +32,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	t.Cleanup(b.Close)
 	return models{
 		accounts: accounts.New(e.Store), keys: keys.New(e.Store), usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), brands: b,
+		ledger: ledger.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.brands}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.idempotency, m.brands}
 }

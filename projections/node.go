@@ -20,10 +20,6 @@ func (r *Runner) join(ctx context.Context) error {
 	if err := r.agree(ctx, entries); err != nil {
 		return err
 	}
-	r.named.Store(foldedOrigin(entries) != origin{})
-	if err := r.learn(ctx, originTimeout); err != nil { // Run goes on with it
-		r.cfg.Logger.DebugContext(ctx, "which event log this is could not be read", slog.Any("error", err))
-	}
 	if err := r.refresh(ctx); err != nil {
 		return err
 	}
@@ -52,7 +48,7 @@ func (r *Runner) registry(ctx context.Context) ([]entry, error) {
 }
 
 // refused returns why the live tables must not be read here: ErrNewerRelease when they are of a release that this
-// one cannot read, ErrOtherLog when they are of another log.
+// one cannot read.
 func (r *Runner) refused(name string) error {
 	m := r.model(name)
 	m.mu.Lock()
@@ -167,13 +163,8 @@ func (r *Runner) lookOnce(ctx context.Context) error {
 
 // adoptAll makes what the registry says so on a node that follows.
 func (r *Runner) adoptAll(ctx context.Context, entries []entry) error {
-	other := r.stranger(entries)
 	var errs []error
 	for _, m := range r.models {
-		if other != nil {
-			m.refuse(other)
-			continue
-		}
 		errs = append(errs, r.adopt(ctx, m, entries))
 	}
 	return errors.Join(errs...)

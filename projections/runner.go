@@ -51,12 +51,10 @@ type Runner struct {
 	failing atomic.Pointer[stale]
 	metrics *metrics
 
-	// own is what this node knows of its log, nil: nothing yet; named says that the registry names one.
-	own   atomic.Pointer[view]
-	named atomic.Bool
-	// identified says that the registry names the log that is folded here; step guards it and doubts.
+	// identified reports that the registry names the first event of the log; marked is when it was last given a
+	// later one. step guards both.
 	identified bool
-	doubts     doubts
+	marked     time.Time
 
 	// look ends the pause before the next one; it has room for one word. Waiting is how many are in WaitFor.
 	look    chan struct{}
@@ -88,7 +86,7 @@ type model struct {
 	next     *generation       // of a version that is not live before the upgrade is finished; guarded by step
 
 	mu       sync.Mutex
-	refused  error       // why the live tables must not be read: ErrNewerRelease, ErrOtherLog
+	refused  error       // why the live tables must not be read: ErrNewerRelease
 	stale    bool        // what is kept in memory of the live tables must be read anew
 	live     *generation // what is folded and read
 	building *generation // beside it
@@ -154,9 +152,9 @@ func (r *Runner) model(name string) *model {
 
 // Start lets readers in where there is a live generation. On a database of this process alone it finds or
 // makes the tables for that; on a shared one it only reads the registry, because another node may be at work.
-// Nothing is folded before Run. Tables of another log are built anew by Run; on a shared database nobody is let in
-// until then. Errors: ErrNewerRelease, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those
-// of the log, ctx.Err().
+// Nothing is folded before Run. On a database of this process alone it fails with a *eventlog.LossError when the
+// tables remember events that the log does not hold; on a shared one no node folds over such tables. Errors:
+// ErrNewerRelease, eventlog.ErrLoss, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log, ctx.Err().
 func (r *Runner) Start(ctx context.Context) error {
 	if r.started.Load() {
 		return errors.New("projections were started before")
@@ -336,7 +334,7 @@ func (r *Runner) stepMain(ctx context.Context, batch batch) error {
 		return err
 	}
 	r.level.Store(uint64(batch.upTo))
-	r.identify(ctx)
+	r.mark(ctx, batch)
 	for _, g := range r.main {
 		err, bad := failed[g]
 		switch {

@@ -375,25 +375,6 @@ func TestRebuildThatFailsLeavesTheOldTables(t *testing.T) {
 	})
 }
 
-// A log that is shorter than what was folded is another log: an older backup.
-func TestReadModelsAheadOfTheLogAreBuiltAnew(t *testing.T) {
-	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		p := newToy("toy", e.Store, 1)
-		r, stop := e.Start(projections.Config{}, p)
-		for i := range 10 {
-			e.Events("account-a", start, charge(i))
-		}
-		e.CatchUp(r)
-		stop()
-		e.Exec(`UPDATE projections_registry SET position = 1000`)
-		e.Exec(`UPDATE toy_v1_g1_counts1 SET v1 = 77`)
-		p = newToy("toy", e.Store, 1)
-		r, _ = e.Start(quick, p)
-		status(t, e, r, "toy", func(s projections.Status) bool { return s.State == "live" && s.Position == 10 })
-		wantCount(t, p, "a", 10)
-	})
-}
-
 func TestWaitForAndReady(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,7 +99,7 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 // WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
 // see everything up to a position. On a node that follows it looks at the registry often, and sees an event
 // at most liveGather later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
-// ErrNewerRelease, ErrOtherLog, a *SetAsideError when the read model stands still before the position, ctx.Err().
+// ErrNewerRelease, a *SetAsideError when the read model stands still before the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
 	r.want(position)
 	if r.shared && !r.leads.Load() {
@@ -155,16 +154,13 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 }
 
 // Ready returns nil when every read model has live tables, else ErrNotReady with the names of those that
-// have none, or ErrOtherLog, which says what to do.
+// have none.
 func (r *Runner) Ready() error {
 	var missing []string
 	for _, m := range r.models {
-		if m.liveGeneration() == nil {
+		if m.liveGeneration() == nil && !r.isNew(m) {
 			missing = append(missing, m.name)
 		}
-	}
-	if err := r.otherLog(); err != nil {
-		return err
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s: %w", strings.Join(missing, ", "), ErrNotReady)
@@ -228,9 +224,6 @@ func (m *model) status() Status {
 	s := Status{Name: m.name, State: stateBuilding}
 	if m.buildErr != nil {
 		s.Error = m.buildErr.Error()
-	}
-	if errors.Is(m.refused, ErrOtherLog) {
-		s.Error = m.refused.Error()
 	}
 	if g := m.live; g != nil {
 		s.State, s.Version, s.Generation, s.Position = stateLive, g.version.Number, g.number, g.position()

@@ -59,6 +59,10 @@ func (r *Runner) target(m *model) *Version {
 	return &m.versions[len(m.versions)-1]
 }
 
+// isNew reports whether a read model is new in this release and the format before is in force: a node of the release
+// before, while it folds, leaves it alone, so nothing may depend on it yet.
+func (r *Runner) isNew(m *model) bool { return m.versions[len(m.versions)-1].Format > r.Format() }
+
 // agree learns which data format is in force on a shared database, and notes it the first time: that of this release
 // where nothing was folded yet, else the first.
 func (r *Runner) agree(ctx context.Context, entries []entry) error {

@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -23,7 +24,8 @@ import (
 // agentsInstructions tells models how the tools belong together.
 const agentsInstructions = "Brand data of companies by domain: names, logos, colors, fonts and company facts. " +
 	"When only a name is known, call search_brands first and get_brand with the domain of the right match. " +
-	"get_brand costs the account one credit for each brand found, so do not ask for the same domain twice. " +
+	"get_brand costs the account one credit for each brand found, so do not ask for the same domain twice, and send an " +
+	"idempotency_key with a call that may have to be repeated. " +
 	"A result with isError holds a code: after rate_limited wait for retry_after seconds; insufficient_credits and " +
 	"quota_exceeded are for the account's owner to settle, so do not try again."
 
@@ -184,6 +186,9 @@ func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMess
 	request := x.command()
 	request.ID = call.id
 	q := Query{Request: request, Caller: x.caller, Identifier: identifier, Refresh: call.Arguments.Truth("refresh")}
+	if key := call.Arguments.Text("idempotency_key"); key != "" {
+		q.Once = onceOf(sha256.Sum256([]byte(key)), q)
+	}
 	answer, err := x.api.lookup.Do(ctx, q)
 	call.domain = answer.Domain
 	if err != nil {

@@ -686,3 +686,23 @@ func TestLogoURLs(t *testing.T) {
 		}
 	}
 }
+
+// An idempotency key means the same over MCP and over HTTP.
+func TestGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
+	s := start(t)
+	s.known("acme.com", record("Acme"))
+	c := s.account(plan.Free, 50)
+	call := func(arguments string) rpc { return c.agent(toolCall(1, "get_brand", arguments)).one(t, http.StatusOK) }
+	first := call(`{"identifier":"acme.com","idempotency_key":"one"}`).found(t)
+	if again := call(`{"identifier":"https://acme.com/","idempotency_key":"one"}`).found(t); !bytes.Equal(again, first) {
+		t.Errorf("the repeat answers %s", again)
+	}
+	if a := c.once("/v1/brands/acme.com", "one"); a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("the repeat over HTTP answers %d with %s credits left", a.status, a.header.Get("X-Credits-Remaining"))
+	}
+	call(`{"identifier":"other.com","idempotency_key":"one"}`).failed(t, -32602)
+	call(`{"identifier":"acme.com","idempotency_key":"two words"}`).failed(t, -32602)
+	if b := c.books(); len(b.charges) != 1 {
+		t.Errorf("%d charges", len(b.charges))
+	}
+}

@@ -2,14 +2,17 @@ package readapi_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/race"
 )
 
 // asksOnce sends a batch under an idempotency key.
@@ -160,5 +163,39 @@ func TestABatchEndsEarlyWhenTheServerStops(t *testing.T) {
 	}
 	if b := c.books(); a.status != http.StatusOK || len(b.charges) != 5 || len(b.openHolds) != 0 {
 		t.Errorf("%d: %d charges, %d holds open", a.status, len(b.charges), len(b.openHolds))
+	}
+}
+
+// A key counts for 24 hours, however many other keys were charged meanwhile: an account's fold remembers some of
+// them, and the read model finds the rest.
+func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
+	if testing.Short() || race.Enabled {
+		t.Skip("makes some 16,500 charges")
+	}
+	s := start(t)
+	domains := make([]string, 100)
+	for i := range domains {
+		domains[i] = fmt.Sprintf("brand%d.com", i)
+		s.known(domains[i], record("Acme"))
+	}
+	s.known("first.com", record("First"))
+	const batches = account.MaxIdempotencyKeys/100 + 1
+	credits := int64(1 + batches*len(domains) + 1)
+	c := s.account(plan.Custom, credits)
+	first := c.once("/v1/brands/first.com", "the-first")
+	for i := range batches {
+		c.asksOnce(fmt.Sprint("batch-", i), domains...).items(t, domains)
+		s.clock.add(time.Second) // the minute window of the plan goes on
+	}
+	s.settled()
+	again := c.once("/v1/brands/first.com", "the-first")
+	if again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
+		t.Fatalf("the repeat answers %d %s", again.status, again.body)
+	}
+	if again := c.once("/v1/brands/brand0.com", "the-first"); again.status != http.StatusBadRequest {
+		t.Errorf("another request under the key answers %d", again.status)
+	}
+	if b := c.books(); len(b.charges) != int(credits)-1 {
+		t.Errorf("%d charges, want %d", len(b.charges), credits-1)
 	}
 }

@@ -209,7 +209,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),
 		errors.Is(err, ratelimit.ErrUnavailable), errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, projections.ErrNotReady),
 		errors.Is(err, projections.ErrRetired), errors.Is(err, projections.ErrNewerRelease), errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errBehind),
-		errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
+		errors.Is(err, commands.ErrKeysUnknown), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is told apart before
 		return unavailable(messageUnavailable, retryUnavailable, err)
 	default:

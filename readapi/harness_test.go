@@ -37,6 +37,7 @@ import (
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/changes"
+	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/search"
@@ -183,6 +184,8 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	t.Cleanup(func() { store.Close() })
 	snapshots, err := sqlstore.NewSnapshots(ctx, store)
 	must(err)
+	keyed := idempotency.New(store)
+	set.desk.Keys = keyed
 	s.desk, err = commands.NewDesk(set.desk, s.log, snapshots)
 	must(err)
 	s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Now: s.clock.now}, s.log)
@@ -195,7 +198,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	must(err)
 	t.Cleanup(brandIndex.Close)
 	directory, used := keys.New(store), usage.New(store, log)
-	s.runner, err = projections.New(projections.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), brandIndex)
+	s.runner, err = projections.New(projections.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
 	must(err)
 	must(s.runner.Start(ctx))
 	head, err := log.Head(ctx)

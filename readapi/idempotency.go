@@ -52,13 +52,18 @@ func (x *exchange) once(q Query) (*commands.Once, *Problem) {
 	if problem != nil || !present {
 		return nil, problem
 	}
+	return onceOf(key, q), nil
+}
+
+// onceOf returns an idempotency key, by its hash, with what a look-up under it asks.
+func onceOf(key [sha256.Size]byte, q Query) *commands.Once {
 	// As it was read and not as it was sent: acme.com and https://acme.com/ ask the same, on /v1 and on /v2. An
 	// id asks something else than its domain, because only the index could tell.
 	asked := q.Identifier.Domain
 	if q.Identifier.Kind == brand.BrandID {
 		asked = q.Identifier.BrandID.URN()
 	}
-	return &commands.Once{Key: key, Request: hashRequest(kindLookup, asked, strconv.FormatBool(q.Refresh))}, nil
+	return &commands.Once{Key: key, Request: hashRequest(kindLookup, asked, strconv.FormatBool(q.Refresh))}
 }
 
 // hashRequest hashes what decides the answer to a request. Whose key asks is not part of it: the account has

@@ -75,7 +75,7 @@ func backupPlace(at string) (string, error) {
 // models: inside the server when one holds the folder, which then gets args as its command line.
 func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
 	open := func(cfg config.Config, lock *folderLock) (*service, error) {
-		return storageOnly(ctx, cfg, lock, e.stderr)
+		return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
 	}
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
@@ -85,17 +85,19 @@ func (s *service) dataFormat() int {
 	switch {
 	case s.runner != nil:
 		return s.runner.Format()
-	case !s.config.Shared():
+	case s.lock != nil && !s.config.Shared():
 		return s.lock.format
 	}
 	return eventschemas.Format // the registry of the read models was not opened
 }
 
 // storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the
-// folder is free again.
-func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer) (_ *service, err error) {
+// folder is free again. Without a lock the folder is somebody else's.
+func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer, open func(*service, context.Context) error) (_ *service, err error) {
 	s := &service{config: cfg, lock: lock}
-	s.closing(lock.release)
+	if lock != nil {
+		s.closing(lock.release)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -105,7 +107,7 @@ func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs 
 		return nil, err
 	}
 	s.metrics = telemetry.NewMetrics(version)
-	return s, s.openStorage(ctx)
+	return s, open(s, ctx)
 }
 
 // stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.

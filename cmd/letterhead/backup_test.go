@@ -37,7 +37,7 @@ func openFolder(t *testing.T, folder string) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := storageOnly(t.Context(), cfg, lock, io.Discard)
+	s, err := storageOnly(t.Context(), cfg, lock, io.Discard, (*service).openStorage)
 	if err != nil {
 		t.Fatal(err)
 	}

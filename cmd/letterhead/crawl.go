@@ -115,7 +115,7 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 		}
 		out.Result, err = crawl.Read(ctx, settings, crawl.SavedPage{URL: o.address, Body: body})
 	} else {
-		client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent})
+		client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent, Denied: cfg.CrawlDeny})
 		if clientErr != nil {
 			return out, clientErr
 		}

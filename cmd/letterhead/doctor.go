@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
@@ -28,10 +29,13 @@ func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
 		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing."}
 	asJSON := jsonFlag(c)
+	examined := false
 	node := e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		examined = true
 		return examine(ctx, e, s.checks(), *asJSON)
 	})
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		examined = false
 		if e.service == nil {
 			cfg, err := e.config()
 			if err != nil {
@@ -43,7 +47,11 @@ func doctorCommand(e *environment) *cobra.Command {
 				}
 			}
 		}
-		return node(cmd, args)
+		err := node(cmd, args)
+		if !examined && errors.Is(err, eventlog.ErrLoss) {
+			return examine(cmd.Context(), e, []check{{"event log", func(context.Context) (string, error) { return "", err }}}, *asJSON)
+		}
+		return err
 	}
 	return c
 }
@@ -117,7 +125,7 @@ func (s *service) checks() []check {
 	}
 }
 
-// checkLog reads every checksum of a log in the data folder, and asks a shared one for its end.
+// checkLog verifies all of a log in the data folder, and asks a shared one for its end.
 func (s *service) checkLog(ctx context.Context) (string, error) {
 	head, err := s.log.Head(ctx)
 	if err != nil {
@@ -130,10 +138,26 @@ func (s *service) checkLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.logFile.Check(ctx, nil); err != nil {
+	if err := s.verifyLog(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, head at position %d, %d MiB, every checksum holds", filepath.Base(s.config.EventsPath()), head, info.Size()>>20), nil
+	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
+	if s.ready.Load() { // a server's, which scrubs
+		scrub := s.logFile.LastScrub()
+		if scrub.Problem != nil {
+			return "", fmt.Errorf("%s; but %s", detail, scrub)
+		}
+		detail += "; " + scrub.String()
+	}
+	return detail, nil
+}
+
+// verifyLog verifies all of a log in the data folder. A shared event store verifies itself.
+func (s *service) verifyLog(ctx context.Context) error {
+	if s.logFile == nil {
+		return nil
+	}
+	return s.logFile.Check(ctx, nil)
 }
 
 // maxClockOffset is how wrong this machine's clock may be before doctor complains. Nothing depends on it:

@@ -61,6 +61,11 @@ func (s *service) filled() bool { return s.starterSeen.Load() && s.begun() }
 // index searchable), and whether what the node cannot do without still answers.
 func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if lost := s.lost.Load(); lost != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, *lost)
+		return
+	}
 	if !s.begun() {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)

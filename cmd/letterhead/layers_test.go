@@ -24,6 +24,8 @@ var layers = map[string][]string{
 	// What others would write: they know the events and nothing of the insides, and tests know the binary.
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
+	// Development tools, which are not part of the product binary.
+	"tools": {"tools", "eventschemas", "internal"},
 }
 
 func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {

@@ -94,6 +94,11 @@ func ledgerVerify(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		accounts, events, broken := 0, 0, []error{}
+		if err := s.verifyLog(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			broken = append(broken, err)
+		}
 		check := func(id string) error {
 			n, err := commands.VerifyChain(ctx, s.log, "account-"+id)
 			if ctx.Err() != nil {

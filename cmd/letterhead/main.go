@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"letterhead/internal/eventlog"
 )
 
 // version is set by the linker (see Makefile).
@@ -19,6 +21,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitLoss: the event log does not hold events that were acknowledged. Nothing was changed.
+	exitLoss = 3
 )
 
 func main() {
@@ -27,6 +31,9 @@ func main() {
 		args:   os.Args[1:],
 		stdout: os.Stdout,
 		stderr: os.Stderr,
+	}
+	if err := limitMemory(cgroupLimit); err != nil {
+		fmt.Fprintf(os.Stderr, "letterhead: the memory limit is not taken over: %v\n", err)
 	}
 	code := e.run(ctx)
 	stop()
@@ -53,8 +60,11 @@ func (e *environment) run(ctx context.Context) int {
 	}
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
 	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, eventlog.ErrLoss):
+		return exitLoss
 	}
 	return exitFailure
 }

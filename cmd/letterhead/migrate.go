@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
+	"letterhead/workers/loss"
 )
 
 // migrateOptions name the services of the distributed shape.
@@ -123,6 +124,7 @@ func openMigrationTarget(ctx context.Context, s *service, o migrateOptions) (to 
 			return to, closeAll, err
 		}
 		to.Done = crawlCheckpoints()
+		to.State = loss.NewFilling(store, loss.Migrate, s.clock.Now, nil)
 	}
 	if o.assets != "" {
 		bucket, err := assets.Open(ctx, o.assets)

@@ -93,6 +93,9 @@ func projectionsVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Compare every read model with a replay of the log", Args: exactArgs()}
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if err := s.verifyLog(ctx); err != nil { // a comparison with damaged events means nothing
+			return err
+		}
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}

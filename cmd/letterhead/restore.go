@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/workers/backup"
+	"letterhead/workers/loss"
 	"letterhead/workers/relay"
 )
 
@@ -71,7 +72,7 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if err != nil {
 		return err
 	}
-	s, err := storageOnly(ctx, settings, lock, e.stderr)
+	s, err := storageOnly(ctx, settings, lock, e.stderr, (*service).openUnverified)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ func (e *environment) restoreInto(ctx context.Context, s *service, cfg backup.Re
 	if err != nil {
 		return err
 	}
-	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints()}
+	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints(),
+		State: loss.NewFilling(s.store, loss.Restore, s.clock.Now, s.forgetSearch)}
 	if withoutAssets {
 		to.Assets = nil
 	}

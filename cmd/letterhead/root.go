@@ -59,6 +59,7 @@ same data folder, also while it serves.`,
 		restoreCommand(e),
 		migrateCommand(e),
 		upgradeCommand(e),
+		recoverCommand(e),
 		devCommand(e),
 		versionCommand(e),
 	)

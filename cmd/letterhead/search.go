@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -73,7 +75,7 @@ func (s *service) openEdition(ctx context.Context, a searchindex.Analyzer) error
 	p, err := search.New(ctx, search.Config{
 		Lead:       s.feedsIndex(a.Version),
 		Await:      func(ctx context.Context, at eventlog.Position) error { return s.runner.Await(ctx, brands.Name, at) },
-		Head:       s.log.Head,
+		Head:       eventlog.Probe(s.log).End,
 		Logger:     s.logger,
 		Registerer: registerer,
 	}, s.brandReader, index)
@@ -104,7 +106,25 @@ func (s *service) feedsIndex(version int) func(ctx context.Context, name string,
 
 func (s *service) openIndex(ctx context.Context, a searchindex.Analyzer, registerer prometheus.Registerer) (searchindex.Index, error) {
 	if s.config.Search == config.Embedded {
-		return bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
+		open := func() (*bleveindex.Index, error) {
+			return bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
+		}
+		index, err := open()
+		if err != nil || !s.config.Shared() {
+			return index, err
+		}
+		// An index of this node alone is no evidence: the database, which all nodes share, has been compared.
+		lost, err := searchLoss(ctx, index, eventlog.Probe(s.log))
+		if lost == nil && err == nil {
+			return index, nil
+		}
+		if err = errors.Join(err, index.Close()); err == nil {
+			err = os.RemoveAll(s.config.SearchPath())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return open()
 	}
 	return elastic.Open(ctx, elastic.Config{URL: s.config.Search, Analyzer: a, Logger: s.logger, Registerer: registerer})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		return errors.Join(err, server.Close())
 	}
 	slog.SetDefault(s.logger) // net/http and others write to the standard logger
-	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles)
+	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
 	go func() {
 		select {

@@ -20,12 +20,14 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/room"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/changes"
+	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -57,11 +59,13 @@ type service struct {
 	accounts    *accounts.Model
 	keys        *keys.Directory
 	usage       *usage.Model
+	idempotency *idempotency.Model
 	ledger      *ledger.Model
 	brandReader *brands.Model
 	changes     *changes.Tail
 	search      *searches
 	counters    ratelimit.Counters // nil without role api
+	room        *room.Room         // that crawled pictures and drawn logos are decoded in
 	vectors     *vectors           // nil until somebody draws
 	logos       *logo.Studio       // nil until somebody draws logos
 	pulse       *pulse             // nil when everything is in this process
@@ -70,6 +74,7 @@ type service struct {
 
 	stopAPI func() // tells the API that its server is about to stop
 
+	lost        atomic.Pointer[error] // why the event store is not used: it lost events
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
 	// alive ends when a part that must run has ended, with its error as the cause.
@@ -90,7 +95,7 @@ type serviceOptions struct {
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock, stopAPI: func() {}}
+	s := &service{config: cfg, lock: lock, room: room.New(0), stopAPI: func() {}}
 	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {
@@ -142,14 +147,14 @@ func (s *service) closing(f func() error) {
 func (s *service) openReadModels(ctx context.Context) error {
 	var err error
 	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(s.store), ledger.New(s.store)
-	s.usage = usage.New(s.store, s.log)
+	s.usage, s.idempotency = usage.New(s.store, s.log), idempotency.New(s.store)
 	s.brandReader, err = brands.New(brands.Config{CacheBytes: s.config.BrandCacheBytes, Logger: s.logger, Registerer: s.metrics}, s.store)
 	if err != nil {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
 	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
-		s.accounts, s.keys, s.usage, s.ledger, s.brandReader)
+		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
 	}
@@ -171,7 +176,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 func (s *service) openCommands(context.Context) error {
 	var err error
 	events := eventschemas.NewEncoder(s.runner.Format)
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(func() error {

@@ -74,6 +74,9 @@ func startOnce(ctx context.Context, e *environment, cfg config.Config, lock *fol
 
 // away says that an error may be gone later without anybody's doing.
 func away(err error) bool {
+	if errors.Is(err, eventlog.ErrLoss) { // an operator must decide
+		return false
+	}
 	for _, known := range []error{
 		errAway, eventlog.ErrUnavailable, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
 	} {

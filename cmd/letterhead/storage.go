@@ -10,15 +10,39 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/sqlstore"
+	"letterhead/workers/loss"
 )
 
-// openStorage opens what the settings name: files in the data folder, or services that nodes share.
+// openStorage opens what the settings name: files in the data folder, or services that nodes share. It fails with
+// eventlog.ErrLoss when the log does not hold what the database remembers of it.
 func (s *service) openStorage(ctx context.Context) error {
-	for _, open := range []func(context.Context) error{s.openLog, s.openDatabase, s.openAssets} {
+	if err := s.openDatabase(ctx); err != nil {
+		return err
+	}
+	if !s.config.Shared() {
+		if err := s.expectLogFile(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.openLog(ctx, s.admit); err != nil {
+		return err
+	}
+	if !s.config.Shared() {
+		if err := loss.Verify(ctx, s.store, eventlog.Probe(s.log)); err != nil {
+			return err
+		}
+	}
+	return s.openAssets(ctx)
+}
+
+// openUnverified is openStorage for a command that replaces the log.
+func (s *service) openUnverified(ctx context.Context) error {
+	for _, open := range []func(context.Context) error{s.openDatabase, func(ctx context.Context) error { return s.openLog(ctx, nil) }, s.openAssets} {
 		if err := open(ctx); err != nil {
 			return err
 		}
@@ -26,9 +50,10 @@ func (s *service) openStorage(ctx context.Context) error {
 	return nil
 }
 
-func (s *service) openLog(ctx context.Context) error {
+// openLog opens the log. Admit, if it is not nil, compares a shared event store with the database at each connection.
+func (s *service) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober) error) error {
 	if s.config.Shared() {
-		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: s.config.EventStore, Logger: s.logger, Registerer: s.metrics})
+		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: s.config.EventStore, Admit: admit, Logger: s.logger, Registerer: s.metrics})
 		if err != nil {
 			return err
 		}
@@ -36,7 +61,12 @@ func (s *service) openLog(ctx context.Context) error {
 		s.closing(log.Close)
 		return nil
 	}
-	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), Logger: s.logger, Registerer: s.metrics})
+	return s.openLogFile(ctx, false)
+}
+
+// openLogFile opens the log in the data folder. With acceptLoss it cuts off what cannot be read.
+func (s *service) openLogFile(ctx context.Context, acceptLoss bool) error {
+	log, err := sqlite.Open(ctx, sqlite.Config{Path: s.config.EventsPath(), AcceptLoss: acceptLoss, Logger: s.logger, Registerer: s.metrics})
 	if err != nil {
 		return err
 	}

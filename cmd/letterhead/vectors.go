@@ -46,7 +46,7 @@ func (s *service) openLogos() (*logo.Studio, error) {
 	s.openRenderer()
 	drawn, err := variants.New(variants.Config{
 		MemoryBytes: s.config.LogoCacheBytes, Folder: filepath.Join(s.config.CachePath(), "logos"), DiskBytes: s.config.LogoDiskBytes,
-		Logger: s.logger, Registerer: s.metrics,
+		Room: s.room, Logger: s.logger, Registerer: s.metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -49,6 +49,9 @@ func (s *service) work(ctx context.Context) error {
 		}
 		parts = append(parts, more...)
 	}
+	if s.logFile != nil {
+		parts = append(parts, part{"scrub", s.logFile.Scrub})
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
 	s.closing(func() error {
@@ -72,6 +75,9 @@ func (s *service) led(name string, run func(context.Context) error) part {
 }
 
 func (s *service) openPulse(context.Context) (_ []part, err error) {
+	if err := s.watchLoss(); err != nil {
+		return nil, err
+	}
 	s.pulse, err = newPulse(s.metrics, map[string]func(context.Context) error{
 		"event store": func(ctx context.Context) error {
 			_, err := s.log.Head(ctx)
@@ -155,7 +161,7 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 
 func (s *service) openCrawler(context.Context) ([]part, error) {
 	s.openDrawing()
-	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Registerer: s.metrics})
+	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Denied: s.config.CrawlDeny, Registerer: s.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +169,12 @@ func (s *service) openCrawler(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: s.vectors, Browser: browser, Logger: s.logger}, client, s.assets)
+	crawler, err := crawl.New(crawl.Config{Renderer: s.vectors, Browser: browser, Room: s.room, Logger: s.logger}, client, s.assets)
 	if err != nil {
 		return nil, err
 	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Alone: !s.config.Shared(), Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
 	}, s.bus, s.brands, crawler)
 	if err != nil {
 		return nil, err

@@ -20,9 +20,10 @@ const (
 	MaxKeys = 256
 	// MaxReleases bounds the overdue holds that one decision releases, so that its events fit one append.
 	MaxReleases = 128
-	// MaxIdempotencyKeys bounds the idempotency keys that are remembered. With the longest domain a key takes
+	// MaxIdempotencyKeys bounds the idempotency keys that the fold remembers. With the longest domain a key takes
 	// some 680 bytes of a snapshot, so that a full one, recent charges and open holds included, stays below
-	// the 16 MiB that the store of snapshots takes.
+	// the 16 MiB that the store of snapshots takes. A key still counts for IdempotencyWindow after the fold has
+	// forgotten it: decisions then take Older, which an index of the log gives.
 	MaxIdempotencyKeys = 1 << 14
 	// MaxRecentCharges bounds the charges that are remembered for HoldMemory, some 200 bytes each: 15 minutes
 	// at four a second, or a few seconds of the busiest account. The oldest is forgotten first.
@@ -110,6 +111,8 @@ type core struct {
 	revisions uint64 // events folded
 	lastAt    time.Time
 	head      eventschemas.Hash
+	keysPast  uint64    // idempotency keys that were charged below this revision may be forgotten
+	keysAt    time.Time // when the last of these was charged; zero when none is forgotten
 	keptPast  time.Time // charges up to then may be kept though kept has forgotten them; zero for none
 	earliest  time.Time // no open hold has a deadline before it; zero when none is open
 }

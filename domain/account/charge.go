@@ -26,6 +26,7 @@ type Charge struct {
 	// items of one key have it in common.
 	IdempotencyKeyHash string
 	RequestHash        string // hex SHA-256
+	Older              *Older // of the key; needed before ForgotKeysUntil
 
 	KeyID string // the API key of the request, if one was used
 }
@@ -62,7 +63,7 @@ func (a *Account) ChargeID(in Charge) string {
 // once none of its charges stands.
 //
 // Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
-// ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
+// ErrKeysForgotten, ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
 func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, ChargeFact, error) {
 	now = a.later(now)
 	if err := firstError(in.validate(), a.notClosed()); err != nil {

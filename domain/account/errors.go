@@ -36,6 +36,8 @@ var (
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
 	// ErrIdempotencyMismatch: the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
+	// ErrKeysForgotten: the fold has forgotten idempotency keys that still count. Decide again with Older.
+	ErrKeysForgotten = errors.New("older idempotency keys are needed for the decision")
 	// ErrChargeReversed: the charge that is repeated was handed back.
 	ErrChargeReversed = errors.New("charge was reversed")
 	// ErrChargeKept: somebody else was answered from the charge, so it is not handed back because its first

@@ -226,7 +226,9 @@ func (a *Account) forget() {
 
 func (a *Account) forgetKeysPast(most int) {
 	for len(a.charged) > most && len(a.chargedOrder) > 0 {
-		a.forgetKey(a.chargedOrder[0])
+		oldest := a.chargedOrder[0]
+		a.core.keysPast, a.core.keysAt = oldest.revision+1, oldest.at
+		a.forgetKey(oldest)
 		a.chargedOrder = a.chargedOrder[1:]
 	}
 }

@@ -204,3 +204,82 @@ func TestFamiliesAreWhatIsRemembered(t *testing.T) {
 		t.Fatalf("%d keys", len(s.account.charged))
 	}
 }
+
+// indexed is a charge as an index of the log finds it.
+func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) OlderCharge {
+	return OlderCharge{KeyHash: ev.IdempotencyKeyHash, RequestHash: ev.RequestHash, ChargeFact: ChargeFact{
+		ChargeID: ev.ChargeID, Credits: ev.Credits, BrandID: ev.BrandID, Domain: ev.Domain,
+		RecordRevision: ev.RecordRevision, Revision: revision, At: at,
+	}}
+}
+
+// forgetful is an account whose fold has forgotten the first of its keys: one more was charged than it remembers.
+// It returns that charge as an index of the log has it.
+func forgetful(t *testing.T) (*scene, OlderCharge) {
+	t.Helper()
+	first := keyedCharge("r0", keyA, requestA)
+	s := given(t, opened, granted(2*MaxIdempotencyKeys), first)
+	older := indexed(first, s.account.Revisions()-1, s.account.LastAt())
+	for i := range MaxIdempotencyKeys {
+		key := fmt.Sprintf("%032x%032x", i+1, 0)
+		s.account.Apply(keyedCharge(fmt.Sprint("r", i+1), key, requestB), s.account.LastAt())
+	}
+	s.now = s.account.LastAt().Add(time.Hour)
+	return s, older
+}
+
+func TestForgottenKey_NeedsTheIndex(t *testing.T) {
+	s, older := forgetful(t)
+	if !s.now.Before(s.account.ForgotKeysUntil()) {
+		t.Fatal("the account remembers all keys")
+	}
+	again := Charge{RequestID: "r", Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, IdempotencyKeyHash: keyA, RequestHash: requestA}
+	for name, known := range map[string]*Older{"no index": nil, "an index that is behind": {Through: older.Revision, Charges: []OlderCharge{older}}} {
+		again.Older = known
+		if _, _, err := s.account.Charge(again, 0, s.now); !errors.Is(err, ErrKeysForgotten) {
+			t.Errorf("%s: charged again: %v", name, err)
+		}
+		recall := Recall{RequestID: "r", IdempotencyKeyHash: keyA, RequestHash: requestA, Older: known}
+		if _, _, err := s.account.Recall(recall, s.now); !errors.Is(err, ErrKeysForgotten) {
+			t.Errorf("%s: recalled: %v", name, err)
+		}
+	}
+	again.Older = &Older{Through: older.Revision + 1, Charges: []OlderCharge{older}}
+	if out, fact, err := s.account.Charge(again, 0, s.now); err != nil || !out.Repeated || fact != older.ChargeFact {
+		t.Errorf("with the index: %+v %+v %v", out, fact, err)
+	}
+	recall := Recall{RequestID: "r", IdempotencyKeyHash: keyA, RequestHash: requestA, Older: again.Older}
+	if _, facts, err := s.account.Recall(recall, s.now); err != nil || len(facts) != 1 || facts[0] != older.ChargeFact {
+		t.Errorf("recalled %+v %v", facts, err)
+	}
+	again.RequestHash = requestB
+	if _, _, err := s.account.Charge(again, 0, s.now); !errors.Is(err, ErrIdempotencyMismatch) {
+		t.Errorf("another request under the key: %v", err)
+	}
+	again.RequestHash, again.RequestID = requestA, "a day later"
+	if _, fact, err := s.account.Charge(again, 0, older.At.Add(IdempotencyWindow)); err != nil || fact.ChargeID == older.ChargeID {
+		t.Errorf("after a day: %+v %v", fact, err)
+	}
+}
+
+// The index may trail: what the fold knows of a reversal counts.
+func TestForgottenKey_ReversedCharge_IsFree(t *testing.T) {
+	s, older := forgetful(t)
+	s.account.Apply(eventschemas.ChargeReversed{ChargeID: older.ChargeID, Credits: 1, RequestID: "r0", Reason: ReasonOperator}, s.now)
+	again := Charge{RequestID: "r", Credits: 1, BrandID: "b", Domain: "acme.com", IdempotencyKeyHash: keyA, RequestHash: requestB,
+		Older: &Older{Through: older.Revision + 1, Charges: []OlderCharge{older}}}
+	if _, fact, err := s.account.Charge(again, 0, s.now); err != nil || fact.ChargeID == older.ChargeID {
+		t.Errorf("%+v %v", fact, err)
+	}
+}
+
+func TestForgottenKeys_SurviveASnapshot(t *testing.T) {
+	s, _ := forgetful(t)
+	b := New(testID)
+	if err := b.UnmarshalBinary(marshal(t, s.account)); err != nil {
+		t.Fatal(err)
+	}
+	if b.core.keysPast != s.account.core.keysPast || !b.core.keysAt.Equal(s.account.core.keysAt) {
+		t.Errorf("came back with %d, %s", b.core.keysPast, b.core.keysAt)
+	}
+}

@@ -15,7 +15,7 @@ import (
 
 // FoldVersion names what the fold keeps and how. A snapshot of another version is not read: raise it with
 // every change of Apply or of the snapshot's shape.
-const FoldVersion = 2
+const FoldVersion = 3
 
 // ErrSnapshot means that the bytes are not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
@@ -41,6 +41,8 @@ type snapshot struct {
 	Refunds     []snapshotRefund  `json:"refunds"`
 	Keys        []snapshotKey     `json:"keys"`
 	Charged     []snapshotCharge  `json:"charged"`
+	KeysPast    uint64            `json:"keys_past,omitempty"`
+	KeysAt      time.Time         `json:"keys_at,omitzero"`
 	Kept        []snapshotMark    `json:"kept"`
 	KeptPast    time.Time         `json:"kept_past,omitzero"`
 	Reversed    []snapshotMark    `json:"reversed"`
@@ -161,6 +163,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked})
 	}
 	s.Charged = a.snapshotCharges()
+	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
 	s.Kept, s.KeptPast = snapshotMarks(a.keptOrder), a.core.keptPast
 	s.Reversed = snapshotMarks(a.reversedOrder)
 	for _, c := range a.recent[a.recentGone:] {
@@ -343,6 +346,7 @@ func (a *Account) restoreCharges(s snapshot) {
 		a.kept[r.Charge] = struct{}{}
 		a.keptOrder = append(a.keptOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})
 	}
+	a.core.keysPast, a.core.keysAt = s.KeysPast, s.KeysAt.UTC()
 	a.core.keptPast = s.KeptPast.UTC()
 	for _, r := range s.Reversed {
 		a.reversed[r.Charge] = struct{}{}

@@ -62,8 +62,8 @@ func TestUnusableSnapshots(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty":             "",
 		"null":              "null",
-		"other version":     change(`"fold_version":2`, `"fold_version":1`),
-		"no version":        change(`"fold_version":2,`, ``),
+		"other version":     change(`"fold_version":3`, `"fold_version":1`),
+		"no version":        change(`"fold_version":3,`, ``),
 		"unknown field":     change(`{"fold_version"`, `{"extra":1,"fold_version"`),
 		"unknown status":    change(`"status":"active"`, `"status":"asleep"`),
 		"short head":        change(`"head":"01`, `"head":"`),
@@ -96,7 +96,7 @@ func TestUnusableSnapshots(t *testing.T) {
 func FuzzUnmarshalSnapshot(f *testing.F) {
 	f.Add(marshal(f, full(f)))
 	f.Add(marshal(f, New(testID)))
-	f.Add([]byte(`{"fold_version":2,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
+	f.Add([]byte(`{"fold_version":3,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := New(testID)

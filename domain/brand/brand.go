@@ -53,6 +53,7 @@ type state struct {
 	LastFailed bool                           `json:"last_failed,omitempty"`
 	Failure    *failure                       `json:"failure,omitempty"`
 	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // fetch_failed outcomes without another in between
+	Lost       int                            `json:"lost_in_a_row,omitempty"`   // crawls that only their deadline ended, without another end in between
 	CheckedAt  time.Time                      `json:"checked_at,omitzero"`       // when the last crawl ended
 	Failures   int                            `json:"failures,omitempty"`        // in a row, of any kind: the first and all scheduled ones
 	Partials   int                            `json:"partials,omitempty"`        // successes in a row that left parts missing: the first and all scheduled ones
@@ -169,7 +170,7 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 	b.end(Ended{CrawlID: crawlID, Outcome: outcome, Requested: b.requestedAt(crawlID, revision)})
 	b.s.Crawled = true
 	b.s.ETag, b.s.Modified = etag, modified
-	b.s.LastFailed, b.s.Failure, b.s.FailedRow, b.s.Failures = false, nil, 0, 0
+	b.s.LastFailed, b.s.Failure, b.s.FailedRow, b.s.Failures, b.s.Lost = false, nil, 0, 0, 0
 	b.s.CheckedAt = at
 	if outcome == Confirmed {
 		b.s.Confirms++
@@ -187,6 +188,13 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
 	step := b.steps(ev.CrawlID)
+	// Crawlers report before the deadline. An end that came with it says that nobody did: what crawled may have been
+	// taken down by the site, and its request, which is on the stream since before the work began, is one attempt more.
+	if r := b.s.Running; ev.Outcome == Timeout && r != nil && r.CrawlID == ev.CrawlID && !at.Before(r.deadline()) {
+		b.s.Lost++
+	} else {
+		b.s.Lost = 0
+	}
 	b.end(Ended{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Until: until, Requested: b.requestedAt(ev.CrawlID, revision)})
 	b.s.Failure = &failure{Outcome: ev.Outcome, Until: until}
 	b.s.CheckedAt = at

@@ -15,11 +15,20 @@ import (
 
 // The crawl's life.
 
-func TestTheFirstCrawlDiscoversTheBrand(t *testing.T) {
+func TestTheFirstSuccessDiscoversTheBrand(t *testing.T) {
 	given(t).
 		when(lookup("c1")).
-		then(discovered().event, requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
-		shows(brand.StatusPending, "")
+		then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
+		shows(brand.StatusPending, "").
+		when(succeed("c1", record("Acme"))).
+		then(discovered().event, succeeded("c1", record("Acme")).event).
+		shows(brand.StatusReady, "Acme")
+}
+
+func TestADomainWithoutABrandIsNeverDiscovered(t *testing.T) {
+	given(t).
+		when(lookup("c1")).then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
+		when(fail("c1", brand.DNS)).then(failed("c1", brand.DNS, 15*time.Minute).event)
 }
 
 func TestASecondRequestJoinsTheRunningCrawl(t *testing.T) {
@@ -81,8 +90,8 @@ func TestARequestThatHasEndedIsNotRepeated(t *testing.T) {
 }
 
 func TestASuccessIsAnswered(t *testing.T) {
-	given(t, discovered(), requested("c1")).
-		when(succeed("c1", record("Acme"))).then(succeeded("c1", record("Acme")).event).
+	given(t, requested("c1")).
+		when(succeed("c1", record("Acme"))).then(discovered().event, succeeded("c1", record("Acme")).event).
 		shows(brand.StatusReady, "Acme").
 		when(succeed("c1", record("Other"))).nothing().
 		when(fail("c1", brand.Blocked)).nothing().
@@ -95,7 +104,7 @@ func TestASuccessIsAnswered(t *testing.T) {
 func TestARecordHasACompanyUnlessRestricted(t *testing.T) {
 	bare := record("Acme")
 	bare.Company = nil
-	s := given(t, discovered(), requested("c1")).when(succeed("c1", bare)).then(succeeded("c1", record("Acme")).event)
+	s := given(t, requested("c1")).when(succeed("c1", bare)).then(discovered().event, succeeded("c1", record("Acme")).event)
 	if s.brand.View().Record.Company == nil {
 		t.Fatal("no company")
 	}
@@ -151,9 +160,9 @@ func TestOutcomesOfUnknownCrawlsAreNoOps(t *testing.T) {
 }
 
 func TestALateSuccessAfterATimeoutIsAccepted(t *testing.T) {
-	late := []fact{discovered(), requested("c1"), failed("c1", brand.Timeout, 5*time.Minute)}
+	late := []fact{requested("c1"), failed("c1", brand.Timeout, 5*time.Minute)}
 	given(t, late...).
-		when(succeed("c1", record("Acme"))).then(succeeded("c1", record("Acme")).event).
+		when(succeed("c1", record("Acme"))).then(discovered().event, succeeded("c1", record("Acme")).event).
 		shows(brand.StatusReady, "Acme").
 		when(succeed("c1", record("Acme"))).nothing().
 		when(lookup("c2")).refused(brand.ErrAlreadyKnown)
@@ -442,7 +451,7 @@ func TestAWithdrawnBrandIsUnknownForEver(t *testing.T) {
 }
 
 func TestABrandNobodyKnowsCanBeWithdrawn(t *testing.T) {
-	given(t).when(withdraw).then(discovered().event, eventschemas.BrandWithdrawn{Reason: "owner"}).
+	given(t).when(withdraw).then(eventschemas.BrandWithdrawn{Reason: "owner"}).
 		when(lookup("c1")).refused(brand.ErrWithdrawn)
 }
 
@@ -476,11 +485,11 @@ func TestEvidenceIsCutToFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, err := eventschemas.Encode(events[0])
+	encoded, err := eventschemas.Encode(events[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := events[0].(eventschemas.CrawlSucceeded).Evidence
+	kept := events[1].(eventschemas.CrawlSucceeded).Evidence
 	if len(encoded.Data) > brand.MaxRecordEventBytes || len(encoded.Data) < brand.MaxRecordEventBytes-200 {
 		t.Fatalf("%d bytes with %d entries", len(encoded.Data), len(kept))
 	}

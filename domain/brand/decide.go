@@ -55,7 +55,7 @@ func (in RequestCrawl) Validate() error {
 // request it is superseded.
 //
 // Refusals: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while a
-// failure is remembered; the last two never with Force. ErrInvalidCrawl.
+// failure is remembered; the last two not with Force, but for a crawl that was lost. ErrInvalidCrawl.
 func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -69,25 +69,16 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if r := b.s.Running; r != nil && (r.Lane == LaneLive || in.Lane == LaneRefresh || r.CrawlID == in.CrawlID) {
 		return nil, nil
 	}
-	if !in.Force {
-		if b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
-			return nil, ErrAlreadyKnown
-		}
-		if outcome, until, ok := b.Remembered(in.Now); ok {
-			return nil, &RememberedError{Outcome: outcome, Until: until}
-		}
+	if !in.Force && b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
+		return nil, ErrAlreadyKnown
 	}
-	return b.discovered(eventschemas.CrawlRequested{
+	// A crawl that was lost is not even tried again for money: what took one process down would take the next.
+	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 0) {
+		return nil, &RememberedError{Outcome: outcome, Until: until}
+	}
+	return []eventschemas.Event{eventschemas.CrawlRequested{
 		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Lane: in.Lane, AllowedMS: in.Allowed.Milliseconds(),
-	}), nil
-}
-
-// discovered puts BrandDiscovered before the first event of a stream.
-func (b *Brand) discovered(ev eventschemas.Event) []eventschemas.Event {
-	if b.s.Events > 0 {
-		return []eventschemas.Event{ev}
-	}
-	return []eventschemas.Event{eventschemas.BrandDiscovered{BrandID: b.s.ID, Domain: b.s.Domain}, ev}
+	}}, nil
 }
 
 // SucceedCrawl ends a crawl with what it found.
@@ -102,7 +93,8 @@ type SucceedCrawl struct {
 // SucceedCrawl decides what a crawl's success adds: CrawlSucceeded with the record, or CrawlConfirmed when
 // it says nothing new. A success after the crawl timed out or was superseded still counts, unless a crawl
 // that was requested later has succeeded meanwhile; that of an unknown crawl or one that has ended
-// otherwise is a no-op, and so is any of a withdrawn brand.
+// otherwise is a no-op, and so is any of a withdrawn brand. BrandDiscovered comes before the first record of
+// a brand, so that a domain where no brand was ever found leaves none.
 //
 // Errors: ErrRecordTooLarge; one that says why the record cannot be encoded.
 func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
@@ -124,6 +116,9 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 		return nil, fmt.Errorf("crawl %s of %s: %w", in.CrawlID, b.s.Domain, err)
 	}
 	ev.Evidence = evidence
+	if !b.Known() {
+		return []eventschemas.Event{eventschemas.BrandDiscovered{BrandID: b.s.ID, Domain: b.s.Domain}, ev}, nil
+	}
 	return []eventschemas.Event{ev}, nil
 }
 
@@ -167,6 +162,11 @@ func (b *Brand) FailCrawl(in FailCrawl) ([]eventschemas.Event, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: unknown outcome %q", ErrInvalidCrawl, in.Outcome)
 	}
+	return b.failed(in, d)
+}
+
+// failed ends a crawl with a failure that is remembered for that long.
+func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, error) {
 	if b.s.Running == nil || b.s.Running.CrawlID != in.CrawlID {
 		return nil, nil
 	}
@@ -175,16 +175,16 @@ func (b *Brand) FailCrawl(in FailCrawl) ([]eventschemas.Event, error) {
 	}}, nil
 }
 
-// ExpireCrawl ends a crawl that has not ended in the time it was given, as a timeout. Before its deadline,
-// and for a crawl that is not running, it is a no-op.
+// ExpireCrawl ends a crawl that has not ended in the time it was given, as a timeout, which is remembered twice as
+// long with each further one in a row. Before its deadline, and for a crawl that is not running, it is a no-op.
 func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event, error) {
 	r := b.s.Running
 	if r == nil || r.CrawlID != crawlID || now.Before(r.deadline()) {
 		return nil, nil
 	}
-	return b.FailCrawl(FailCrawl{
+	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),
-	})
+	}, rememberLost(b.s.Lost))
 }
 
 // Import brings a record from a data set.
@@ -222,12 +222,12 @@ func (b *Brand) Claim() ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.BrandClaimed{}}, nil
 }
 
-// Withdraw takes the brand out, also one that nobody has asked for yet; a repeat is a no-op.
+// Withdraw takes the brand out, also one that was never looked up; a repeat is a no-op.
 func (b *Brand) Withdraw(reason string) ([]eventschemas.Event, error) {
 	if b.s.Withdrawn {
 		return nil, nil
 	}
-	return b.discovered(eventschemas.BrandWithdrawn{Reason: reason}), nil
+	return []eventschemas.Event{eventschemas.BrandWithdrawn{Reason: reason}}, nil
 }
 
 func (b *Brand) exists() error {

@@ -47,6 +47,7 @@ const (
 	rememberBlocked     = 24 * time.Hour
 	rememberDNS         = 15 * time.Minute
 	rememberNoData      = 24 * time.Hour
+	rememberLostMost    = 6 * time.Hour // of a crawl without an outcome; rememberTimeout for the first, doubled with each
 )
 
 // Refusals of decisions.
@@ -73,6 +74,17 @@ type RememberedError struct {
 
 func (e *RememberedError) Error() string {
 	return fmt.Sprintf("the last crawl ended with %s, which is remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
+}
+
+// rememberLost returns how long a crawl without an outcome is remembered that comes after so many in a row.
+func rememberLost(inARow int) time.Duration {
+	d := rememberTimeout
+	for range inARow {
+		if d *= 2; d >= rememberLostMost {
+			return rememberLostMost
+		}
+	}
+	return d
 }
 
 // remember returns how long a failure is remembered that comes after so many fetch_failed in a row, and

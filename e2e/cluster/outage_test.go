@@ -21,9 +21,9 @@ const (
 	nodeFaultLasts = requestDeadline + 2*time.Second
 	// calm is how long the load runs before a fault, and after it.
 	calm = 3 * time.Second
-	// recoveredWithin bounds the time from the end of a fault until all is served again. A crash of PostgreSQL
-	// empties the minute counters, so that limits are not known until the minute is over; see ratelimit.Shared.
-	recoveredWithin = 100 * time.Second
+	// recoveredWithin bounds the time from the end of a fault until all is served again. It is less than the rest of a
+	// minute may be: a crash of PostgreSQL empties the minute counters, which stops nobody.
+	recoveredWithin = 40 * time.Second
 	// enoughCredits is more than one outage's load spends.
 	enoughCredits = 20000
 	// served is how many look-ups in a row each node must answer to count as recovered.

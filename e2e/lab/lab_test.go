@@ -20,6 +20,7 @@ const (
 	portMain = 18080 + iota
 	portBombs
 	portBackground
+	portDeny
 	portFigures
 	portCrowd
 	portHosts

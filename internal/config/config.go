@@ -51,7 +51,8 @@ type Config struct {
 	PlanCrawls      map[string]int
 	BrandCacheBytes int64
 	UserAgent       string
-	Renderer        string // "off", or "chromium" for pages that are empty without their scripts
+	CrawlDeny       []netip.Prefix // public networks that crawls must not connect to
+	Renderer        string         // "off", or "chromium" for pages that are empty without their scripts
 
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // text, json
@@ -166,19 +167,8 @@ func Settings() []Setting {
 		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
 		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
 		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "disk for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
-		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo", func(c *Config, v string) error {
-			if v == "none" {
-				return nil
-			}
-			for _, part := range strings.Split(v, ",") {
-				network, err := parseNetwork(strings.TrimSpace(part))
-				if err != nil {
-					return err
-				}
-				c.TrustedProxies = append(c.TrustedProxies, network)
-			}
-			return nil
-		}},
+		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
+		{"LETTERHEAD_CRAWL_DENY", "none", "addresses or networks, separated by commas, that crawls must not connect to, beside all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
 		{"LETTERHEAD_USER_AGENT", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "how the crawler introduces itself", func(c *Config, v string) error {
 			c.UserAgent = strings.Replace(v, "+base URL/", "+"+c.BaseURL+"/", 1)
 			return nil
@@ -329,6 +319,23 @@ func byteCount(field func(*Config) *int64) func(*Config, string) error {
 }
 
 // parseNetwork reads a network, or an address, which is a network of one.
+// networks reads addresses and networks that are separated by commas.
+func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v == "none" {
+			return nil
+		}
+		for _, part := range strings.Split(v, ",") {
+			network, err := parseNetwork(strings.TrimSpace(part))
+			if err != nil {
+				return err
+			}
+			*field(c) = append(*field(c), network)
+		}
+		return nil
+	}
+}
+
 func parseNetwork(s string) (netip.Prefix, error) {
 	if network, err := netip.ParsePrefix(s); err == nil {
 		return network.Masked(), nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +141,18 @@ func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
 func TestOneProcessMayUseASharedLogWithEmbeddedBrokerAndIndex(t *testing.T) {
 	if _, err := Load(env(distributed[:8]...), nil); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestNetworks_CommaSeparated_MaskedAndChecked(t *testing.T) {
+	c, err := Load(env("LETTERHEAD_CRAWL_DENY", "203.0.113.7, 2001:db8::1/32", "LETTERHEAD_TRUSTED_PROXIES", "10.1.2.3/8"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(c.CrawlDeny, c.TrustedProxies); got != "[203.0.113.7/32 2001:db8::/32] [10.0.0.0/8]" {
+		t.Errorf("read as %s", got)
+	}
+	if _, err := Load(env("LETTERHEAD_CRAWL_DENY", "example.com"), nil); err == nil || !strings.Contains(err.Error(), "LETTERHEAD_CRAWL_DENY") {
+		t.Errorf("a host name gave %v", err)
 	}
 }

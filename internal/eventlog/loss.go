@@ -3,6 +3,7 @@ package eventlog
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrLoss reports that the log has lost events that were acknowledged: it is shorter than it was, it is
@@ -19,13 +20,34 @@ type LossError struct {
 	Remembered Position
 	// Head is the position of the last event that the log still holds and can read.
 	Head Position
+	// Other reports that the log is not a prefix of the one that is remembered: what the witness remembers of
+	// earlier positions says nothing about it either.
+	Other bool
 	// Detail says what differs, as a clause: "its events from position 5 on have another digest".
 	Detail string
+	// Cause is what made a part of the log unreadable, nil when nothing is.
+	Cause error
 }
 
+// Error returns the whole sentence for an operator: what is missing, what is left, and what to do.
 func (e *LossError) Error() string {
-	return fmt.Sprintf("%s: the %s remembers position %d, the log ends at position %d: %s", ErrLoss, e.Witness, e.Remembered, e.Head, e.Detail)
+	var b strings.Builder
+	b.WriteString(ErrLoss.Error())
+	b.WriteString(": ")
+	if e.Remembered > e.Head {
+		fmt.Fprintf(&b, "the %s remembers position %d, and the log can be read up to position %d, so positions %d to %d (%d) are missing: ",
+			e.Witness, e.Remembered, e.Head, e.Head+1, e.Remembered, e.Remembered-e.Head)
+	} else {
+		fmt.Fprintf(&b, "the %s differs from the log, which can be read up to position %d: ", e.Witness, e.Head)
+	}
+	b.WriteString(e.Detail)
+	b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
+		"(letterhead restore BACKUP --data NEW), or go on with what is left: letterhead recover accept-loss")
+	return b.String()
 }
 
 // Is makes errors.Is(err, ErrLoss) true.
 func (e *LossError) Is(target error) bool { return target == ErrLoss }
+
+// Unwrap returns the cause.
+func (e *LossError) Unwrap() error { return e.Cause }

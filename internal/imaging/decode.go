@@ -20,28 +20,45 @@ func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
 }
 
-// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory.
+// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG or JPEG of more than
+// reduceFrom pixels is reduced while it is decoded, to no less than the size that Scale then makes of it; the
+// pixels are nearly the same. A picture for which it would hold more than MaxDecoded is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
+	if _, err := DecodeCost(data, limits, longest); err != nil {
+		return nil, Info{Format: Sniff(data)}, err
+	}
 	return decodeWith(data, limits, func(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
-		if to, ok := smaller(image.Pt(info.Width, info.Height), longest); ok && info.Format == PNG {
-			img, err := png.Decode(bytes.NewReader(data))
-			if err != nil {
-				return nil, malformed(err)
-			}
-			if few, ok := img.(*image.Paletted); ok {
-				return to.paletted(few), nil
-			}
-			return to.scale(toNRGBA(img), true), nil
-		}
-		img, err := decode(info, data, limits)
+		size := image.Pt(info.Width, info.Height)
+		img, err := decodeReduced(info, data, limits, factorOf(size, longest))
 		if err != nil {
 			return nil, err
 		}
-		if to, ok := smaller(img.Rect.Size(), longest); ok {
-			return to.scale(img, true), nil
+		if few, ok := img.(*image.Paletted); ok {
+			if to, ok := smaller(size, longest); ok {
+				return to.paletted(few), nil
+			}
 		}
-		return img, nil
+		whole := toNRGBA(img)
+		if to, ok := smaller(whole.Rect.Size(), longest); ok {
+			return to.scale(whole, true), nil
+		}
+		return whole, nil
 	})
+}
+
+// decodeReduced decodes a picture, and makes one pixel of factor by factor ones where the format allows that on
+// the way. A PNG comes as the decoder returns it: one with a palette is scaled in fewer bytes.
+func decodeReduced(info Info, data []byte, limits Limits, factor int) (image.Image, error) {
+	switch {
+	case streams(info, data):
+		return reducePNG(data, factor)
+	case info.Format == PNG:
+		img, err := png.Decode(bytes.NewReader(data))
+		return img, malformed(err)
+	case info.Format == JPEG && factor > 1:
+		return reduceJPEG(data, factor)
+	}
+	return decode(info, data, limits)
 }
 
 func decodeWith(data []byte, limits Limits, how func(Info, []byte, Limits) (*image.NRGBA, error)) (*image.NRGBA, Info, error) {
@@ -141,6 +158,12 @@ func toNRGBA(img image.Image) *image.NRGBA {
 		// same in both.
 		opaque := &image.RGBA{Pix: out.Pix, Stride: out.Stride, Rect: out.Rect}
 		draw.Draw(opaque, opaque.Rect, src, b.Min, draw.Src)
+	case image.RGBA64Image: // as the generic path, without two values in memory for each pixel
+		for y := range b.Dy() {
+			for x := range b.Dx() {
+				out.SetNRGBA(x, y, fromRGBA64(src.RGBA64At(b.Min.X+x, b.Min.Y+y)))
+			}
+		}
 	default:
 		for y := range b.Dy() {
 			for x := range b.Dx() {
@@ -150,6 +173,16 @@ func toNRGBA(img image.Image) *image.NRGBA {
 		}
 	}
 	return out
+}
+
+// fromRGBA64 is color.NRGBAModel.
+func fromRGBA64(c color.RGBA64) color.NRGBA {
+	if c.A == 0 {
+		return color.NRGBA{}
+	}
+	a := uint32(c.A)
+	times := func(v uint16) uint8 { return uint8(uint32(v) * 0xffff / a >> 8) }
+	return color.NRGBA{times(c.R), times(c.G), times(c.B), uint8(c.A >> 8)}
 }
 
 // fromRGBA takes the premultiplication back, in place. Rounded, so that opaque and full colors stay exact.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,16 @@ const (
 	sweepRows  = 1000
 	// maxSweeps bounds the statements of one sweep: a million counters.
 	maxSweeps = 1000
+	// unrecorded is how many units of a counter are let through in a minute before the first ceiling is
+	// recorded, so that counters of which little is asked write nothing to the disk. After a crash each counter
+	// starts with so many units used.
+	unrecorded = 4
+	// ceilingPart is the part of the units left that a ceiling is raised by: an eighth, and so by none when
+	// fewer than eight are left and each is recorded singly.
+	ceilingPart = 8
+	// crashMinutes is how many minutes after the one in which a crash was noticed are taken for minutes whose
+	// counts were lost: the clock of a server that took over may be behind.
+	crashMinutes = 1
 	// keptMinutes is how long a counter stays after its minute: longer than maxStepBack, so that a clock that
 	// is set back finds it.
 	keptMinutes = int64(maxStepBack/Window) + 5
@@ -60,9 +71,17 @@ func (c SharedConfig) Validate() error {
 // it was under way are handed back after it; until then, or until the window ends when that fails, they count,
 // and another may be refused for them. When nobody leaves, exactly the limit is let through when as many ask.
 //
-// The table is UNLOGGED: a Take writes nothing to the disk, and a crash of the server empties it. That is
-// noticed, and as nobody knows what was taken in that minute, Take answers ErrUnavailable until it is over.
+// Counts are kept in an UNLOGGED table, which a crash of the server empties. Beside it a logged table keeps a
+// ceiling for each counter: no unit above it is let through before a higher one is durable. The statement that
+// needs a higher ceiling raises it by an eighth of the units left, so a counter writes to the disk a few times a
+// minute, a counter of which at most four units a minute are asked never does, and near its limit each unit is
+// recorded singly. After a crash a counter goes on at its ceiling (at four, if none was recorded): requests are
+// answered at once, what was used is never counted twice, and a crash takes at most an eighth of the units left, or
+// four, from a counter. A limit of four units or fewer lets nothing through until the minute after the next begins.
 // A clean restart keeps the counts.
+//
+// Ceilings are as durable as the server's synchronous_commit makes them: a fail-over to a standby that is replicated
+// asynchronously loses those of the last moments.
 //
 // When the outcome of a Take is not known (the connection was lost), its units may stay counted until the
 // window ends; more than the limit is never let through.
@@ -110,7 +129,26 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_counters (
 	PRIMARY KEY (scope, id)
 ) WITH (fillfactor = 50)` // updated in place: the new version of a row finds room beside the old
 
-// ratelimit_epoch has one row while no crash has emptied the tables: counts are whole after that minute.
+// addCeiling: the release before has no such columns, and leaves them as they are. So a ceiling counts only with
+// the minute that it was recorded for.
+const addCeiling = `
+ALTER TABLE ratelimit_counters
+	ADD COLUMN IF NOT EXISTS ceiling BIGINT NOT NULL DEFAULT 0,
+	ADD COLUMN IF NOT EXISTS ceiling_minute BIGINT NOT NULL DEFAULT -1,
+	ADD COLUMN IF NOT EXISTS raised BOOLEAN NOT NULL DEFAULT false` // by the statement that wrote the row last
+
+// ratelimit_ceilings is logged: no counter has let more units through in a minute than its row says.
+const createCeilings = `
+CREATE TABLE IF NOT EXISTS ratelimit_ceilings (
+	scope  TEXT   NOT NULL,
+	id     TEXT   NOT NULL,
+	minute BIGINT NOT NULL,
+	units  BIGINT NOT NULL,
+	PRIMARY KEY (scope, id)
+) WITH (fillfactor = 50)`
+
+// ratelimit_epoch has one row while no crash has emptied the unlogged tables: the counts of minutes up to this one,
+// and of crashMinutes more, are those of the ceilings.
 const createEpoch = `
 CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 	one        BIGINT NOT NULL PRIMARY KEY,
@@ -119,41 +157,84 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 
 const thisMinute = `floor(extract(epoch FROM clock_timestamp()) / 60)::bigint`
 
-// takeUnits grants as many of the wanted units ($3, a multiple of the units of one caller $5) as fit below
-// the limit ($4). A row of an older minute starts anew; so does one more than maxStepBack ahead, whose
-// clock was wrong. A row a little ahead stays in force: the clock stepped back, or this statement waited
-// for the row while the minute ended.
-const takeUnits = `
-INSERT INTO ratelimit_counters AS c (scope, id, minute, used, granted)
-SELECT $1::text, $2::text, e.minute, least($3::bigint, $4::bigint / $5::bigint * $5::bigint), least($3::bigint, $4::bigint / $5::bigint * $5::bigint)
-FROM (SELECT ` + thisMinute + ` AS minute, incomplete FROM ratelimit_epoch) AS e
-WHERE e.incomplete < e.minute
-ON CONFLICT (scope, id) DO UPDATE SET
-	minute = CASE WHEN c.minute BETWEEN excluded.minute AND excluded.minute + $6::bigint THEN c.minute ELSE excluded.minute END,
-	used = CASE WHEN c.minute BETWEEN excluded.minute AND excluded.minute + $6::bigint
-		THEN c.used + least($3::bigint, greatest($4::bigint - c.used, 0) / $5::bigint * $5::bigint) ELSE excluded.used END,
-	granted = CASE WHEN c.minute BETWEEN excluded.minute AND excluded.minute + $6::bigint
-		THEN least($3::bigint, greatest($4::bigint - c.used, 0) / $5::bigint * $5::bigint) ELSE excluded.granted END
-RETURNING minute, used, granted`
+// takeUnits grants as many of the wanted units ($3, a multiple of the units of one caller $5) as fit below the
+// limit ($4), and records a higher ceiling when they pass the one that is recorded. A row of an older minute begins
+// as {begun}; so does one more than maxStepBack ahead, whose clock was wrong. A row a little ahead stays in force: the
+// clock stepped back, or this statement waited for the row while the minute ended.
+//
+// The counter's row is locked until the ceiling is durable, so no other statement sees one that is not.
+func takeUnits(begun string) string {
+	const (
+		inForce = "c.minute BETWEEN excluded.minute AND excluded.minute + {step}"
+		fits    = "least($3::bigint, greatest($4::bigint - {used}, 0) / $5::bigint * $5::bigint)"
+		ceiling = "CASE WHEN c.ceiling_minute = c.minute THEN c.ceiling ELSE {unrecorded} END"
+		raise   = "{used} + greatest($4::bigint - ({used}), 0) / {part}"
+	)
+	granted := strings.ReplaceAll(fits, "{used}", "c.used")
+	used := "c.used + " + granted
+	return strings.NewReplacer(
+		"{step}", fmt.Sprint(int64(maxStepBack/Window)), "{unrecorded}", fmt.Sprint(unrecorded), "{part}", fmt.Sprint(ceilingPart), "{after}", fmt.Sprint(crashMinutes),
+	).Replace(`
+WITH now AS (
+	SELECT ` + thisMinute + ` AS minute, incomplete FROM ratelimit_epoch WHERE one = 1
+), begun AS (` + begun + `
+), first AS (
+	SELECT minute, used + granted AS used, granted, greatest(used, {unrecorded}) AS ceiling
+	FROM (SELECT minute, used, ` + strings.ReplaceAll(fits, "{used}", "used") + ` AS granted FROM begun) AS b
+), taken AS (
+	INSERT INTO ratelimit_counters AS c (scope, id, minute, used, granted, ceiling, ceiling_minute, raised)
+	SELECT $1::text, $2::text, minute, used, granted,
+		CASE WHEN used > ceiling THEN ` + strings.ReplaceAll(raise, "{used}", "used") + ` ELSE ceiling END, minute, used > ceiling
+	FROM first
+	ON CONFLICT (scope, id) DO UPDATE SET
+		minute = CASE WHEN ` + inForce + ` THEN c.minute ELSE excluded.minute END,
+		used = CASE WHEN ` + inForce + ` THEN ` + used + ` ELSE excluded.used END,
+		granted = CASE WHEN ` + inForce + ` THEN ` + granted + ` ELSE excluded.granted END,
+		ceiling = CASE WHEN ` + inForce + ` THEN CASE WHEN ` + used + ` > ` + ceiling + ` THEN ` + strings.ReplaceAll(raise, "{used}", used) + ` ELSE ` + ceiling + ` END ELSE excluded.ceiling END,
+		ceiling_minute = CASE WHEN ` + inForce + ` THEN c.minute ELSE excluded.minute END,
+		raised = CASE WHEN ` + inForce + ` THEN ` + used + ` > ` + ceiling + ` ELSE excluded.raised END
+	RETURNING minute, used, granted, ceiling, raised
+), recorded AS (
+	INSERT INTO ratelimit_ceilings (scope, id, minute, units)
+	SELECT $1::text, $2::text, minute, ceiling FROM taken WHERE raised
+	ON CONFLICT (scope, id) DO UPDATE SET minute = excluded.minute, units = excluded.units
+)
+SELECT minute, used, granted FROM taken`)
+}
+
+var (
+	// takeCounted returns no row in a minute whose counts were lost, takeRecorded while no epoch has begun.
+	takeCounted = takeUnits(`
+	SELECT minute, 0 AS used FROM now WHERE incomplete + {after} < minute`)
+	takeRecorded = takeUnits(`
+	SELECT coalesce(l.minute, now.minute) AS minute, greatest(l.units, {unrecorded}) AS used
+	FROM now LEFT JOIN ratelimit_ceilings AS l
+		ON l.scope = $1::text AND l.id = $2::text AND l.minute BETWEEN now.minute AND now.minute + {step}`)
+)
 
 const giveUnits = `
 UPDATE ratelimit_counters SET used = greatest(used - $4, 0)
 WHERE scope = $1 AND id = $2 AND minute = $3
 RETURNING used`
 
-// beginEpoch says after a crash that the counts of this minute are not whole. Whoever is first says it.
+// beginEpoch says after a crash that the counts of this minute are not whole. The first node to notice says it.
 const beginEpoch = `
 INSERT INTO ratelimit_epoch (one, incomplete) VALUES (1, ` + thisMinute + `)
 ON CONFLICT (one) DO UPDATE SET incomplete = ratelimit_epoch.incomplete
 RETURNING incomplete`
 
-const sweepCounters = `
+// sweepOf deletes old rows of one of the tables.
+func sweepOf(table string) string {
+	return `
 WITH gone AS (
-	DELETE FROM ratelimit_counters WHERE (scope, id) IN (
-		SELECT scope, id FROM ratelimit_counters WHERE minute < ` + thisMinute + ` - $1::bigint
+	DELETE FROM ` + table + ` WHERE (scope, id) IN (
+		SELECT scope, id FROM ` + table + ` WHERE minute < ` + thisMinute + ` - $1::bigint
 		LIMIT $2 FOR UPDATE SKIP LOCKED)
 	RETURNING 1)
 SELECT count(*) FROM gone`
+}
+
+var sweepCounters, sweepCeilings = sweepOf("ratelimit_counters"), sweepOf("ratelimit_ceilings")
 
 // NewShared makes the tables when they are missing. Errors: ErrUnavailable, ctx.Err(), or what is wrong with
 // the configuration; the store must be Shared.
@@ -194,7 +275,7 @@ func (s *Shared) setup(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, create := range []string{createShared, createEpoch} {
+		for _, create := range []string{createShared, createEpoch, createCeilings, addCeiling} {
 			if _, err := tx.ExecContext(ctx, s.store.DDL(create)); err != nil {
 				return err
 			}
@@ -217,7 +298,7 @@ func unavailable(err error) error {
 }
 
 // Take implements Counters. When the database cannot be reached or does not answer before the caller's
-// deadline, it answers ErrUnavailable; so it does for the rest of the minute in which the server crashed.
+// deadline, it answers ErrUnavailable.
 func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decision, error) {
 	if units < 1 || limit < 0 {
 		return Decision{}, fmt.Errorf("take %d units of %s below %d: %w", units, key.Scope, limit, ErrInvalid)
@@ -322,16 +403,24 @@ func (s *Shared) ask(q question, group []*caller) {
 	}
 }
 
-// take is one statement; a second one only when a crash of the server has emptied the tables.
+// take is one statement, and two in the minutes whose counts a crash of the server has lost; the node that notices
+// the crash needs four.
 func (s *Shared) take(ctx context.Context, q question, callers int64) (minute, used, granted int64, err error) {
-	s.asked.Inc()
 	wanted := q.limit / q.units // no product of the caller's numbers that could overflow
 	wanted = min(wanted, callers) * q.units
-	err = s.store.One(ctx, takeUnits, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units, int64(maxStepBack / Window)}, &minute, &used, &granted)
+	ask := func(statement string) error {
+		s.asked.Inc()
+		return s.store.One(ctx, statement, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units}, &minute, &used, &granted)
+	}
+	if err = ask(takeCounted); errors.Is(err, sql.ErrNoRows) {
+		err = ask(takeRecorded)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		var incomplete int64
 		if err = s.store.One(ctx, beginEpoch, nil, &incomplete); err == nil {
-			err = fmt.Errorf("%w: the server crashed in the minute that ends at %s, and its counts are lost", ErrUnavailable, windowEnd(incomplete).Format(time.TimeOnly))
+			s.logger.WarnContext(ctx, "the database crashed or failed over; minute counters go on from what was recorded of them",
+				slog.Time("until", windowEnd(incomplete+crashMinutes)))
+			err = ask(takeRecorded)
 		}
 	}
 	return minute, used, granted, unavailable(err)
@@ -369,7 +458,7 @@ func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {
 	return unavailable(err)
 }
 
-// Run deletes counters whose minute is long over, a bounded number at a time, until ctx ends (nil). One
+// Run deletes counters and ceilings whose minute is long over, a bounded number at a time, until ctx ends (nil). One
 // process is enough; several do no harm.
 func (s *Shared) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
@@ -386,15 +475,19 @@ func (s *Shared) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep deletes counters whose minute is long over and returns how many. Errors: ErrUnavailable, ctx.Err().
+// Sweep deletes counters and ceilings whose minute is long over and returns how many counters. Errors:
+// ErrUnavailable, ctx.Err().
 func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
-	for range maxSweeps {
-		var n int64
-		if err := s.store.One(ctx, sweepCounters, []any{keptMinutes, sweepRows}, &n); err != nil {
-			return deleted, fmt.Errorf("delete old rate-limit counters: %w", unavailable(err))
-		}
-		if deleted += n; n < sweepRows {
-			break
+	for _, statement := range []string{sweepCeilings, sweepCounters} {
+		deleted = 0
+		for range maxSweeps {
+			var n int64
+			if err := s.store.One(ctx, statement, []any{keptMinutes, sweepRows}, &n); err != nil {
+				return deleted, fmt.Errorf("delete old rate-limit counters: %w", unavailable(err))
+			}
+			if deleted += n; n < sweepRows {
+				break
+			}
 		}
 	}
 	return deleted, nil

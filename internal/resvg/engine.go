@@ -102,8 +102,9 @@ type drawing struct {
 	host   *host
 }
 
-func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int) (img *image.NRGBA, err error) {
-	d := drawing{host: &host{limit: int(mem.limit)}}
+// draw draws one picture with at most that many quanta of steps.
+func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, quanta int64) (img *image.NRGBA, err error) {
+	d := drawing{host: &host{limit: int(mem.limit), quanta: quanta}}
 	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
 	defer func() {
 		if d.module != nil {

@@ -22,8 +22,8 @@ func TestAnotherModuleIsRefused(t *testing.T) {
 }
 
 func TestConfigReportsAllThatIsWrong(t *testing.T) {
-	_, err := New(t.Context(), Config{Timeout: -1, Memory: 1, Concurrent: -1})
-	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 3 {
+	_, err := New(t.Context(), Config{Steps: -1, Timeout: -1, Memory: 1, Concurrent: -1})
+	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 4 {
 		t.Error(err)
 	}
 }
@@ -103,7 +103,7 @@ func works(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{}))
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{quanta: 1}))
 	cancel()
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("what came out of the cache does something else: %v", err)

@@ -48,8 +48,9 @@ func (f failure) Error() string { return string(f) }
 type host struct {
 	objects []any
 	free    []uint32
-	bytes   int // of all arrays that were copied into the host
-	limit   int // of bytes
+	bytes   int   // of all arrays that were copied into the host
+	limit   int   // of bytes
+	quanta  int64 // of steps that are left, see meter.go
 }
 
 type hostKey struct{}
@@ -197,9 +198,14 @@ var functions = []function{
 	}},
 }
 
-// checkpoint gives the whole memory as an object. Metered code calls it from time to time, too, so it gives
-// the same number each time, one that nobody drops, and ends the call when the context has ended.
+// checkpoint gives the whole memory as an object. Metered code calls it after each quantum of steps, too, so it
+// gives the same number each time, one that is never dropped. It ends the call when the steps are used up, or
+// when the context has ended. The few calls that the module makes by itself count like a quantum; the same file
+// makes the same ones.
 func checkpoint(ctx context.Context, c call) {
+	if c.host.quanta--; c.host.quanta < 0 {
+		fault(fmt.Errorf("%w: steps", errFuel))
+	}
 	if err := ctx.Err(); err != nil {
 		fault(err)
 	}

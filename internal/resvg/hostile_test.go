@@ -52,6 +52,13 @@ func TestHostileSVG(t *testing.T) {
 	}
 }
 
+const (
+	// fewSteps is enough for a plain logo and used up soon by a hostile one.
+	fewSteps = 5 << 20
+	// patience is a timeout that does not end on a busy machine.
+	patience = time.Hour
+)
+
 // TestHostileSVGUnsanitized gives the same files to the renderer as they are, one after the other. Each ends
 // with a picture or with an error that says whose fault it is. The process that draws does nothing else, so
 // the most memory that it ever held is what all of it takes: code, compiled module, instance and picture.
@@ -79,7 +86,7 @@ func TestHostileSVGUnsanitized(t *testing.T) {
 
 // drawHostile is what the process does that only draws.
 func drawHostile(t *testing.T, dir string) {
-	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Timeout: 100 * time.Millisecond, Concurrent: 1})
+	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: patience, Concurrent: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +142,10 @@ func TestLimits(t *testing.T) {
 	}{
 		{"within", resvg.Config{}, plain, 64, nil},
 		{"memory", resvg.Config{Memory: 4 << 20}, plain, resvg.MaxSide, imaging.ErrTooLarge},
-		{"time", resvg.Config{Timeout: 20 * time.Millisecond}, slow, 1024, imaging.ErrTooLarge},
-		{"time before it begins", resvg.Config{Timeout: 1}, plain, 64, imaging.ErrTooLarge},
+		{"steps", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 1024, imaging.ErrTooLarge},
+		{"steps, smaller", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 64, nil},
+		{"no steps", resvg.Config{Steps: 1, Timeout: patience}, plain, 64, imaging.ErrTooLarge},
+		{"time", resvg.Config{Timeout: 1}, plain, 64, context.DeadlineExceeded},
 		{"side", resvg.Config{}, plain, resvg.MaxSide + 1, imaging.ErrTooLarge},
 		{"no side", resvg.Config{}, plain, 0, imaging.ErrTooLarge},
 		{"bytes", resvg.Config{}, string(make([]byte, imaging.MaxSVGBytes+1)), 64, imaging.ErrTooLarge},
@@ -161,8 +170,50 @@ func TestLimits(t *testing.T) {
 				if !errors.Is(err, c.want) || (img == nil) != (err != nil) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
+				if c.want == context.DeadlineExceeded && picture(err) {
+					t.Errorf("the time blames the file: %v", err)
+				}
 			}
 		})
+	}
+}
+
+// picture reports whether an error says something about the file.
+func picture(err error) bool {
+	return errors.Is(err, imaging.ErrTooLarge) || errors.Is(err, imaging.ErrMalformed)
+}
+
+// TestSteps_DependOnTheFileAlone draws between the pictures of other files, alone and beside others: the number of
+// steps that is just enough is the same each time.
+func TestSteps_DependOnTheFileAlone(t *testing.T) {
+	const quantum = 1 << 18
+	drawn := func(steps int64) bool {
+		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: steps, Timeout: patience, Concurrent: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close(context.Background())
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() {
+			_, _ = r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256)
+		})
+		_, err = r.Render(t.Context(), []byte(hostile(t, "groups of opacity in each other")), 256)
+		if err != nil && !errors.Is(err, imaging.ErrTooLarge) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	enough := int64(1)
+	for !drawn(enough * quantum) {
+		if enough++; enough > resvg.DefaultSteps/quantum {
+			t.Fatal("the file is not drawn with the default")
+		}
+	}
+	for range 3 {
+		if !drawn(enough*quantum) || drawn((enough-1)*quantum) {
+			t.Errorf("%d quanta were just enough, and are not any more", enough)
+		}
 	}
 }
 
@@ -199,18 +250,19 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseGoesOnWaiting closes while a picture is drawn, first with less patience than it takes.
+// TestCloseGoesOnWaiting closes while a picture is drawn that ends when the test says so, first without patience.
 func TestCloseGoesOnWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
-		const timeout = 150 * time.Millisecond
-		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Timeout: timeout, Concurrent: concurrent})
+		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: patience, Concurrent: concurrent})
 		if err != nil {
 			t.Fatal(err)
 		}
 		drawn := make(chan error, 1)
+		wanted, leave := context.WithCancel(context.Background())
+		defer leave()
 		drawing, begins := context.WithCancel(context.Background())
 		go func() {
-			_, err := r.Render(begun{context.Background(), begins}, []byte(hostile(t, "use bomb")), 64)
+			_, err := r.Render(begun{wanted, begins}, []byte(hostile(t, "use bomb")), 64)
 			drawn <- err
 		}()
 		<-drawing.Done()
@@ -232,10 +284,11 @@ func TestCloseGoesOnWaiting(t *testing.T) {
 				}
 			})
 		}
+		leave()
 		wg.Wait()
 		select {
 		case err := <-drawn:
-			if !errors.Is(err, imaging.ErrTooLarge) {
+			if !errors.Is(err, context.Canceled) {
 				t.Errorf("the picture that was being drawn: %v", err)
 			}
 		case <-t.Context().Done():
@@ -273,7 +326,7 @@ func FuzzRender(f *testing.F) {
 			f.Add([]byte(h.SVG))
 		}
 	}
-	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Timeout: 100 * time.Millisecond})
+	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Steps: fewSteps, Timeout: patience})
 	if err != nil {
 		f.Fatal(err)
 	}

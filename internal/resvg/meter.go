@@ -10,10 +10,13 @@ import (
 // A module cannot be stopped from outside but by wazero's own check at the head of each loop, which leaves
 // the compiled code each time: with it, logos take five times as long. metered rewrites the module instead:
 // at the head of each loop and function it counts down a variable of its own, and only when that is used up
-// it calls the host, which looks at the context (checkpoint in host.go). What it calls is a function that the
-// module imports anyway, so that no number of a function changes.
+// it calls the host, which counts how often it did and looks at the context (checkpoint in host.go). What it calls
+// is a function that the module imports anyway, so that no number of a function changes.
+//
+// The count is the same on every machine and at any load, the time is not. So the count decides whether a picture
+// is too much, and the context only ends what nobody can wait for.
 
-// quantum is how many loops and calls pass between two looks at the context: some 5 ms of them.
+// quantum is how many steps, loops and calls, pass between two calls of the host: 5 to 10 ms of them.
 const quantum = 1 << 18
 
 // checkpointName is the import that metered code calls. It takes nothing and gives a number.

@@ -1,6 +1,8 @@
 // Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero: one instance per
-// picture, with a cap on its memory and a deadline on its time, so that no file, however hostile, takes more
-// than that or sees anything outside of its instance.
+// picture, with a cap on its memory and on its steps, so that no file, however hostile, takes more than that or
+// sees anything outside of its instance. Both caps depend on the file and the size alone: the same file is drawn,
+// or refused, on every machine. A deadline protects a machine that is too busy to get that far, and its error
+// says nothing about the file.
 //
 // What the module is, where it comes from and under which license is in README.md beside this file.
 package resvg
@@ -28,8 +30,11 @@ var module []byte
 const moduleSum = "22bf6e9f9a100d972da0411a69c5ba504367fc1fa87b3b64e3f35e53926d2d70"
 
 const (
-	// DefaultTimeout is what one picture may take. A real logo takes a tenth of it on a slow machine.
-	DefaultTimeout = 2 * time.Second
+	// DefaultSteps is how many loops and calls one picture may take (meter.go): one to two seconds of them. Of 1,089
+	// real logos at 1024 pixels two took more, and half of them took a tenth of it.
+	DefaultSteps = 160 * quantum
+	// DefaultTimeout is how long one picture may take. The steps end earlier unless the machine is busy.
+	DefaultTimeout = 4 * time.Second
 	// DefaultMemory is what the instance of one picture may grow to, in bytes. Of 2,302 real logos the largest
 	// took 42 MiB at 1024 pixels and half of them 8, most of it layers of masks and filters.
 	DefaultMemory = 64 << 20
@@ -56,6 +61,7 @@ type Config struct {
 	// run as native code, so nobody else may be able to write there. A directory that cannot be used, or
 	// holds something damaged, costs the time of compiling and nothing more.
 	CacheDir   string
+	Steps      int64         // loops and calls of one picture, counted in units of 262,144 (DefaultSteps)
 	Timeout    time.Duration // of one picture, not of waiting for a turn (DefaultTimeout)
 	Memory     int64         // bytes of one picture (DefaultMemory)
 	Concurrent int           // pictures drawn at once; others wait (DefaultConcurrent)
@@ -65,6 +71,9 @@ type Config struct {
 func DefaultConcurrent() int { return min(runtime.GOMAXPROCS(0), maxConcurrent) }
 
 func (c *Config) withDefaults() {
+	if c.Steps == 0 {
+		c.Steps = DefaultSteps
+	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
@@ -80,6 +89,9 @@ func (c *Config) withDefaults() {
 func (c Config) Validate() error {
 	c.withDefaults()
 	var errs []error
+	if c.Steps < 0 {
+		errs = append(errs, fmt.Errorf("resvg: %d steps", c.Steps))
+	}
 	if c.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("resvg: timeout %v is negative", c.Timeout))
 	}
@@ -156,7 +168,8 @@ func (r *Renderer) Close(ctx context.Context) error {
 // drawn: the module has no fonts. It waits for a turn when Config.Concurrent pictures are being drawn.
 //
 // Errors: imaging.ErrMalformed for what resvg cannot read or that has no size, imaging.ErrTooLarge for what
-// takes more time or memory than Config says and for a side out of 1 to MaxSide, ErrClosed, ctx.Err().
+// takes more steps or memory than Config says and for a side out of 1 to MaxSide, context.DeadlineExceeded for
+// what takes longer than Config.Timeout, which says nothing about the file, ErrClosed, ctx.Err().
 func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	switch {
 	case side < 1 || side > MaxSide:
@@ -185,24 +198,24 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	defer r.keepMemory(mem)
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	img, err := r.engine.draw(timed, mem, svg, side)
+	img, err := r.engine.draw(timed, mem, svg, side, r.cfg.Steps/quantum)
 	switch {
 	case err == nil:
 		return img, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case timed.Err() != nil:
-		return nil, fmt.Errorf("draw svg: %w: more than %v", imaging.ErrTooLarge, r.cfg.Timeout)
 	case mem.refused:
 		return nil, fmt.Errorf("draw svg: %w: more than %d bytes of memory", imaging.ErrTooLarge, r.cfg.Memory)
 	case errors.Is(err, errFuel):
 		return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrTooLarge, err)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case timed.Err() != nil:
+		return nil, fmt.Errorf("draw svg: more than %v: %w", r.cfg.Timeout, context.DeadlineExceeded)
 	}
 	return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrMalformed, err)
 }
 
-// errFuel: the call stack or the objects of the host were used up.
-var errFuel = errors.New("out of stack or objects")
+// errFuel: the steps, the call stack or the objects of the host were used up.
+var errFuel = errors.New("out of steps, stack or objects")
 
 // firstLine is what an error of wazero says without the trace, of bounded length.
 func firstLine(err error) string {

@@ -23,7 +23,8 @@ const (
 
 // readBody reads at most limit bytes after decompression. truncated means that body is the beginning of
 // what was sent, either with ErrTooLarge or ErrBudget, or without an error when the server stopped early.
-func (s *Session) readBody(answer *http.Response, limit int64) (body []byte, truncated bool, err error) {
+func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, truncated bool, err error) {
+	limit := limits.Body
 	wire := &cappedReader{r: answer.Body, left: limit + wireSlack}
 	decoded, err := decode(wire, answer.Header)
 	if err != nil {
@@ -38,6 +39,9 @@ func (s *Session) readBody(answer *http.Response, limit int64) (body []byte, tru
 		}
 		if int64(len(body)+n) > limit {
 			return append(body, chunk[:n-1]...), true, fmt.Errorf("%w: body past %d bytes", ErrTooLarge, limit)
+		}
+		if n > 0 && limits.Hold != nil && !limits.Hold(int64(n)) {
+			return body, true, fmt.Errorf("%w: no memory for a longer body", ErrBudget)
 		}
 		body = append(body, chunk[:n]...)
 		switch {

@@ -22,6 +22,9 @@ const (
 type Limits struct {
 	Body int64         // bytes after decompression; default MaxHTMLBytes
 	Time time.Duration // default MaxFetchTime; the context's deadline counts as well
+	// Hold is asked before that many bytes of the body are kept beside those that are; false ends the fetch with
+	// ErrBudget. nil: all are kept.
+	Hold func(bytes int64) bool
 }
 
 func (l Limits) withDefaults() Limits {
@@ -171,7 +174,7 @@ func (s *Session) roundTrip(ctx context.Context, u *url.URL, headers []Header) (
 // finish reads the body of the last hop.
 func (s *Session) finish(ctx context.Context, res *Response, answer *http.Response, limits Limits) (*Response, error) {
 	defer answer.Body.Close()
-	body, truncated, err := s.readBody(answer, limits.Body)
+	body, truncated, err := s.readBody(answer, limits)
 	res.Body, res.Truncated = body, truncated
 	if err == nil {
 		return res, nil

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"letterhead/internal/room"
 )
 
 var (
@@ -103,7 +105,7 @@ func (s *Store) obtain(m *making) (Picture, error) {
 	}
 	t := &turn{store: s, making: m}
 	if !m.within {
-		if err := t.take(part{}); err != nil {
+		if err := t.take(room.Part{}); err != nil {
 			return Picture{}, err
 		}
 	}
@@ -125,14 +127,14 @@ type turn struct {
 	store  *Store
 	making *making
 	has    bool // leave to work
-	part   part
+	part   room.Part
 }
 
 // take waits until there is room, and then until the picture may be made. Both are given in the order in which they
 // were asked for.
-func (t *turn) take(want part) error {
+func (t *turn) take(want room.Part) error {
 	s, ctx := t.store, t.making.ctx
-	if want.of == nil && s.turns.TryAcquire(1) {
+	if want == (room.Part{}) && s.turns.TryAcquire(1) {
 		t.has = true
 		return nil
 	}
@@ -142,7 +144,7 @@ func (t *turn) take(want part) error {
 		return ErrBusy
 	}
 	defer s.waiting.Add(-1)
-	err := want.wait(ctx)
+	err := want.Wait(ctx)
 	if err == nil {
 		t.part = want
 		err = s.turns.Acquire(ctx, 1)
@@ -159,8 +161,8 @@ func (t *turn) take(want part) error {
 
 // end gives everything back.
 func (t *turn) end() {
-	t.part.give()
-	t.part = part{}
+	t.part.Give()
+	t.part = room.Part{}
 	if t.has {
 		t.store.turns.Release(1)
 	}
@@ -197,7 +199,7 @@ func (t *turn) make() ([]byte, error) {
 			if !s.pause(m) {
 				return nil, s.overdue(m)
 			}
-			if err := t.take(full.part); err != nil {
+			if err := t.take(full.Part); err != nil {
 				return nil, err
 			}
 			continue
@@ -270,4 +272,32 @@ func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 		err = errEmpty
 	}
 	return body, err
+}
+
+// noRoom is what a making returns that may not hold what it needs yet.
+type noRoom struct{ room.Part }
+
+func (*noRoom) Error() string { return "too little room to make the picture in" }
+
+// turnKey is what a making's context has the turn under that Need asks for; nil where it asks for nothing.
+type turnKey struct{}
+
+// Need asks for what a making is about to hold, in bytes: all of it, and what it asked for before is in that. ctx is
+// the making's; with any other, Need has nothing to say.
+//
+// An error means that others hold too much. The making must return it: it is called again when there is room, and
+// meanwhile its turn is another's.
+func Need(ctx context.Context, bytes int64) error {
+	t, _ := ctx.Value(turnKey{}).(*turn)
+	if t == nil || bytes <= t.part.Bytes() {
+		return nil
+	}
+	t.part.Give() // who waits for a part has no other, so that nobody waits for him
+	t.part = room.Part{}
+	want := t.store.cfg.Room.Part(bytes)
+	if !want.Try() {
+		return &noRoom{want}
+	}
+	t.part = want
+	return nil
 }

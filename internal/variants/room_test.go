@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"letterhead/internal/room"
 	"letterhead/internal/variants"
 )
 
@@ -56,7 +57,7 @@ func (h *holding) end(t *testing.T) {
 // TestSmallPicturesPassThoseThatWaitForRoom: a third of the room is theirs, and who waits for room takes no turn.
 func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 40*mib)
 		second := s.hold(t.Context(), 2, 30*mib)
 		third := s.hold(t.Context(), 3, 1*mib, 20*mib)
@@ -93,7 +94,7 @@ func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 // more than all of the room has all of it.
 func TestALargePictureGetsItsTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 8, Room: 90 * mib})
+		s := open(t, variants.Config{Concurrent: 8, Room: room.New(90 * mib)})
 		one, two := s.hold(t.Context(), 1, 30*mib), s.hold(t.Context(), 2, 20*mib)
 		huge := s.hold(t.Context(), 3, 1000*mib)
 		later := s.hold(t.Context(), 4, 5*mib)
@@ -119,7 +120,7 @@ func TestALargePictureGetsItsTurn(t *testing.T) {
 // TestSmallPicturesAreBoundedToo by bytes, not by turns.
 func TestSmallPicturesAreBoundedToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 100, Room: 30 * mib})
+		s := open(t, variants.Config{Concurrent: 100, Room: room.New(30 * mib)})
 		var all []*holding
 		begun := 0
 		for i := range 20 {
@@ -142,7 +143,7 @@ func TestSmallPicturesAreBoundedToo(t *testing.T) {
 // TestWhoWaitsForRoomCanLeave, and then nothing is made for him; what he had is free.
 func TestWhoWaitsForRoomCanLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 60*mib)
 		ctx, leave := context.WithCancel(t.Context())
 		second := s.hold(ctx, 2, 60*mib)
@@ -169,7 +170,7 @@ func TestWhoWaitsForRoomCanLeave(t *testing.T) {
 // TestNobodyWaitsForRoomPastTheDeadline: it is ErrBusy, as it is for a turn.
 func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib, MakeTimeout: 5 * time.Second})
+		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
 		first := s.hold(t.Context(), 1, 60*mib)
 		time.Sleep(time.Second)
 		begin := time.Now()

@@ -20,6 +20,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
+
+	"letterhead/internal/room"
 )
 
 const (
@@ -35,14 +37,6 @@ const (
 	// DefaultMakeTimeout is past what a drawing takes and within what a browser's user waits for.
 	DefaultMakeTimeout = 5 * time.Second
 
-	// DefaultRoom is for one picture of four million pixels, or a few of one million, beside a crowd of small ones. The
-	// process takes up to twice of it, since garbage is collected when there is as much as what is in use.
-	DefaultRoom = 96 << 20
-	// lightBytes is what a small picture holds while it is made, with the file that it is made of.
-	lightBytes = 4 << 20
-	// lightShare of the room is for those alone: they never wait for a large one.
-	lightShare = 3
-
 	// maxKept bounds a picture that is kept. One of 1024 pixels stays below it even when it is noise; what is
 	// above would push a thousand logos out.
 	maxKept = 4<<20 + 64<<10
@@ -52,7 +46,6 @@ const (
 	maxDiskBytes   = 1 << 40
 	maxConcurrent  = 4096
 	maxWaiting     = 1 << 20
-	maxRoom        = 64 << 30
 	maxMakeTimeout = time.Minute
 
 	maxCloseTimeout = time.Minute
@@ -79,7 +72,7 @@ type Config struct {
 	DiskBytes   int64
 	Concurrent  int           // pictures made at once; by default one for each processor
 	Waiting     int           // pictures that wait for that; more are ErrBusy
-	Room        int64         // bytes that the makings of all pictures may hold at once, as far as they tell (Need)
+	Room        *room.Room    // that makings hold bytes of, as far as they tell (Need), and others too; nil: one of its own
 	MakeTimeout time.Duration // of one picture, its wait included
 	// CloseTimeout bounds Close, which a disk that does not answer, or a function that does not see its context end,
 	// would otherwise hold for ever.
@@ -100,7 +93,6 @@ func (c Config) Validate() error {
 	within("DiskBytes", c.DiskBytes, maxDiskBytes)
 	within("Concurrent", int64(c.Concurrent), maxConcurrent)
 	within("Waiting", int64(c.Waiting), maxWaiting)
-	within("Room", c.Room, maxRoom)
 	if c.MakeTimeout < 0 || c.MakeTimeout > maxMakeTimeout {
 		errs = append(errs, fmt.Errorf("variants: MakeTimeout is %s, must be 0s to %s", c.MakeTimeout, maxMakeTimeout))
 	}
@@ -115,10 +107,12 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.DiskBytes, DefaultDiskBytes)
 	orDefault(&c.Concurrent, runtime.GOMAXPROCS(0))
 	orDefault(&c.Waiting, DefaultWaiting)
-	orDefault(&c.Room, DefaultRoom)
 	orDefault(&c.MakeTimeout, DefaultMakeTimeout)
 	orDefault(&c.CloseTimeout, DefaultCloseTimeout)
 	orDefault(&c.Logger, slog.New(slog.DiscardHandler))
+	if c.Room == nil {
+		c.Room = room.New(0)
+	}
 	return c
 }
 
@@ -136,8 +130,6 @@ type Store struct {
 	memory  *memory
 	disk    *disk // nil = memory only
 	turns   *semaphore.Weighted
-	light   *room
-	heavy   *room
 	waiting atomic.Int64 // makings without a turn
 
 	mu      sync.Mutex
@@ -155,8 +147,6 @@ func New(cfg Config) (*Store, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), makings: map[Key]*making{}, closing: make(chan struct{})}
-	s.light = newRoom(max(cfg.Room/lightShare, 1))
-	s.heavy = newRoom(max(cfg.Room-cfg.Room/lightShare, 1))
 	var err error
 	if s.memory, err = newMemory(cfg.MemoryBytes); err != nil {
 		return nil, err

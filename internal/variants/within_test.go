@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"letterhead/internal/room"
 	"letterhead/internal/variants"
 )
 
@@ -80,7 +81,7 @@ func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
 // TestWhatIsWithinHasTheRoomOfItsMaking, and asks for none: two that would wait for each other's both end.
 func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: 90 * mib})
+		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		var all sync.WaitGroup
 		for i := 1; i <= 3; i++ {
 			all.Go(func() {
@@ -109,7 +110,7 @@ func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
 // TestTheTurnIsTakenUntilWhatIsWithinEnds, though the time of the making that it is within is over.
 func TestTheTurnIsTakenUntilWhatIsWithinEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 1, Room: 90 * mib, MakeTimeout: 5 * time.Second})
+		s := open(t, variants.Config{Concurrent: 1, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
 		within, free := make(chan error, 1), make(chan struct{})
 		_, err := s.Get(t.Context(), key(1), func(ctx context.Context) ([]byte, error) {
 			if err := variants.Need(ctx, 40*mib); err != nil {

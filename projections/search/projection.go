@@ -49,8 +49,8 @@ const (
 	retryLast  = 30 * time.Second
 	// closing bounds the last write of the checkpoint, and the wait for the right to it.
 	closing = 5 * time.Second
-	// doubts is how often, doubtPause apart, a shared index must be seen standing past the log's end before
-	// it counts as one of another log: a node may know an old end of the log for a moment.
+	// doubts is how often, doubtPause apart, a shared index must be seen past the end of the log before that counts
+	// as a loss: a node may know an old end of the log for a moment.
 	doubts     = 5
 	doubtPause = 2 * time.Second
 )
@@ -70,9 +70,9 @@ type Config struct {
 	// Lead says that other processes share the index. It runs do while this process leads what has the name,
 	// as sqlstore.Store.Lead does, and never when this process shall only follow. nil: this process feeds.
 	Lead func(ctx context.Context, name string, do func(context.Context) error) error
-	// Head returns the end of the log. With it, an index that stands past it is emptied: such an index was
-	// fed from another log, and would never be corrected because versions only grow. New does so; of a shared
-	// index the leader, once it is sure.
+	// Head returns the end of the log. With it, an index that is past that end is not fed: it was fed from events
+	// that the log does not hold. New then fails with a *eventlog.LossError; the leader of a shared index tries again
+	// and Err says so.
 	Head func(ctx context.Context) (eventlog.Position, error)
 	// Poll is 100 ms unless set.
 	Poll       time.Duration
@@ -144,28 +144,23 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 	return p, nil
 }
 
-// startOf returns where the index stands, after it was emptied if that is past the log's end.
+// startOf returns the checkpoint of the index. Errors: a *eventlog.LossError when the log ends before it; those of
+// the index and of Head.
 func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, error) {
-	stands, ahead, err := compare(ctx, cfg, index)
-	if err != nil || !ahead {
-		return stands, err
-	}
-	return 0, empty(ctx, cfg, index, stands)
-}
-
-// compare returns where the index stands, and whether that is past the log's end. The index is asked first:
-// the log only grows meanwhile.
-func compare(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, bool, error) {
-	stands, err := index.Checkpoint(ctx)
+	at, err := index.Checkpoint(ctx) // first: the log only grows meanwhile
 	if err != nil || cfg.Head == nil {
-		return eventlog.Position(stands), false, err
+		return eventlog.Position(at), err
 	}
 	head, err := cfg.Head(ctx)
-	return eventlog.Position(stands), err == nil && eventlog.Position(stands) > head, err
+	if err == nil && eventlog.Position(at) > head {
+		err = &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: head, Detail: "it was fed from events that the log does not hold"}
+	}
+	return eventlog.Position(at), err
 }
 
-func empty(ctx context.Context, cfg Config, index searchindex.Index, stands eventlog.Position) error {
-	cfg.Logger.Warn("search index is of another log and will be built again", "position", stands)
+// Empty makes an index forget everything, so that it is fed from the beginning. Nobody may feed it meanwhile.
+// Errors: those of the index.
+func Empty(ctx context.Context, index searchindex.Index) error {
 	g, err := index.Rebuild(ctx)
 	if err != nil {
 		return err
@@ -232,14 +227,13 @@ func (p *Projection) begin(ctx context.Context) error {
 // shareStart is startOf for a shared index: it must be past the log's end, and stay where it is, for some
 // time. One that moves is fed by a process that knows more of the log.
 func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
-	at, ahead, err := compare(ctx, p.cfg, p.index)
-	for seen := 1; ahead && err == nil; seen++ {
-		if seen == doubts {
-			return 0, empty(ctx, p.cfg, p.index, at)
+	at, err := startOf(ctx, p.cfg, p.index)
+	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < doubts; seen++ {
+		if err := delay.For(ctx, doubtPause); err != nil {
+			return at, err
 		}
-		_ = delay.For(ctx, doubtPause)
 		before := at
-		if at, ahead, err = compare(ctx, p.cfg, p.index); at != before {
+		if at, err = startOf(ctx, p.cfg, p.index); at != before {
 			seen = 0
 		}
 	}

@@ -277,7 +277,8 @@ func TestItGoesOnWhereTheIndexStands(t *testing.T) {
 	w.finds(at, "other", "other.com=Other")
 }
 
-func TestAnIndexOfAnotherLogIsBuiltAgain(t *testing.T) {
+// An index that was fed from events that are gone is evidence of a loss, until an operator empties it.
+func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
 	w.finds(at, "acme", "acme.com=Acme")
@@ -287,6 +288,13 @@ func TestAnIndexOfAnotherLogIsBuiltAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.close()
+	w.index = openIndex(t, w.path)
+	if _, err := search.New(w.Context(), search.Config{Head: w.Log.Head}, w.model, w.index); !errors.Is(err, eventlog.ErrLoss) {
+		t.Errorf("new on an index past the log: %v", err)
+	}
+	if err := errors.Join(search.Empty(w.Context(), w.index), w.index.Close()); err != nil {
+		t.Fatal(err)
+	}
 	w.open()
 	w.finds(at, "stale")
 	w.finds(at, "acme", "acme.com=Acme")

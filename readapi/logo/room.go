@@ -6,12 +6,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// What a drawing holds at most, in bytes for each pixel. The encoders' are of noise, of which nothing is repeated;
-// real logos take a third.
+// What a drawing holds at most beside what it is decoded from, in bytes for each pixel. The encoders' are of noise, of
+// which nothing is repeated; real logos take a third.
 const (
-	heldOfPNG  = 12 // four channels of 16 bits, then of 8
-	heldOfWebP = 10 // as planes, then as pixels
-	heldOfJPEG = 20 // coefficients of three channels, planes, pixels
 	heldOfMade = 4  // without an encoder
 	heldAsWebP = 28 // pixels, what they differ by, the places they are found at, symbols
 	heldAsPNG  = 14 // pixels, indexes, the file as it grows
@@ -35,23 +32,21 @@ func (f form) need(size image.Point) int64 {
 // largest is the size that the form has at most.
 func (f form) largest() image.Point { return image.Pt(f.size, f.size) }
 
-// needOf is what making the variant of a stored raster holds, in bytes, beside the file.
-func (v variant) needOf(stored imaging.Info) int64 {
-	each := int64(heldOfPNG)
-	switch stored.Format {
-	case imaging.WebP:
-		each = heldOfWebP
-	case imaging.JPEG:
-		each = heldOfJPEG
+// needOf is what making the variant of a stored raster holds, in bytes, with the file. Errors: those of
+// imaging.DecodeCost.
+func (v variant) needOf(data []byte, stored imaging.Info, within imaging.Limits) (int64, error) {
+	held, err := imaging.DecodeCost(data, within, v.size)
+	if err != nil {
+		return 0, err
 	}
 	w, h := stored.Width, stored.Height
 	made := image.Pt(w, h)
 	if longest := max(w, h); longest > v.size {
 		made = image.Pt(w*v.size/longest+1, h*v.size/longest+1)
 	}
-	held := each*int64(w)*int64(h) + v.need(made)
+	held += int64(len(data)) + v.need(made)
 	if v.fitsSmall() && max(w, h) > smallSide {
 		held += v.small().need(image.Pt(smallSide, smallSide)) // which is made on the way
 	}
-	return held
+	return held, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/internal/room"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/workers/crawl/picture"
@@ -89,7 +90,7 @@ func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
 func TestLargeRastersThatWaitForRoomAreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	drawn, err := variants.New(variants.Config{Concurrent: 2, Room: 3 << 20, MakeTimeout: 20 * time.Second})
+	drawn, err := variants.New(variants.Config{Concurrent: 2, Room: room.New(3 << 20), MakeTimeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

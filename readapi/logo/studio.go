@@ -49,7 +49,8 @@ type (
 	Files interface {
 		Read(ctx context.Context, id, ext string) ([]byte, error)
 	}
-	// Vectors draws an SVG; *resvg.Renderer. Errors: those of imaging for the file's own faults.
+	// Vectors draws an SVG; *resvg.Renderer. Errors: those of imaging for the file's own faults, the same for each
+	// call with the same file and side; context.DeadlineExceeded when the time is up.
 	Vectors interface {
 		Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
 	}
@@ -58,10 +59,9 @@ type (
 const (
 	// maxTries bounds the files that are tried for one picture. A crawl keeps at most five of a logo.
 	maxTries = 10
-	// maxVectorTries bounds the vectors among them: one may take as long as the renderer lets it.
+	// maxVectorTries bounds the vectors among them: one may take as many steps as the renderer allows.
 	maxVectorTries = 2
-	// faultyTime is how long a file that cannot be drawn is passed over. What took too long may have met a busy
-	// machine, so it is not for ever.
+	// faultyTime is how long a file that cannot be drawn is passed over.
 	faultyTime = 10 * time.Minute
 	// maxFaulty bounds the files that are remembered for that, some 150 bytes each.
 	maxFaulty = 4096
@@ -156,7 +156,7 @@ func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, 
 func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) {
 	key := v.key()
 	made, err := s.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
-		if seen, is := s.faulty.GetIfPresent(key); is && time.Since(seen) < faultyTime {
+		if s.isFaulty(key) {
 			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
 		}
 		data, err := s.draw(ctx, v)
@@ -169,6 +169,12 @@ func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) 
 		return variants.Picture{}, failed(ctx, err)
 	}
 	return made, nil
+}
+
+// isFaulty reports whether a variant could not be drawn a short while ago.
+func (s *Studio) isFaulty(key variants.Key) bool {
+	seen, is := s.faulty.GetIfPresent(key)
+	return is && time.Since(seen) < faultyTime
 }
 
 // fallback returns what stands for a logo that is not there.

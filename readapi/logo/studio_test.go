@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
@@ -608,6 +609,131 @@ func TestAVectorThatTakesTooMuchIsDrawnSmaller(t *testing.T) {
 		if info, err := imaging.ProbeWithin(p.Body, imaging.Limits{Pixels: 1 << 20}); err != nil || max(info.Width, info.Height) != last {
 			t.Errorf("%d asked, %d possible: %+v, %v; want %d", c.asked, c.above, info, err, last)
 		}
+	}
+}
+
+// late is a renderer whose time is up at first.
+type late struct {
+	vectors
+	left int // how often it is
+}
+
+func (l *late) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	if l.left--; l.left >= 0 {
+		return nil, fmt.Errorf("draw svg: %w", context.DeadlineExceeded)
+	}
+	return l.vectors.Render(ctx, svg, side)
+}
+
+// TestTimeIsUp_AnswersBusyAndKeepsNothing: a machine that was busy for a while gives the picture that every other gives.
+func TestTimeIsUp_AnswersBusyAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg"), w.raster(bar(128, 64, black))))
+	want := w.draw(b, asked(1024, imaging.PNG))
+	folder := t.TempDir()
+	drawn, err := variants.New(variants.Config{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	studio, err := logo.NewStudio(w.files, &late{left: 2}, drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if p, err := studio.Draw(t.Context(), b, asked(1024, imaging.PNG)); !errors.Is(err, variants.ErrBusy) {
+			t.Errorf("in want of time: %v, %v", p, err)
+		}
+	}
+	p, err := studio.Draw(t.Context(), b, asked(1024, imaging.PNG))
+	if err != nil || !bytes.Equal(p.Body, want.Body) || p.ETag != want.ETag {
+		t.Errorf("with time: %v, %s; want %s", err, p.ETag, want.ETag)
+	}
+	drawn.Close()
+	if kept := filesIn(t, folder); len(kept) != 1 {
+		t.Errorf("files are kept: %v", kept)
+	}
+}
+
+func filesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestStepsDecideTheSize draws blurs with few steps, each time with a new renderer and nothing kept: alone, and
+// beside others that take their turns between. The clock has no say, since there is none.
+func TestStepsDecideTheSize(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const steps, patience = 12 << 18, time.Hour
+	blurred := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><filter id="f"><feGaussianBlur stdDeviation="9"/></filter>` +
+		`<g filter="url(#f)"><rect x="20" y="20" width="60" height="60" fill="#118899"/></g></svg>`)
+	b := brandOf(iconOf("", w.put(blurred, "svg")))
+	cache := t.TempDir()
+	var first []byte
+	for range 3 {
+		few, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: patience, Concurrent: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn, err := variants.New(variants.Config{MakeTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		studio, err := logo.NewStudio(w.files, few, drawn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crowd sync.WaitGroup
+		for i := range 3 {
+			crowd.Go(func() {
+				if _, err := studio.Draw(t.Context(), b, asked(32+i, imaging.PNG)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		p, err := studio.Draw(t.Context(), b, asked(1024, imaging.PNG))
+		crowd.Wait()
+		drawn.Close()
+		few.Close(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := imaging.Probe(p.Body); err != nil || info.Width != 512 && info.Width != 256 {
+			t.Errorf("%d pixels, %v; want half of 1024, or a quarter", info.Width, err)
+		}
+		if first == nil {
+			first = p.Body
+		}
+		if !bytes.Equal(p.Body, first) {
+			t.Error("the same request gave other bytes")
+		}
+	}
+}
+
+// TestASizeThatTookTooMuchIsNotTriedAgain: a request that ran out of time below it does not pay for it twice.
+func TestASizeThatTookTooMuchIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
+	vectors := &heavy{above: 600}
+	studio := newStudio(t, w.files, vectors)
+	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
+		if _, err := studio.Draw(t.Context(), b, asked(1024, format)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{1024, 512, 512}; !slices.Equal(vectors.sizes, want) {
+		t.Errorf("tried %v, want %v", vectors.sizes, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"image"
 	"strconv"
+	"time"
 
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
@@ -18,7 +19,7 @@ import (
 
 // drawingVersion raises with every change of what is drawn of the same file, or let through of it, so that no
 // older variant is answered.
-const drawingVersion = 4
+const drawingVersion = 5
 
 // maxStoredPixels is four times what a crawl keeps of a raster at most, 1024 by 1024. What is larger would take
 // some 250 MB to draw, and nobody put it there to be drawn.
@@ -36,6 +37,7 @@ const (
 	drawnNone what = 't'
 	lookedAt  what = 'p' // no picture: whether a file is pale
 	smallForm what = 's' // what later sizes of a large raster are drawn from
+	tooMuch   what = 'x' // no picture: that a vector takes too much at a size
 )
 
 // smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster. Of a raster that
@@ -168,7 +170,7 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 		data, _, err := imaging.SanitizeSVG(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
-		img, err := s.drawVector(ctx, data, v.size)
+		img, err := s.drawVector(ctx, v, data)
 		if err != nil {
 			return nil, err
 		}
@@ -181,15 +183,24 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 // takes too much at 256 was not put there to be drawn.
 const leastHalved = 256
 
-// drawVector draws at the asked size, or at a half or a quarter of it when the vector takes too much time or memory
-// there: blurs and other filters take by the pixel, and a smaller logo is more than none.
-func (s *Studio) drawVector(ctx context.Context, data []byte, size int) (*image.NRGBA, error) {
-	for {
+// drawVector draws at the asked size, or at a half or a quarter of it when the vector takes too many steps or too
+// much memory there: the cost of blurs and other filters grows with the pixels, and a smaller logo is better than
+// none. Steps and memory depend on the file and the size alone, so the same request gives the same picture on every
+// machine. When the time is up the error is not the file's, and nothing is kept.
+//
+// A size that took too much is remembered for a while: a request that ran out of time does not pay for it again.
+func (s *Studio) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
+	for size := v.size; ; size /= 2 {
+		last := size/2 < leastHalved
+		tried := variant{form: form{size: size}, source: v.source, what: tooMuch}.key()
+		if !last && s.isFaulty(tried) {
+			continue
+		}
 		img, err := s.vectors.Render(ctx, data, size)
-		if !errors.Is(err, imaging.ErrTooLarge) || size/2 < leastHalved {
+		if last || !errors.Is(err, imaging.ErrTooLarge) {
 			return img, err
 		}
-		size /= 2
+		s.faulty.Set(tried, time.Now())
 	}
 }
 
@@ -200,7 +211,11 @@ func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if err := variants.Need(ctx, int64(len(data))+v.needOf(info)); err != nil {
+	need, err := v.needOf(data, info, within)
+	if err != nil {
+		return nil, err
+	}
+	if err := variants.Need(ctx, need); err != nil {
 		return nil, err
 	}
 	if v.fitsSmall() && max(info.Width, info.Height) > smallSide {

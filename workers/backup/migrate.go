@@ -51,6 +51,9 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		return out, err
 	}
 	out.Present = c.compared
+	if err := to.begin(ctx); err != nil {
+		return out, err
+	}
 	if to.Assets != nil {
 		if out.Assets, out.NewAssets, err = copyStore(ctx, cfg, from.Assets, to.Assets); err != nil {
 			return out, err

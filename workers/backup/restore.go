@@ -23,6 +23,26 @@ type Target struct {
 	// workers that must not do old work again: the relays of the crawl lanes.
 	Positions Positions
 	Done      []string
+	// State, if it is not nil, keeps the database of the target from being served before the copy is whole.
+	State State
+}
+
+// State is what a target's database says of its log; *loss.Filling.
+type State interface {
+	// Begin is called before the first event is written. It discards what the database remembers of an earlier log.
+	Begin(ctx context.Context) error
+	// End is called when everything is written and compared.
+	End(ctx context.Context) error
+}
+
+func (t Target) begin(ctx context.Context) error {
+	if t.State == nil {
+		return nil
+	}
+	if err := t.State.Begin(ctx); err != nil {
+		return fmt.Errorf("prepare the database of the target: %w", err)
+	}
+	return nil
 }
 
 // RestoreConfig says what to restore.
@@ -81,7 +101,7 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, to Target) (ou
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	r := &restore{cfg: cfg, from: at, m: m, codec: c, to: to, copier: newCopier(cfg.Config, backupOrigin{at, c, m}, to.Log)}
-	for _, step := range []func(context.Context) error{r.checkBackup, r.checkTarget, r.putAssets, r.putEvents, r.putNames} {
+	for _, step := range []func(context.Context) error{r.checkBackup, r.checkTarget, to.begin, r.putAssets, r.putEvents, r.putNames} {
 		if err := step(ctx); err != nil {
 			return r.out, err
 		}
@@ -212,13 +232,18 @@ func finishTarget(ctx context.Context, cfg Config, to Target) (head eventlog.Pos
 	if err != nil {
 		return 0, fmt.Errorf("read the target: %w", err)
 	}
-	if to.Positions == nil {
+	if to.Positions != nil {
+		for _, name := range to.Done {
+			if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, head) }); err != nil {
+				return head, fmt.Errorf("save how far old work is done: %w", err)
+			}
+		}
+	}
+	if to.State == nil {
 		return head, nil
 	}
-	for _, name := range to.Done {
-		if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, head) }); err != nil {
-			return head, fmt.Errorf("save how far old work is done: %w", err)
-		}
+	if err := retry(ctx, cfg.RetryAfter, func() error { return to.State.End(ctx) }); err != nil {
+		return head, fmt.Errorf("end the work on the database of the target: %w", err)
 	}
 	return head, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
@@ -162,7 +163,8 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *pic
 	defer cancel()
 	files := &encoded{until: until}
 	logo, err := r.encode(ctx, rank, files, p)
-	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate)) {
+	// The renderer's own deadline says that the machine is busy, not that the logo is broken.
+	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate) || errors.Is(err, context.DeadlineExceeded)) {
 		err = errLate
 	}
 	if err != nil && !errors.Is(err, errLate) {
@@ -181,21 +183,31 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *pic
 
 // encode makes the formats of a logo, when it is its turn.
 func (r *run) encode(ctx context.Context, rank int, to *encoded, p *picture.Picture) (eventschemas.Logo, error) {
-	in := r.crawler.gate.enter(ctx, rank)
-	if !in {
+	if !r.crawler.gate.enter(ctx, rank) {
 		return eventschemas.Logo{}, errLate
 	}
+	in := true
 	defer func() {
 		if in {
 			r.crawler.gate.leave()
 		}
 	}()
+	needed := r.crawler.cfg.Room.Part(p.StoreCost())
+	if needed.Wait(ctx) != nil {
+		return eventschemas.Logo{}, errLate
+	}
+	taken := needed
+	defer func() { taken.Give() }()
 	making, stop := context.WithCancel(ctx)
 	defer stop()
 	to.yield = func() { // one form of every crawl's primary logo before the second of any
-		if in = r.crawler.gate.yield(ctx, rankStore); !in {
+		taken.Give() // those who wait at the gate hold nothing
+		taken = room.Part{}
+		if in = r.crawler.gate.yield(ctx, rankStore); !in || needed.Wait(ctx) != nil {
 			stop()
+			return
 		}
+		taken = needed
 	}
 	logo, err := p.Store(making, to)
 	if err != nil && making.Err() != nil {

@@ -7,8 +7,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"net/http"
-	"path/filepath"
+	"path"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -150,12 +151,12 @@ func TestBombsCostLittle(t *testing.T) {
 
 // BenchmarkCrawl crawls the recorded sites, with this test's servers in the same process.
 func BenchmarkCrawl(b *testing.B) {
-	recordings, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.vcr.gz"))
+	recordings, err := fs.Glob(testData(b), "recordings/*.vcr.gz")
 	if err != nil || len(recordings) == 0 {
 		b.Fatal("no recordings", err)
 	}
 	for _, file := range recordings {
-		name := strings.TrimSuffix(filepath.Base(file), ".vcr.gz")
+		name := strings.TrimSuffix(path.Base(file), ".vcr.gz")
 		b.Run(name, func(b *testing.B) {
 			n := newInternet(b)
 			n.play(name)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
@@ -38,9 +39,12 @@ const (
 
 // Config configures a Crawler.
 type Config struct {
-	// Decoders bounds the pictures that all crawls together decode or encode at a time: one may take 250 MB.
+	// Decoders bounds the pictures that all crawls together decode or encode at a time.
 	// Default: the number of processors, at least 2.
 	Decoders int
+	// Room bounds the bytes that decoding and encoding hold, of all crawls together and of all else that shares it.
+	// nil: one of its own.
+	Room *room.Room
 	// Renderer draws vectors; it must be set.
 	Renderer picture.Renderer
 	// Browser draws pages that are empty until their scripts have run; nil: they are read as they are.
@@ -54,6 +58,9 @@ const maxDecoders = 64
 func (c *Config) setDefaults() {
 	if c.Decoders == 0 {
 		c.Decoders = min(max(2, runtime.GOMAXPROCS(0)), maxDecoders)
+	}
+	if c.Room == nil {
+		c.Room = room.New(0)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -189,6 +196,7 @@ type run struct {
 	files     atomic.Int32 // fetched so far, of maxFiles
 	answers   answers
 	held      held
+	readings  readings
 	withheld  atomic.Bool // robots.txt kept a file from this crawl
 }
 

@@ -23,6 +23,7 @@ const (
 var (
 	errNotThere   = errors.New("not there")
 	errNotWhole   = errors.New("not whole")
+	errNotInTime  = errors.New("not read in time")
 	errTooMany    = errors.New("not fetched: the crawl's share of files is used up")
 	errDisallowed = errors.New("not fetched: robots.txt asks not to")
 )
@@ -102,7 +103,16 @@ func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.
 	a, done := r.answers.at(u.String())
 	defer done()
 	a.once.Do(func() {
-		a.response, a.err = r.session.Get(ctx, u.String(), safehttp.Limits{Body: limit, Time: fileTime})
+		var kept int64 // counted while the body arrives; whoever reads it counts it then
+		hold := func(bytes int64) bool {
+			if !r.held.take(bytes) {
+				return false
+			}
+			kept += bytes
+			return true
+		}
+		a.response, a.err = r.session.Get(ctx, u.String(), safehttp.Limits{Body: limit, Time: fileTime, Hold: hold})
+		r.held.give(kept)
 	})
 	switch {
 	case a.response != nil && r.leftForPlatform(u, a.response.FinalURL):

@@ -65,7 +65,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
 	for i := range f.candidates { // those that were left out when time was over
 		if f.read[i] == nil && f.refused[i] == nil {
-			f.refused[i] = errors.New("not read in time")
+			f.refused[i] = errNotInTime
 		}
 	}
 	return f
@@ -213,10 +213,11 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(cont
 		return nil
 	}
 	defer r.held.give(int64(len(data)))
-	if !r.crawler.gate.enter(ctx, rank) {
+	leave, in := r.work(ctx, rank, picture.ImageCost(data))
+	if !in {
 		return nil
 	}
-	defer r.crawler.gate.leave()
+	defer leave()
 	var files encoded
 	image, err := store(ctx, &files, data)
 	if err != nil {
@@ -239,16 +240,36 @@ func (r *run) candidate(ctx context.Context, c picture.Candidate, i int, fetched
 		return nil, errCrowded
 	}
 	defer r.held.give(int64(len(data)))
-	if !r.crawler.gate.enter(ctx, rankRead+i) {
-		return nil, errors.New("not read in time")
-	}
-	defer r.crawler.gate.leave()
-	p, err := picture.Read(ctx, r.crawler.cfg.Renderer, c, data)
+	p, err := r.readings.once(ctx, c, data, func() (*picture.Picture, error) {
+		leave, in := r.work(ctx, rankRead+i, picture.Cost(c, data))
+		if !in {
+			return nil, errNotInTime
+		}
+		defer leave()
+		return picture.Read(ctx, r.crawler.cfg.Renderer, c, data)
+	})
 	if err != nil {
 		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)
 		return nil, err
 	}
 	return p, nil
+}
+
+// work waits for a turn at the gate, and for room to hold so many bytes in. ok is false when ctx ends before. Whoever
+// got in calls leave.
+func (r *run) work(ctx context.Context, rank int, bytes int64) (leave func(), ok bool) {
+	if !r.crawler.gate.enter(ctx, rank) {
+		return nil, false
+	}
+	part := r.crawler.cfg.Room.Part(bytes)
+	if part.Wait(ctx) != nil {
+		r.crawler.gate.leave()
+		return nil, false
+	}
+	return func() {
+		part.Give()
+		r.crawler.gate.leave()
+	}, true
 }
 
 // bytesOf is a candidate's file, fetched unless the page holds it.

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// ownBytes of files and pixels every crawl may hold, however many there are: enough for the largest file,
-	// and for what it is scaled down to.
-	ownBytes = 6 << 20
+	// ownBytes of files and pixels every crawl may hold, however many there are: enough for one picture of the largest
+	// size that is kept.
+	ownBytes = 4<<20 + 256<<10
 	// commonBytes is what all crawls together may hold beyond that.
-	commonBytes = 128 << 20
+	commonBytes = 32 << 20
 )
 
 // errCrowded: a file was let go because all crawls together hold too much.

@@ -354,8 +354,8 @@ func TestTheSamePageGivesTheSameRecord(t *testing.T) {
 	}
 	for i := range times {
 		n := newInternet(t)
-		n.play("github.com")
-		result, err := n.crawl("github.com")
+		n.serveFolder("wp-elementor-physio", "vitalhaven-physio.com")
+		result, err := n.crawl("vitalhaven-physio.com")
 		if err != nil {
 			t.Fatal(err)
 		}

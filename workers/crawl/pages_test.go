@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -24,18 +23,18 @@ func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
 	if race.Enabled {
 		t.Skip("reading a saved page is the work of one goroutine")
 	}
-	pages := filepath.Join("testdata", "pages")
-	data, err := os.ReadFile(filepath.Join(pages, "expected.json"))
+	data := testData(t)
+	list, err := fs.ReadFile(data, "pages/expected.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var expected []expectedPage
-	if err := json.Unmarshal(data, &expected); err != nil {
+	if err := json.Unmarshal(list, &expected); err != nil {
 		t.Fatal(err)
 	}
 	var name, description, image agreement
 	for _, e := range expected {
-		result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: e.URL, Body: unzip(t, filepath.Join(pages, e.Page+".html.gz"))})
+		result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: e.URL, Body: unzip(t, data, "pages/"+e.Page+".html.gz")})
 		var failure *crawl.Failure
 		if errors.As(err, &failure) {
 			t.Logf("%-24s %v", e.Page, failure)

@@ -2,7 +2,9 @@ package crawl_test
 
 import (
 	"compress/gzip"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,10 +12,10 @@ import (
 	recorded "letterhead/workers/crawl/accuracy/internet"
 )
 
-// play puts every host of a recording on the net.
+// play puts every host of a recording on the net. It skips the test where the recordings are missing.
 func (n *internet) play(name string) {
 	n.t.Helper()
-	sites, err := recorded.Recorded(unzip(n.t, filepath.Join("testdata", "recordings", name+".vcr.gz")))
+	sites, err := recorded.Recorded(unzip(n.t, testData(n.t), "recordings/"+name+".vcr.gz"))
 	if err != nil {
 		n.t.Fatalf("%s: %v", name, err)
 	}
@@ -22,9 +24,36 @@ func (n *internet) play(name string) {
 	}
 }
 
-func unzip(t testing.TB, file string) []byte {
+// serveFolder puts a site that was written for the accuracy command on the net, under its host name.
+func (n *internet) serveFolder(site, host string) {
+	n.t.Helper()
+	written, err := recorded.New(n.authority)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(written.Close)
+	if err := written.ServeFolder(os.DirFS(filepath.Join("accuracy", "sites", site))); err != nil {
+		n.t.Fatalf("%s: %v", site, err)
+	}
+	n.serve(host, written)
+}
+
+// testData returns the folder of saved pages and recordings. It skips the test where there is none.
+func testData(t testing.TB) fs.FS {
 	t.Helper()
-	f, err := os.Open(file)
+	data, err := recorded.Data(filepath.Join("..", ".."))
+	if errors.Is(err, recorded.ErrNoData) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func unzip(t testing.TB, data fs.FS, name string) []byte {
+	t.Helper()
+	f, err := data.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +62,9 @@ func unzip(t testing.TB, file string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := io.ReadAll(z)
+	text, err := io.ReadAll(z)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	return text
 }

@@ -62,6 +62,9 @@ type WorkerConfig struct {
 	LiveWorkers    int           // crawls of lane live at a time (DefaultLiveWorkers)
 	RefreshWorkers int           // crawls of lane refresh at a time (DefaultRefreshWorkers)
 	Drain          time.Duration // how long a shutdown waits for crawls under way (DefaultDrain)
+	// Alone: no other process crawls. What was requested before this one began was in the hands of one that ended, and
+	// may be what ended it, so it is left to its deadline.
+	Alone bool
 
 	Logger     *slog.Logger          // nil: none
 	Registerer prometheus.Registerer // nil: none
@@ -113,6 +116,7 @@ type Worker struct {
 	brands  Brands
 	crawls  Crawls
 	metrics *metrics
+	started time.Time // of Run
 	live    *pool
 	refresh *pool
 }
@@ -139,6 +143,7 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, crawls Crawls)
 // Run works until ctx ends. Then it takes no more messages, finishes the crawls under way within the
 // configured time, and returns nil. Errors: those of the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
+	w.started = w.cfg.Now()
 	// Crawls under way outlive ctx by Drain, so that what was accepted is not lost to a restart.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -245,6 +250,8 @@ func (w *Worker) wanted(ctx context.Context, j job) (target Target, held *events
 		return target, nil, "ended"
 	case !w.cfg.Now().Before(requestedAt.Add(allowed)):
 		return target, nil, "overdue"
+	case w.cfg.Alone && requestedAt.Before(w.started):
+		return target, nil, "interrupted" // the deadline ends it, as an attempt that was lost
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
 	if target.Scheduled {

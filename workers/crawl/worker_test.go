@@ -441,3 +441,24 @@ func TestAPoliteCrawlDoesNotTakeALogoAway(t *testing.T) {
 		t.Errorf("the logo is gone: %v", err)
 	}
 }
+
+// TestAlone_WhatWasRequestedBeforeTheStart_IsNotBegunAgain: its message is delivered once more after a kill, and what
+// it asks for may be what ended the process before.
+func TestAlone_WhatWasRequestedBeforeTheStart_IsNotBegunAgain(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{Alone: true, Now: func() time.Time { return time.Now().Add(time.Minute) }})
+	_, before := o.request("before.com", brand.LaneLive, time.Hour)
+	o.publish(broker.CrawlLive, before)
+	shared := newOffice(t, crawl.WorkerConfig{Now: func() time.Time { return time.Now().Add(time.Minute) }})
+	c, message := shared.request("elsewhere.com", brand.LaneLive, time.Hour)
+	shared.publish(broker.CrawlLive, message)
+	shared.outcome("elsewhere.com", c.ID) // others crawl, too: it may have waited in the broker
+	o.stop()
+	if err := <-o.ended; err != nil {
+		t.Error(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := o.count["before.com"]; n != 0 {
+		t.Errorf("it was begun %d times", n)
+	}
+}

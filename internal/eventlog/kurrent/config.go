@@ -1,6 +1,7 @@
 package kurrent
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
 )
 
 // Defaults of Config.
@@ -23,6 +26,7 @@ const (
 	defaultConnectWait    = 2 * time.Second
 	defaultCallTimeout    = 30 * time.Second
 	defaultSilentFor      = 5 * time.Second
+	defaultAdmitTimeout   = 30 * time.Second
 	defaultCalls          = 512
 )
 
@@ -47,6 +51,13 @@ type Config struct {
 	SilentFor time.Duration
 	// Calls bounds the calls under way; the next one waits.
 	Calls int
+	// Admit is called with each new connection before anybody else uses it, also in Open. It fails with
+	// eventlog.ErrLoss when the store is not the one that it was: Open then returns that error, and a log that is
+	// open already stays without a connection, tries again and says why. Any other error is a failed attempt to
+	// connect. It has AdmitTimeout. nil admits every store.
+	Admit func(ctx context.Context, store eventlog.Prober) error
+	// AdmitTimeout bounds one call of Admit.
+	AdmitTimeout time.Duration
 	// Logger is told about faults of the store; nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics; nil means none.
@@ -56,7 +67,7 @@ type Config struct {
 // Validate reports all that is wrong with the configuration at once.
 func (c Config) Validate() error {
 	problems := []error{checkConnectionString(c.ConnectionString)}
-	if min(c.ConnectTimeout, c.ConnectWait, c.CallTimeout, c.SilentFor) < 0 {
+	if min(c.ConnectTimeout, c.ConnectWait, c.CallTimeout, c.SilentFor, c.AdmitTimeout) < 0 {
 		problems = append(problems, errors.New("EventStoreDB: a timeout is negative"))
 	}
 	if c.Calls < 0 {
@@ -77,6 +88,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SilentFor == 0 {
 		c.SilentFor = defaultSilentFor
+	}
+	if c.AdmitTimeout == 0 {
+		c.AdmitTimeout = defaultAdmitTimeout
 	}
 	if c.Calls == 0 {
 		c.Calls = defaultCalls

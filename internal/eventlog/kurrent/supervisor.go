@@ -40,6 +40,9 @@ type member struct {
 	// filters says that the server's filtered subscriptions can be relied on.
 	filters bool
 	users   sync.WaitGroup
+	// wire is a subscription to nothing, nil without Config.Admit. It breaks with the connection, which the client
+	// would otherwise make again on its own, to whatever answers at the address.
+	wire *esdb.Subscription
 	// alive says that something came from the server since the watch looked last.
 	alive atomic.Bool
 	// retired ends when the member is not to be used any more.
@@ -98,6 +101,9 @@ func (s *supervisor) acquire(ctx context.Context) (*member, error) {
 		select {
 		case <-changed:
 		case <-patience:
+			if errors.Is(lastErr, eventlog.ErrLoss) {
+				return nil, fmt.Errorf("%w: %w", eventlog.ErrUnavailable, lastErr)
+			}
 			return nil, fmt.Errorf("%w: no connection: %v", eventlog.ErrUnavailable, lastErr)
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -111,19 +117,22 @@ func (m *member) release() { m.users.Done() }
 
 // start makes the first member.
 //
-// Errors: ctx.Err(), eventlog.ErrUnavailable.
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss.
 func (s *supervisor) start(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
-		m, err := s.connect(patience)
+		m, err := s.connectAdmitted(patience)
 		if err == nil {
 			s.share(m)
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.Is(err, eventlog.ErrLoss) {
+			return err
 		}
 		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
 			why = err
@@ -198,6 +207,48 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
+// connectAdmitted is connect for a store that Config.Admit lets in.
+func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
+	m, err := s.connect(ctx)
+	if err != nil || s.cfg.Admit == nil {
+		return m, err
+	}
+	if m.wire, err = stretch(m); err == nil {
+		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
+		defer cancel()
+		err = s.cfg.Admit(admitting, newcomer{m.client})
+	}
+	if err != nil {
+		m.retire()
+		return nil, errors.Join(err, m.client.Close())
+	}
+	return m, nil
+}
+
+// wireStream is a stream that never has events.
+const wireStream = "letterhead-connection"
+
+// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired.
+func stretch(m *member) (wire *esdb.Subscription, err error) {
+	defer recovered(&err)
+	return m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+}
+
+// guard gives a member up when its wire breaks: the next connection is compared again.
+func (s *supervisor) guard(m *member) {
+	defer m.release()
+	for m.retired.Err() == nil {
+		event, err := receiveOne(m.wire)
+		if err == nil && event.SubscriptionDropped != nil {
+			err = event.SubscriptionDropped.Error
+		}
+		if err != nil {
+			s.giveUp(m, fmt.Errorf("the connection broke: %w", err))
+			return
+		}
+	}
+}
+
 // share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
 func (s *supervisor) share(m *member) {
 	s.mu.Lock()
@@ -209,6 +260,10 @@ func (s *supervisor) share(m *member) {
 	s.current, s.lastErr = m, nil
 	close(s.changed)
 	s.work.Go(func() { s.watch(m) })
+	if m.wire != nil {
+		m.users.Add(1)
+		s.work.Go(func() { s.guard(m) })
+	}
 }
 
 // watch tries a member from which nothing came for SilentFor: who waits for events on a connection that
@@ -247,7 +302,7 @@ func (s *supervisor) drain(m *member) {
 // rebuild tries until there is a member again or the log closes.
 func (s *supervisor) rebuild() {
 	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
-		m, err := s.connect(s.ctx)
+		m, err := s.connectAdmitted(s.ctx)
 		if err == nil {
 			s.metrics.reconnects.Inc()
 			s.cfg.Logger.Info("EventStoreDB: connected again")

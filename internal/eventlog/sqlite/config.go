@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -17,12 +18,15 @@ const (
 	defaultReaders         = 4
 	defaultTailEvents      = 8192
 	defaultCheckpointPages = 2048
+	defaultVerifyBytes     = 32 << 20
+	defaultScrubBytes      = 8 << 20
+	defaultScrubEvery      = 6 * time.Hour
 )
 
 // Config says where the log lives and how much it may use. Zero values take the defaults.
 type Config struct {
-	// Path of the database file; its folder must exist. The files Path-wal, Path-shm and Path.lock
-	// appear beside it.
+	// Path of the database file; its folder must exist. The files Path-wal, Path-shm, Path.lock and
+	// MarkerPath appear beside it.
 	Path string
 	// QueueLength bounds the appends that wait for the writer; the next one waits for room.
 	QueueLength int
@@ -36,6 +40,16 @@ type Config struct {
 	TailEvents int
 	// CheckpointPages is how many pages (of 4 KiB) may be written to the WAL before a checkpoint begins.
 	CheckpointPages int
+	// VerifyBytes is the size of the files up to which Open verifies every event; the default takes about a third of a
+	// second. Of a larger log Open verifies the end, and Scrub the rest.
+	VerifyBytes int
+	// ScrubBytes bounds the bytes of events that Scrub reads in a second.
+	ScrubBytes int
+	// ScrubEvery is the pause between two passes of Scrub.
+	ScrubEvery time.Duration
+	// AcceptLoss makes Open go on with the intact beginning of a log that has lost events; see Log.Loss. What
+	// was there before is kept in files beside it.
+	AcceptLoss bool
 	// Logger is told about faults of the store; nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics; nil means none.
@@ -58,6 +72,9 @@ func (c Config) Validate() error {
 		{"Readers", c.Readers},
 		{"TailEvents", c.TailEvents},
 		{"CheckpointPages", c.CheckpointPages},
+		{"VerifyBytes", c.VerifyBytes},
+		{"ScrubBytes", c.ScrubBytes},
+		{"ScrubEvery", int(c.ScrubEvery)},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("event log: %s is %d, it must not be negative", field.name, field.value))
@@ -77,10 +94,15 @@ func (c Config) withDefaults() Config {
 		{&c.Readers, defaultReaders},
 		{&c.TailEvents, defaultTailEvents},
 		{&c.CheckpointPages, defaultCheckpointPages},
+		{&c.VerifyBytes, defaultVerifyBytes},
+		{&c.ScrubBytes, defaultScrubBytes},
 	} {
 		if *field.value == 0 {
 			*field.value = field.usual
 		}
+	}
+	if c.ScrubEvery == 0 {
+		c.ScrubEvery = defaultScrubEvery
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -24,13 +24,19 @@ type connection struct {
 	statements []*statement
 }
 
-// connect opens the file. mode is one of SQLite's URI modes (rw, rwc).
+// modeAlone is mode ro without the write-ahead log.
+const modeAlone = "alone"
+
+// connect opens the file. mode is one of SQLite's URI modes (ro, rw, rwc), or modeAlone.
 func connect(path, mode string, pragmas ...string) (*connection, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	query := url.Values{"mode": {mode}}
+	if mode == modeAlone {
+		query = url.Values{"mode": {"ro"}, "immutable": {"1"}}
+	}
 	query.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout))
 	for _, p := range pragmas {
 		query.Add("_pragma", p)

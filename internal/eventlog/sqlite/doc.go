@@ -18,4 +18,9 @@
 // stream reads and is the last fence of the expected revision. Streams and types are small integers.
 // The envelope column holds the rest (envelope.go), with a checksum over the whole event, because SQLite
 // has none of its own: a flipped bit is ErrCorrupt and not somebody's balance.
+//
+// SQLite drops what follows a damaged frame of the WAL, and no check of the file can notice what is not there
+// any more. So the end of the log is also kept outside of it, in the marker file (marker.go), and Open compares
+// the two before anything is changed (examine.go), after it has looked through the WAL itself (walscan.go).
+// AcceptLoss goes on with what is left (salvage.go). Check and Scrub verify a whole log (audit.go).
 package sqlite

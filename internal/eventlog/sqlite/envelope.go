@@ -71,14 +71,22 @@ func seal(envelope []byte, crc uint32, at place) {
 	binary.BigEndian.PutUint32(envelope, at.checksum(crc))
 }
 
-// decodeEnvelope fills in an event from its columns. The data is kept, the envelope is not. It returns an
-// error, without more context, when the columns are not what was written.
-func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error {
+// verifyEnvelope compares an event with its checksum.
+func verifyEnvelope(envelope, data []byte, at place) error {
 	if len(envelope) < envelopeVersion+1 {
 		return fmt.Errorf("an envelope of %d bytes", len(envelope))
 	}
 	if at.checksum(checksum(envelope, data)) != binary.BigEndian.Uint32(envelope) {
 		return fmt.Errorf("its checksum does not match")
+	}
+	return nil
+}
+
+// decodeEnvelope fills in an event from its columns. The data is kept, the envelope is not. It returns an
+// error, without more context, when the columns are not what was written.
+func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error {
+	if err := verifyEnvelope(envelope, data, at); err != nil {
+		return err
 	}
 	copy(e.ID[:], envelope[envelopeID:])
 	e.OccurredAt = time.UnixMicro(int64(binary.BigEndian.Uint64(envelope[envelopeTime:]))).UTC()

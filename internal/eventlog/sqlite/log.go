@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -28,6 +27,12 @@ type Log struct {
 	readers    chan *reader
 	names      *names
 
+	head *headFile
+	loss *eventlog.LossError // what Open accepted
+	// unmarked is set while the marker cannot be written.
+	unmarked atomic.Bool
+	scrubbed atomic.Pointer[ScrubReport]
+
 	tail *tail
 	news signal
 
@@ -35,6 +40,7 @@ type Log struct {
 	gate    sync.RWMutex  // held for reading while something is put into a queue
 	shut    bool          // the queues are closed; guarded by gate
 	loops   sync.WaitGroup
+	audits  sync.WaitGroup // reads of the whole log, which have connections of their own
 	once    sync.Once
 	closed  error
 }
@@ -42,9 +48,10 @@ type Log struct {
 var _ eventlog.Importer = (*Log)(nil)
 
 // Open opens the log at cfg.Path, or makes an empty one when there is no file. After a crash it recovers
-// what was acknowledged.
+// what was acknowledged. When something of that is missing it changes nothing and fails, unless cfg.AcceptLoss is set.
 //
-// Errors: the configuration's, ErrInUse, eventlog.ErrCorrupt, eventlog.ErrUnavailable, ctx.Err().
+// Errors: the configuration's, ErrInUse, eventlog.ErrLoss (an *eventlog.LossError), eventlog.ErrCorrupt,
+// eventlog.ErrUnavailable, ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -64,11 +71,12 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		readers: make(chan *reader, cfg.Readers),
 		closing: make(chan struct{}),
 	}
-	if err := l.open(); err != nil {
+	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
 	l.loops.Go(l.write)
 	l.loops.Go(l.checkpoint.run)
+	l.loops.Go(l.flushHead)
 	return l, nil
 }
 
@@ -86,13 +94,14 @@ func takeLock(path string) (*flock.Flock, error) {
 }
 
 // open makes everything ready; release takes back what a failure left.
-func (l *Log) open() (err error) {
+func (l *Log) open(ctx context.Context) (err error) {
 	attempt := "open the event log " + l.cfg.Path
-	if err := ensureFile(l.cfg.Path); err != nil {
-		return err
-	}
-	if err := checkHeader(l.cfg.Path); err != nil {
-		return err
+	s, err := l.examine(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s: %w", attempt, err)
 	}
 	if l.metrics, err = newMetrics(l.cfg.Registerer); err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
@@ -110,7 +119,17 @@ func (l *Log) open() (err error) {
 		}
 		l.readers <- r
 	}
-	if err := l.inspect(); err != nil {
+	if err := l.moveWAL(); err != nil {
+		return classify(attempt, err)
+	}
+	if l.writer.position != s.head.position {
+		return corrupt(attempt, fmt.Errorf("%w: it ends at position %d, and a moment ago it ended at position %d", errDamaged, l.writer.position, s.head.position))
+	}
+	m := mark{Marker: Marker{LogID: s.logID, Position: eventlog.Position(s.head.position), Count: uint64(s.head.position), Digest: s.head.digest}, anchor: s.anchor}
+	if s.mark != nil {
+		m.sequence = s.mark.sequence
+	}
+	if l.head, err = openHead(l.cfg.Path, m); err != nil {
 		return classify(attempt, err)
 	}
 	l.tail = newTail(eventlog.Position(l.writer.position), l.cfg.TailEvents)
@@ -118,21 +137,46 @@ func (l *Log) open() (err error) {
 	return nil
 }
 
-// ensureFile makes an empty log when there is none.
-func ensureFile(path string) error {
-	_, err := os.Stat(path)
-	if err == nil {
+// examine makes an empty log when there is none, and otherwise compares the log with what is remembered of it.
+func (l *Log) examine(ctx context.Context) (state, error) {
+	path := l.cfg.Path
+	if err := finishReplace(path); err != nil {
+		return state{}, fmt.Errorf("replace it as %s%s says: %w", path, suffixReplace, err)
+	}
+	s, err := examine(ctx, path, l.cfg.VerifyBytes)
+	if err == nil && s.absent {
+		return s, create(path)
+	}
+	if err != nil || s.loss == nil {
+		return s, err
+	}
+	if !l.cfg.AcceptLoss {
+		return s, s.loss
+	}
+	if err := acceptLoss(ctx, l.cfg, s); err != nil {
+		return s, err
+	}
+	l.loss = s.loss
+	if s, err = examine(ctx, path, l.cfg.VerifyBytes); err == nil && s.loss != nil {
+		err = s.loss
+	}
+	return s, err
+}
+
+// moveWAL moves what a crash left in the write-ahead log into the file, as far as nothing keeps it from that.
+func (l *Log) moveWAL() error {
+	if _, _, err := passiveCheckpoint(l.writer.conn); err != nil {
+		if errors.Is(classify("", err), eventlog.ErrCorrupt) {
+			return err
+		}
+		l.cfg.Logger.Warn("event log checkpoint failed", "error", err)
 		return nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("open the event log: %w", err)
+	var pages int64
+	if err := l.writer.conn.queryInts("PRAGMA page_count", &pages); err != nil {
+		return err
 	}
-	// SQLite would replay a WAL that was left alone into the new file.
-	if _, err := os.Stat(path + "-wal"); err == nil {
-		return corrupt("open the event log "+path,
-			fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
-	}
-	return create(path)
+	return checkLength(l.cfg.Path, pages)
 }
 
 // release closes whatever is open.
@@ -146,6 +190,9 @@ func (l *Log) release() error {
 	}
 	if l.writer != nil { // last, because the last connection moves the rest of the WAL and removes it
 		errs = append(errs, l.writer.conn.close())
+	}
+	if l.head != nil {
+		errs = append(errs, l.head.close())
 	}
 	if l.metrics != nil {
 		l.metrics.unregister()
@@ -163,6 +210,7 @@ func (l *Log) Close() error {
 		close(l.imports)
 		l.gate.Unlock()
 		l.loops.Wait()
+		l.audits.Wait()
 		for range l.cfg.Readers { // reads under way end first
 			r := <-l.readers
 			l.closed = errors.Join(l.closed, r.conn.close())
@@ -172,6 +220,45 @@ func (l *Log) Close() error {
 		}
 	})
 	return l.closed
+}
+
+// Marker returns what the marker file says now.
+func (l *Log) Marker() Marker { return l.head.current().Marker }
+
+// Loss returns what Config.AcceptLoss made Open accept, nil when nothing was missing.
+func (l *Log) Loss() *eventlog.LossError { return l.loss }
+
+// flushEvery is how old the marker on the disk may be.
+const flushEvery = time.Second
+
+// flushHead makes the marker durable now and then until the log closes.
+func (l *Log) flushHead() {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := l.head.flush(); err != nil {
+				l.headWritten(err)
+			}
+		case <-l.closing:
+			return
+		}
+	}
+}
+
+// headWritten notes whether the marker could be written. Appends go on without: what is acknowledged is durable, and
+// only the comparison at the next start has less to go by.
+func (l *Log) headWritten(err error) {
+	if err == nil {
+		l.unmarked.Store(false)
+		return
+	}
+	l.metrics.markerErrors.Inc()
+	if l.unmarked.Swap(true) {
+		return // once is enough
+	}
+	l.cfg.Logger.Error("the head marker of the event log could not be written; events that are lost later may go unnoticed", "error", err)
 }
 
 // Append implements eventlog.Log.
@@ -271,8 +358,9 @@ func (l *Log) wrote(events int) {
 	l.checkpoint.written(l.writer.pagesWritten(), l.writer)
 }
 
-// committed shows readers what is new, before anybody is told that their append is through.
+// committed notes the new head and shows readers what is new, before anybody is told that their append is through.
 func (l *Log) committed(requests []*request) {
+	l.headWritten(l.head.advance(requests))
 	l.tail.push(requests)
 	l.news.give()
 }

@@ -11,6 +11,10 @@ type metrics struct {
 	group   prometheus.Histogram
 	head    prometheus.Gauge
 
+	markerErrors       prometheus.Counter
+	scrubbed           prometheus.Counter
+	scrubDone, damaged prometheus.Gauge
+
 	unregister func()
 }
 
@@ -30,8 +34,24 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_eventlog_head_position",
 			Help: "Position of the last event.",
 		}),
+		markerErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_marker_errors_total",
+			Help: "Failed writes and flushes of the head marker.",
+		}),
+		scrubbed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_scrubbed_events_total",
+			Help: "Events that the scrub has verified.",
+		}),
+		scrubDone: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "letterhead_eventlog_scrub_last_complete_timestamp_seconds",
+			Help: "When the last whole scrub of this process ended; 0 before the first.",
+		}),
+		damaged: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "letterhead_eventlog_damaged_events",
+			Help: "Damaged events that the last whole scrub found.",
+		}),
 	}
-	all := []prometheus.Collector{m.latency, m.group, m.head}
+	all := []prometheus.Collector{m.latency, m.group, m.head, m.markerErrors, m.scrubbed, m.scrubDone, m.damaged}
 	m.unregister = func() { telemetry.Unregister(r, all...) }
 	if err := telemetry.Register(r, all...); err != nil {
 		return nil, err

@@ -33,6 +33,10 @@ func newReader(path string, names *names) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return prepareReader(conn, names)
+}
+
+func prepareReader(conn *connection, names *names) (_ *reader, err error) {
 	r := &reader{conn: conn, names: names}
 	for _, p := range []struct {
 		into **statement
@@ -64,8 +68,7 @@ func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (place, error)
 			return at, fmt.Errorf("event at position %d: %w", at.position, err)
 		}
 	}
-	envelope, _ := row[4].([]byte)
-	data, _ := row[5].([]byte) // nil when empty
+	envelope, data := contentOf(row)
 	if err := decodeEnvelope(e, envelope, data, at); err != nil {
 		return at, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
 			errDamaged, at.position, e.Stream, at.revision, err)
@@ -85,6 +88,24 @@ func placeOf(row []driver.Value) (at place, err error) {
 		return at, fmt.Errorf("%w: an event's place is not a number", errDamaged)
 	}
 	return at, nil
+}
+
+func contentOf(row []driver.Value) (envelope, data []byte) {
+	envelope, _ = row[4].([]byte)
+	data, _ = row[5].([]byte) // nil when empty
+	return envelope, data
+}
+
+// verifyRow is decode for the writer, who needs no more than this.
+func verifyRow(row []driver.Value) (at place, envelope []byte, err error) {
+	if at, err = placeOf(row); err != nil {
+		return at, nil, err
+	}
+	envelope, data := contentOf(row)
+	if err := verifyEnvelope(envelope, data, at); err != nil {
+		return at, nil, fmt.Errorf("%w: event at position %d: %w", errDamaged, at.position, err)
+	}
+	return at, envelope, nil
 }
 
 // all reads a page of the global order. head is where the log ends, as far as is known: positions have no

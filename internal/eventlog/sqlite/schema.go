@@ -88,7 +88,7 @@ func syncFolder(folder string) error {
 // checkHeader reads what SQLite has not opened yet: whether the file is a log of ours that this binary
 // can read. No connection may be open, because closing any descriptor of the file drops SQLite's locks.
 func checkHeader(path string) error {
-	attempt := "open the event log " + path
+	const attempt = "read its header"
 	header, err := readHeader(path)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -116,25 +116,4 @@ func readHeader(path string) ([]byte, error) {
 	header := make([]byte, headerBytes)
 	_, err = io.ReadFull(f, header)
 	return header, errors.Join(err, f.Close())
-}
-
-// checkLength compares the file's length with what it should be, once the WAL is moved into it. SQLite
-// itself notices a cut file only when it comes to a missing page.
-func checkLength(path string, conn *connection) error {
-	var pages, pageSize int64
-	if err := conn.queryInts("PRAGMA page_count", &pages); err != nil {
-		return err
-	}
-	if err := conn.queryInts("PRAGMA page_size", &pageSize); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() < pages*pageSize {
-		return fmt.Errorf("%w: the file has %d bytes and should have %d: its end is missing",
-			errDamaged, info.Size(), pages*pageSize)
-	}
-	return nil
 }

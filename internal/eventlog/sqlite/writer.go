@@ -83,8 +83,8 @@ func (w *writer) prepare() (err error) {
 		{&w.insertStream, `INSERT INTO streams (id, name) VALUES (?, ?)`},
 		{&w.insertType, `INSERT INTO types (id, name) VALUES (?, ?)`},
 		{&w.streamID, `SELECT id FROM streams WHERE name = ?`},
-		{&w.last, `SELECT revision FROM events WHERE stream = ? ORDER BY revision DESC LIMIT 1`},
-		{&w.identities, `SELECT position, envelope FROM events WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
+		{&w.last, selectEvents + `WHERE stream = ? ORDER BY revision DESC LIMIT 1`},
+		{&w.identities, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
 	} {
 		if *p.into, err = w.conn.prepare(p.sql); err != nil {
 			return err
@@ -182,14 +182,16 @@ func (w *writer) repeated(r *request, h head, next uint64) (bool, error) {
 	}
 	i, same := 0, true
 	var position int64
-	err := w.identities.each(2, func(row []driver.Value) error {
-		at, ok := row[0].(int64)
-		envelope, ok2 := row[1].([]byte)
-		if !ok || !ok2 || len(envelope) < envelopeVersion || i >= len(r.events) {
-			return fmt.Errorf("%w: an event of %s has no id", errDamaged, r.stream)
+	err := w.identities.each(eventColumns, func(row []driver.Value) error {
+		at, envelope, err := verifyRow(row)
+		if err != nil {
+			return err
+		}
+		if at.revision != int64(next)+int64(i) || i >= len(r.events) {
+			return fmt.Errorf("%w: %s has revision %d twice or not at all", errDamaged, r.stream, at.revision)
 		}
 		same = same && bytes.Equal(envelope[envelopeID:envelopeTime], r.events[i].envelope[envelopeID:envelopeTime])
-		position = at
+		position = at.position
 		i++
 		return nil
 	}, h.id, int64(next), n)
@@ -257,10 +259,10 @@ func (w *writer) headOf(stream string) (head, error) {
 	if err != nil || !found {
 		return head{}, err
 	}
-	found, err = w.last.row(1, func(row []driver.Value) error {
-		revision, _ := row[0].(int64)
-		h.events = revision + 1
-		return nil
+	found, err = w.last.row(eventColumns, func(row []driver.Value) error {
+		at, _, err := verifyRow(row)
+		h.events = at.revision + 1
+		return err
 	}, h.id)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: stream %s has no events", errDamaged, stream)

@@ -26,6 +26,10 @@ const (
 
 var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused}
 
+// dataGroups are the groups whose pages are other people's: they are read from internet.Data and are not
+// part of the repository.
+var dataGroups = []string{saved, recorded}
+
 // maxLabels bounds the labels of one group.
 const maxLabels = 2000
 

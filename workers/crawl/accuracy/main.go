@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"letterhead/internal/resvg"
 	"letterhead/internal/testcert"
+	"letterhead/workers/crawl/accuracy/internet"
 )
 
 // options are the command's flags.
@@ -61,6 +63,9 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	report, err := s.run(ctx, o)
 	if err != nil {
 		return err
+	}
+	if len(report.left) > 0 {
+		fmt.Fprintf(os.Stderr, "not scored: %s: %v\n", strings.Join(report.left, ", "), s.missing)
 	}
 	if o.sheet != "" {
 		if !filepath.IsAbs(o.sheet) {
@@ -107,6 +112,7 @@ type suite struct {
 	files    fs.FS
 	stage    *stage
 	renderer *resvg.Renderer
+	missing  error // why the groups of dataGroups cannot be crawled here; nil where they can
 }
 
 func newSuite(ctx context.Context, root string) (*suite, error) {
@@ -119,7 +125,13 @@ func newSuite(ctx context.Context, root string) (*suite, error) {
 		return nil, err
 	}
 	s := &suite{files: os.DirFS(filepath.Join(root, "workers", "crawl", "accuracy")), renderer: renderer}
-	s.stage = &stage{files: s.files, data: os.DirFS(filepath.Join(root, "workers", "crawl", "testdata")), authority: authority, renderer: renderer}
+	data, err := internet.Data(root)
+	if errors.Is(err, internet.ErrNoData) {
+		data, s.missing = nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	s.stage = &stage{files: s.files, data: data, authority: authority, renderer: renderer}
 	return s, nil
 }
 
@@ -128,6 +140,7 @@ func (s *suite) close() { s.renderer.Close(context.Background()) }
 // report is what a run gave.
 type report struct {
 	groups   []string
+	left     []string // groups whose pages are missing on this machine
 	pages    []crawled
 	verdicts []Verdict
 	files    []logoFile
@@ -141,6 +154,10 @@ func (s *suite) run(ctx context.Context, o options) (*report, error) {
 	var labels []Label
 	for _, group := range pageGroups {
 		if !wanted(o.groups, group) {
+			continue
+		}
+		if s.missing != nil && slices.Contains(dataGroups, group) {
+			out.left = append(out.left, group)
 			continue
 		}
 		out.groups = append(out.groups, group)

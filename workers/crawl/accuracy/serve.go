@@ -52,7 +52,7 @@ type crawled struct {
 // stage crawls labels, each on an internet of its own.
 type stage struct {
 	files     fs.FS // the folder of this command
-	data      fs.FS // the test data of the crawl
+	data      fs.FS // saved pages and recordings; nil where they are missing
 	authority *testcert.Authority
 	renderer  picture.Renderer
 }
@@ -200,12 +200,9 @@ func (l *Label) isMark(address string) bool {
 	return false
 }
 
-// unzip reads a file of the crawl's test data, or of this command's own.
+// unzip reads a saved page or a recording.
 func (s *stage) unzip(name string) ([]byte, error) {
 	packed, err := fs.ReadFile(s.data, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		packed, err = fs.ReadFile(s.files, path.Join("testdata", name))
-	}
 	if err != nil {
 		return nil, err
 	}

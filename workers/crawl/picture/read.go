@@ -25,6 +25,8 @@ const (
 	MaxBytes = imaging.MaxBytes
 	// maxLogoPixels bounds a logo's pixels: a larger file is a photo.
 	maxLogoPixels = 4096 * 4096
+	// maxSpritePixels bounds those of a file that a logo is cut from.
+	maxSpritePixels = 2048 * 2048
 	// minSide is the longest side, in pixels, below which nothing is a logo; an icon may be minIconSide
 	// when there is nothing better.
 	minSide     = 24
@@ -94,9 +96,53 @@ func DataURL(u *url.URL) ([]byte, error) {
 // Renderer draws vectors. internal/resvg is the real one. It is safe for concurrent use.
 type Renderer interface {
 	// Render draws a rebuilt SVG so that its longer side has that many pixels, on a transparent ground.
-	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too much
-	// time or memory, ctx.Err().
+	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too many
+	// steps or too much memory, context.DeadlineExceeded for what took too long, ctx.Err().
 	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
+}
+
+// Home reports whether the candidate is shown in a link to the home page.
+func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) }
+
+// limitsOf are those of a logo's file. One that is cut from a sprite has to be decoded whole.
+func limitsOf(c Candidate) imaging.Limits {
+	if c.Crop != nil {
+		return imaging.Limits{Bytes: MaxBytes, Pixels: maxSpritePixels}
+	}
+	return imaging.Limits{Bytes: MaxBytes, Pixels: maxLogoPixels}
+}
+
+// longestOf is the longest side, in pixels, of what is made of a candidate's raster.
+func longestOf(c Candidate) int {
+	if c.Crop != nil {
+		return imaging.MaxSide
+	}
+	return storedSide
+}
+
+// vectorCost is what rebuilding a vector holds, in bytes. What drawing it holds the renderer bounds by itself.
+const vectorCost = 4 << 20
+
+// Cost is what Read holds at most of a candidate's file, in bytes, the file not counted. It is 0 for one that Read
+// refuses by its header.
+func Cost(c Candidate, data []byte) int64 {
+	if c.Part != nil || imaging.Sniff(data).IsVector() {
+		return vectorCost
+	}
+	cost, err := imaging.DecodeCost(data, limitsOf(c), longestOf(c))
+	if err != nil {
+		return 0
+	}
+	return cost
+}
+
+// As is the same file as another candidate that names it, read without decoding it again. Errors: those of Read.
+func (p *Picture) As(c Candidate) (*Picture, error) {
+	again := &Picture{Candidate: c, Format: p.Format, Width: p.Width, Height: p.Height, SVG: p.SVG, Raster: p.Raster, Sum: p.Sum, draw: p.draw}
+	if name, ok := again.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
+		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
+	}
+	return again, again.look(again.Raster)
 }
 
 // Read reads a candidate's file. What it is, its bytes say: a web page that answers for a missing icon is
@@ -116,7 +162,7 @@ func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Pictur
 	if name, ok := p.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
 		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
 	}
-	info, err := imaging.ProbeWithin(data, imaging.Limits{Bytes: MaxBytes, Pixels: maxLogoPixels})
+	info, err := imaging.ProbeWithin(data, limitsOf(c))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +209,7 @@ func (p *Picture) readRaster(data []byte) error {
 	if max(p.Width, p.Height) < least {
 		return fmt.Errorf("%w: %d×%d pixels", ErrNotLogo, p.Width, p.Height)
 	}
-	img, _, err := imaging.Decode(data, imaging.Limits{Bytes: MaxBytes, Pixels: maxLogoPixels})
+	img, _, err := imaging.DecodeSmaller(data, limitsOf(p.Candidate), longestOf(p.Candidate))
 	if err != nil {
 		return err
 	}

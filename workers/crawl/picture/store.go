@@ -113,6 +113,35 @@ func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]
 	return append(out, asset), nil
 }
 
+// What encoding holds at most, in bytes for each pixel.
+const (
+	heldByLogo  = 28 // as WebP: pixels, what they differ by, the places they are found at, symbols
+	heldByImage = 12 // as JPEG: pixels, the same on a ground, the file
+)
+
+// StoreCost is what Store holds at most beside the picture itself, in bytes.
+func (p *Picture) StoreCost() int64 {
+	if p.SVG != nil {
+		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
+	}
+	if p.Raster == nil {
+		return 0
+	}
+	return heldByLogo * int64(len(p.Raster.Pix)/4)
+}
+
+var bannerLimits = imaging.Limits{Bytes: MaxBytes, Pixels: maxBannerPixels}
+
+// ImageCost is what StoreBanner and StorePicture hold at most of a file, in bytes, the file not counted. It is 0 for
+// one that they refuse by its header.
+func ImageCost(data []byte) int64 {
+	cost, err := imaging.DecodeCost(data, bannerLimits, bannerSide)
+	if err != nil {
+		return 0
+	}
+	return cost + heldByImage*bannerSide*bannerSide
+}
+
 // StoreBanner keeps a share image as JPEG on white. Errors: those of imaging, of the store, ErrNotLogo for
 // what is too small to be a picture.
 func StoreBanner(ctx context.Context, to Assets, data []byte) (eventschemas.Image, error) {
@@ -126,11 +155,10 @@ func StorePicture(ctx context.Context, to Assets, data []byte) (eventschemas.Ima
 
 func storeImage(ctx context.Context, to Assets, data []byte, kind string, least int) (eventschemas.Image, error) {
 	out := eventschemas.Image{Type: kind, Formats: []eventschemas.Asset{}, Tags: []string{}}
-	img, _, err := imaging.Decode(data, imaging.Limits{Bytes: MaxBytes, Pixels: maxBannerPixels})
+	img, _, err := imaging.DecodeSmaller(data, bannerLimits, bannerSide)
 	if err != nil {
 		return out, err
 	}
-	img = imaging.Scale(img, bannerSide)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if min(w, h) < least {
 		return out, fmt.Errorf("%w: a picture of %d×%d pixels", ErrNotLogo, w, h)

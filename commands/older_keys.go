@@ -1,0 +1,58 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"letterhead/domain/account"
+)
+
+// KeyIndex finds charges by idempotency key that the fold of an account may have forgotten: it remembers
+// account.MaxIdempotencyKeys of them, and a key counts for account.IdempotencyWindow. It is
+// projections/idempotency's.
+type KeyIndex interface {
+	// ByKey returns the charges of an account under the keys of a family (account.KeyFamily), and how far the
+	// account's stream is known to the index.
+	ByKey(ctx context.Context, accountID, family string) (account.Older, error)
+}
+
+// ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was charged; try again.
+var ErrKeysUnknown = errors.New("older idempotency keys cannot be looked up now")
+
+// olderKeys asks the index for charges under an idempotency key when the account is in memory and has forgotten
+// keys that still count, or will soon. It returns nil when the account's own memory is enough.
+//
+// Errors: ErrKeysUnknown, ErrBusy, account.ErrNotFound, ctx.Err().
+func (d *Desk) olderKeys(ctx context.Context, accountID, keyHash string) (*account.Older, error) {
+	if keyHash == "" {
+		return nil, nil
+	}
+	forgot := false
+	err := d.accounts.with(accountID, func(a *actor[*ledger]) {
+		forgot = a.state.shown.ready && d.accounts.cfg.Now().Before(a.state.shown.forgotKeysUntil)
+	})
+	if err != nil || !forgot {
+		return nil, err
+	}
+	if d.keys == nil {
+		return nil, fmt.Errorf("%w: this process has no index of them", ErrKeysUnknown)
+	}
+	older, err := d.keys.ByKey(ctx, accountID, account.KeyFamily(keyHash))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%w: %w", ErrKeysUnknown, err)
+	}
+	return &older, nil
+}
+
+// keysUnknown turns the refusal of a decision that lacked older keys into ErrKeysUnknown: the index is behind
+// by more than account.MaxIdempotencyKeys charges, or the account forgot its first key in this moment.
+func keysUnknown(err error) error {
+	if errors.Is(err, account.ErrKeysForgotten) {
+		return fmt.Errorf("%w: %w", ErrKeysUnknown, err)
+	}
+	return err
+}

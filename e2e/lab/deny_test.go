@@ -1,0 +1,34 @@
+//go:build lab
+
+package lab
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDeniedNetworksAreNotCrawled denies the addresses of a site that answers, and finds that neither a look-up
+// nor the crawl command reaches it.
+func TestDeniedNetworksAreNotCrawled(t *testing.T) {
+	const host = "good-lab.com"
+	addresses, err := net.DefaultResolver.LookupHost(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deny := "LETTERHEAD_CRAWL_DENY=" + strings.Join(addresses, ",")
+	s := own(t, portDeny, deny)
+	began := time.Now()
+	if a := s.lookup(t, host, ""); a.status != http.StatusBadGateway {
+		t.Errorf("the look-up answered %s, want 502", a)
+	}
+	t.Setenv("LETTERHEAD_CRAWL_DENY", strings.Join(addresses, ","))
+	if out, err := s.letterhead("crawl", "--timeout", "5s", "https://"+host+"/"); err == nil {
+		t.Errorf("the crawl command gave a record: %s", out)
+	}
+	if seen := since(t, began, host); len(seen) > 0 {
+		t.Errorf("the site was reached: %s", shown(seen))
+	}
+}

@@ -1,0 +1,103 @@
+package kurrent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+)
+
+// asRemembered admits a store that begins with the same event as the first one and holds so many events of stream.
+func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober) error {
+	return func(ctx context.Context, store eventlog.Prober) error {
+		held, found, err := store.First(ctx)
+		if err != nil {
+			return err
+		}
+		if before := first.Load(); before != nil && (!found || held.ID != before.ID) {
+			return &eventlog.LossError{Witness: "test", Detail: "it is another store"}
+		}
+		if n := count.Load(); n > 0 {
+			_, found, err = store.At(ctx, stream, n-1)
+			if err == nil && !found {
+				err = &eventlog.LossError{Witness: "test", Detail: "it is shorter"}
+			}
+		}
+		return err
+	}
+}
+
+// A store that comes back without events that were acknowledged is not used: neither read nor written.
+func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
+	addresses := []string{"127.0.0.1:0"}
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: addresses, Noise: true})
+	var first atomic.Pointer[eventlog.Recorded]
+	var count atomic.Uint64
+	l := connectTo(t, kurrent.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: asRemembered(&first, &count)})
+	eventually(t, l, 0)
+	eventually(t, l, 1)
+	held, found, err := l.First(t.Context())
+	last, _, lastErr := l.Last(t.Context())
+	end, endErr := l.End(t.Context())
+	head, headErr := l.Head(t.Context())
+	if err := errors.Join(err, lastErr, endErr, headErr); err != nil || !found || held.ID != batch(0, 1)[0].ID || last.ID != batch(1, 1)[0].ID || last.Position != head || end < head {
+		t.Fatalf("first %v, last %v at %d, head %d, end %d, %v", held.ID, last.ID, last.Position, head, end, err)
+	}
+	first.Store(&held)
+	count.Store(2)
+
+	address := server.Addresses()[0]
+	server.Stop()
+	for err = nil; err == nil; { // until the log has noticed
+		_, err = l.Head(t.Context())
+	}
+	empty := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{address}})
+	for _, use := range []func() error{
+		func() error {
+			_, err := l.Append(t.Context(), "account-2", eventlog.NoStream(), batch(7, 1))
+			return err
+		},
+		func() error {
+			_, err := l.Head(t.Context())
+			return err
+		},
+	} {
+		for {
+			err := use()
+			if errors.Is(err, eventlog.ErrLoss) {
+				if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "another store") {
+					t.Errorf("the refusal is %v", err)
+				}
+				break
+			}
+			if err == nil {
+				t.Fatal("the other store was used")
+			}
+		}
+	}
+	if n := empty.Counts().Appends; n != 0 {
+		t.Errorf("the other store got %d appends", n)
+	}
+	if err := empty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, l, 2)
+}
+
+// Open says at once that it is not the store that it was.
+func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
+	server := esdbtest.Start(t)
+	refuse := func(context.Context, eventlog.Prober) error { return &eventlog.LossError{Witness: "test"} }
+	if _, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString(), Admit: refuse}); !errors.Is(err, eventlog.ErrLoss) {
+		t.Errorf("open: %v", err)
+	}
+}

@@ -1,0 +1,284 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+// auditPage bounds the events, or entries of the index, of one step of an audit.
+const auditPage = 1024
+
+// audit verifies a log event by event: rows in the order of positions, with checksums, gaps, digest and the index entry
+// of each; then the index in its own order, with gaps in revisions and the names of streams. It has a connection
+// of its own, read-only, which changes nothing when it closes, not even the write-ahead log.
+type audit struct {
+	r             *reader
+	rows, entries *statement
+	streams       *statement
+	chainer       *chainer
+
+	// chain is that of the last event looked at, anchor one anchorEvery to twice as many events before it.
+	chain, anchor, next chain
+	// want is a place where the digest is known; the zero chain: none is.
+	want chain
+	// tolerate decides about a damaged event: nil goes on without the digest. nil: stop.
+	tolerate func(at int64, err error) error
+	broken   bool // the digest means nothing any more
+	read     int  // bytes of events so far
+
+	stream, revision, indexed int64 // where the walk of the index is, and the entries up to there
+}
+
+// openAudit opens the log at path. alone ignores the write-ahead log, whatever is in it.
+func openAudit(path string, alone bool) (*audit, error) {
+	mode := "ro"
+	if alone {
+		mode = modeAlone
+	}
+	conn, err := connect(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	r, err := prepareReader(conn, newNames()) // names that were read before could hide that they are damaged
+	if err != nil {
+		return nil, err
+	}
+	a := &audit{r: r, chainer: newChainer(), stream: -1}
+	for _, p := range []struct {
+		into **statement
+		sql  string
+	}{
+		{&a.rows, `SELECT position, stream, revision, type, envelope, data,
+			(SELECT i.position FROM events i INDEXED BY events_by_stream WHERE i.stream = e.stream AND i.revision = e.revision)
+			FROM events e WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`},
+		{&a.entries, `SELECT stream, revision, position FROM events INDEXED BY events_by_stream
+			WHERE (stream, revision) > (?, ?) ORDER BY stream, revision LIMIT ?`},
+		{&a.streams, `SELECT s.name, (SELECT i.id FROM streams i INDEXED BY sqlite_autoindex_streams_1 WHERE i.name = s.name)
+			FROM streams s WHERE s.id = ?`},
+	} {
+		if *p.into, err = conn.prepare(p.sql); err != nil {
+			return nil, errors.Join(err, conn.close())
+		}
+	}
+	return a, nil
+}
+
+func (a *audit) close() error { return a.r.conn.close() }
+
+// start begins at a place of the chain that is known, and expects the digest of another.
+func (a *audit) start(from, want chain) {
+	a.chain, a.anchor, a.next, a.want = from, from, from, want
+}
+
+// last returns the position of the table's last event.
+func (a *audit) last() (last int64, err error) {
+	return last, a.r.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last)
+}
+
+// first returns the id of the first event, Nil when there is none.
+func (a *audit) first() (id uuid.UUID, err error) {
+	return id, a.r.conn.once("SELECT envelope FROM events WHERE position = 1", 1, func(row []driver.Value) error {
+		if envelope, _ := row[0].([]byte); len(envelope) >= envelopeTime {
+			copy(id[:], envelope[envelopeID:])
+		}
+		return nil
+	})
+}
+
+// step verifies the next events up to a position; done reports that there are no more.
+func (a *audit) step(ctx context.Context, until int64) (done bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	begun := a.chain.position
+	if begun >= until {
+		return true, nil
+	}
+	if err := a.rows.each(eventColumns+1, a.row, begun, until, int64(auditPage)); err != nil {
+		return false, err
+	}
+	if a.chain.position == begun {
+		err := fmt.Errorf("%w: events %d to %d are missing", errDamaged, begun+1, until)
+		if a.tolerate == nil {
+			return false, err
+		}
+		for at := begun + 1; at <= until; at++ { // the same for each, as far as the caller counts
+			if err := a.tolerate(at, err); err != nil {
+				return false, err
+			}
+		}
+		a.chain.position, a.broken = until, true
+	}
+	return a.chain.position >= until, nil
+}
+
+// intact reads the longest intact beginning of the log without the help of the index, and hands its events to take.
+// why is what ends it, nil at the end of the table.
+func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error) (head chain, why, err error) {
+	a.start(chain{}, chain{})
+	revisions := make(map[int64]int64)
+	var taking error
+	for {
+		before := a.chain
+		err := a.r.page.each(eventColumns, func(row []driver.Value) error {
+			var e eventlog.Recorded
+			at, err := a.r.decode(row, &e)
+			switch {
+			case err != nil:
+				return err
+			case at.position != a.chain.position+1:
+				return fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, a.chain.position)
+			case at.revision != revisions[at.stream]:
+				return fmt.Errorf("%w: event at position %d is revision %d of %s, where revision %d belongs",
+					errDamaged, at.position, at.revision, e.Stream, revisions[at.stream])
+			}
+			if take != nil {
+				if taking = take(&e); taking != nil {
+					return taking
+				}
+			}
+			revisions[at.stream]++
+			envelope, _ := row[4].([]byte)
+			a.chainer.add(&a.chain, &e, envelope)
+			return nil
+		}, a.chain.position, int64(auditPage))
+		switch {
+		case taking != nil:
+			return a.chain, nil, taking
+		case err != nil && !errors.Is(classify("", err), eventlog.ErrCorrupt):
+			return a.chain, nil, err
+		case err != nil || a.chain == before:
+			return a.chain, err, ctx.Err()
+		case ctx.Err() != nil:
+			return a.chain, nil, ctx.Err()
+		}
+	}
+}
+
+func (a *audit) row(row []driver.Value) error {
+	var e eventlog.Recorded
+	at, err := a.r.decode(row, &e)
+	if err == nil {
+		if index, found := row[eventColumns].(int64); !found || index != at.position {
+			err = fmt.Errorf("%w: event at position %d is not found as revision %d of %s", errDamaged, at.position, at.revision, e.Stream)
+		}
+	}
+	for missing := a.chain.position + 1; missing < at.position; missing++ {
+		gap := fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, a.chain.position)
+		if a.tolerate == nil {
+			return gap
+		}
+		if err := a.tolerate(missing, gap); err != nil {
+			return err
+		}
+		a.broken = true
+	}
+	if err != nil {
+		if !errors.Is(classify("", err), eventlog.ErrCorrupt) || a.tolerate == nil {
+			return err
+		}
+		a.chain.position, a.broken = at.position, true
+		return a.tolerate(at.position, err)
+	}
+	envelope, _ := row[4].([]byte)
+	a.chainer.add(&a.chain, &e, envelope)
+	a.read += len(envelope) + len(e.Data)
+	if a.chain.position-a.next.position >= anchorEvery {
+		a.anchor, a.next = a.next, a.chain
+	}
+	if a.want.position == a.chain.position && !a.broken && !bytes.Equal(a.want.digest[:], a.chain.digest[:]) {
+		return fmt.Errorf("%w: the digest over the events up to position %d is not that of the events that were written", errDamaged, at.position)
+	}
+	return nil
+}
+
+// stepIndex verifies the next entries of the index by stream; those of events behind until are left out. After the last
+// it compares their number.
+func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	n := 0
+	if err := a.entries.each(3, func(row []driver.Value) error {
+		n++
+		stream, _ := row[0].(int64)
+		revision, _ := row[1].(int64)
+		position, _ := row[2].(int64)
+		expected := a.revision + 1
+		if stream != a.stream {
+			if err := a.name(stream); err != nil {
+				return err
+			}
+			expected = 0
+		}
+		if revision != expected {
+			return fmt.Errorf("%w: stream %d has revision %d where revision %d belongs", errDamaged, stream, revision, expected)
+		}
+		a.stream, a.revision = stream, revision
+		if position <= until {
+			a.indexed++
+		}
+		return nil
+	}, a.stream, a.revision, int64(auditPage)); err != nil {
+		return false, err
+	}
+	if n == auditPage {
+		return false, nil
+	}
+	if a.indexed != until {
+		return false, fmt.Errorf("%w: the index by stream has %d of %d events", errDamaged, a.indexed, until)
+	}
+	return true, nil
+}
+
+// name compares a stream's name with the index of names.
+func (a *audit) name(stream int64) error {
+	found, err := a.streams.row(2, func(row []driver.Value) error {
+		if id, _ := row[1].(int64); id != stream {
+			return fmt.Errorf("%w: stream %v is not found by its name", errDamaged, row[0])
+		}
+		return nil
+	}, stream)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: a stream has no name", errDamaged)
+	}
+	return err
+}
+
+// all verifies everything up to a position and the file's structure. progress may be nil.
+func (a *audit) all(ctx context.Context, until int64, progress func(done int64)) error {
+	for _, step := range []func(context.Context, int64) (bool, error){a.step, a.stepIndex} {
+		for done := false; !done; {
+			var err error
+			if done, err = step(ctx, until); err != nil {
+				return err
+			}
+			if progress != nil {
+				progress(a.chain.position)
+			}
+		}
+	}
+	return a.structure()
+}
+
+// structure asks SQLite about its pages. It takes about a second for each gigabyte and cannot be interrupted.
+func (a *audit) structure() error {
+	var verdict string
+	if err := a.r.conn.once("PRAGMA quick_check(1)", 1, func(row []driver.Value) error {
+		verdict, _ = row[0].(string)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", errDamaged, verdict)
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+const witnessMarker = "head marker"
+
+// state is what an examination found.
+type state struct {
+	absent       bool  // there is no log, and none was there
+	mark         *mark // nil: there is none, or none that can be read
+	head, anchor chain // of what can be read
+	logID        uuid.UUID
+	loss         *eventlog.LossError
+	// rewrite is set when what is left of a damaged log must be copied into a new file; alone, when more of it can be
+	// read without the write-ahead log.
+	rewrite, alone bool
+}
+
+// Report describes a log that is not open.
+type Report struct {
+	// Marker is nil when the log has none, or none that can be read.
+	Marker *Marker
+	// Head is the last position of the intact beginning: everything up to it can be read.
+	Head eventlog.Position
+	// Loss is nil when the log is intact and not shorter than its marker says.
+	Loss *eventlog.LossError
+}
+
+// Inspect describes the log at path and changes no file of it. Of a large log that looks intact it reads the end only.
+//
+// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system (fs.ErrNotExist: there is no log), ctx.Err(), and
+// eventlog.ErrCorrupt for what never was a log that has a marker. Other damage is in the report.
+func Inspect(ctx context.Context, path string) (Report, error) {
+	lock, err := takeLock(path)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := examine(ctx, path, defaultVerifyBytes)
+	if s.absent {
+		err = errors.Join(err, fs.ErrNotExist)
+	}
+	if err := errors.Join(err, lock.Close()); err != nil {
+		return Report{}, fmt.Errorf("inspect the event log %s: %w", path, err)
+	}
+	r := Report{Head: eventlog.Position(s.head.position), Loss: s.loss}
+	if s.mark != nil {
+		r.Marker = &s.mark.Marker
+	}
+	return r, nil
+}
+
+// examine compares a log that is not open with its marker, and verifies all of it, or its end. It changes nothing, so
+// that a start that is refused leaves everything for another look. No connection may be open.
+func examine(ctx context.Context, path string, verifyBytes int) (s state, err error) {
+	var both bool
+	var problem error
+	if s.mark, both, err = readMark(path); err != nil {
+		if !errors.Is(err, eventlog.ErrCorrupt) {
+			return s, err
+		}
+		problem = err
+	}
+	wal, err := scanWAL(path)
+	if err != nil {
+		return s, err
+	}
+	if err := checkHeader(path); errors.Is(err, fs.ErrNotExist) {
+		return s, s.missing(path, wal.there, problem)
+	} else if err != nil {
+		if s.mark == nil || s.mark.Position == 0 || !errors.Is(err, eventlog.ErrCorrupt) {
+			return s, err
+		}
+		s.loss = &eventlog.LossError{Witness: witnessMarker, Remembered: s.mark.Position, Detail: err.Error(), Cause: err}
+		return s, nil
+	}
+	whole := s.mark == nil || !both || s.mark.salts != 0 && s.mark.salts != wal.salts
+	if !whole {
+		size, err := sizeOf(path, path+"-wal")
+		if err != nil {
+			return s, err
+		}
+		whole = size <= int64(verifyBytes)
+	}
+	if wal.damage != nil {
+		problem, s.rewrite = wal.damage, true
+	} else if damage := s.verify(ctx, path, whole, wal.frames == 0); damage != nil {
+		if !errors.Is(classify("", damage), eventlog.ErrCorrupt) {
+			return s, damage
+		}
+		problem = damage
+	}
+	if problem == nil {
+		return s, nil
+	}
+	return s, s.assess(ctx, path, wal.there, problem)
+}
+
+// missing decides about a log without its file.
+func (s *state) missing(path string, wal bool, unreadable error) error {
+	switch {
+	case unreadable != nil || s.mark != nil && s.mark.Position > 0:
+		s.loss = &eventlog.LossError{Witness: witnessMarker, Detail: "the file " + path + " is missing"}
+		if s.mark != nil {
+			s.loss.Remembered = s.mark.Position
+		}
+	case wal: // SQLite would replay it into a new file
+		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
+	default:
+		s.absent = true
+	}
+	return nil
+}
+
+// errShort marks a log that ends before its marker.
+var errShort = fmt.Errorf("%w: the log ends there", errDamaged)
+
+// verify reads the log from its beginning, or from the marker's anchor on, and compares it with the marker.
+func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err error) {
+	if alone {
+		if err := checkFileLength(path); err != nil {
+			return err
+		}
+	}
+	a, err := openAudit(path, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	last, err := a.last()
+	if err != nil {
+		return err
+	}
+	if s.logID, err = a.first(); err != nil {
+		return err
+	}
+	var from, want chain
+	if s.mark != nil {
+		want = s.mark.chain()
+		if !whole {
+			from = s.mark.anchor
+		}
+		switch {
+		case last < want.position:
+			return errShort
+		case want.position > 0 && s.logID != s.mark.LogID:
+			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, s.logID, s.mark.LogID)
+		}
+	}
+	a.start(from, want)
+	if whole {
+		err = a.all(ctx, last, nil)
+	} else {
+		for done := false; !done && err == nil; {
+			done, err = a.step(ctx, last)
+		}
+	}
+	s.head, s.anchor = a.chain, a.anchor
+	return err
+}
+
+// assess finds out what is left of a log that has a problem.
+func (s *state) assess(ctx context.Context, path string, wal bool, problem error) error {
+	var last int64
+	var why error
+	s.head = chain{position: -1}
+	for _, alone := range []bool{false, true} {
+		if alone && !wal {
+			continue
+		}
+		v, err := lookAt(ctx, path, alone)
+		if err != nil {
+			return err
+		}
+		if last = max(last, v.last); v.head.position > s.head.position {
+			s.head, s.alone, why = v.head, alone, v.why
+		}
+		if v.why == nil && !s.rewrite {
+			break
+		}
+	}
+	// What is intact throughout and was not read past a damaged write-ahead log can stay where it is.
+	s.rewrite = s.rewrite || s.alone || why != nil
+	s.loss = &eventlog.LossError{
+		Witness: "table of events", Remembered: eventlog.Position(last), Head: eventlog.Position(max(s.head.position, 0)),
+		Detail: problem.Error(), Cause: fmt.Errorf("%w: %w", eventlog.ErrCorrupt, problem),
+	}
+	switch {
+	case s.mark != nil:
+		s.loss.Witness, s.loss.Remembered = witnessMarker, max(s.loss.Remembered, s.mark.Position)
+	case errors.Is(problem, errNoMarker):
+		s.loss.Witness, s.loss.Remembered = witnessMarker, 0
+	}
+	if errors.Is(problem, errShort) {
+		s.loss.Detail, s.loss.Cause = fmt.Sprintf("the log was written up to there at %s", s.mark.WrittenAt.Format("2006-01-02T15:04:05.000Z")), nil
+	}
+	return nil
+}
+
+// view is the log with or without its write-ahead log.
+type view struct {
+	head chain
+	last int64
+	why  error // what is wrong with it, nil: nothing
+}
+
+func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
+	a, err := openAudit(path, alone)
+	if err != nil {
+		return view{why: err}, unlessDamage(err)
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	if v.last, err = a.last(); err != nil {
+		return view{why: err}, unlessDamage(err)
+	}
+	a.start(chain{}, chain{})
+	v.why = a.all(ctx, v.last, nil)
+	v.head = a.chain
+	if v.why == nil || unlessDamage(v.why) != nil {
+		return v, unlessDamage(v.why)
+	}
+	v.head, _, err = a.intact(ctx, nil)
+	return v, err
+}
+
+// unlessDamage returns errors that are not about what is stored.
+func unlessDamage(err error) error {
+	if err == nil || errors.Is(classify("", err), eventlog.ErrCorrupt) {
+		return nil
+	}
+	return err
+}
+
+func sizeOf(paths ...string) (size int64, err error) {
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		size += info.Size()
+	}
+	return size, nil
+}
+
+// checkFileLength is checkLength for a log that is not open and has no write-ahead log.
+func checkFileLength(path string) error {
+	header, err := readHeader(path)
+	if err != nil {
+		return err
+	}
+	return checkLength(path, int64(binary.BigEndian.Uint32(header[headerPages:])))
+}
+
+// checkLength compares the file's length with what it should be, once the write-ahead log is moved into it. SQLite
+// itself notices a cut file only when it comes to a missing page.
+func checkLength(path string, pages int64) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < pages*pageBytes {
+		return fmt.Errorf("%w: the file has %d bytes and should have %d: its end is missing", errDamaged, info.Size(), pages*pageBytes)
+	}
+	return nil
+}

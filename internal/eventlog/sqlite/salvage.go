@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+// Suffixes of the files that a loss leaves, beside the log.
+const (
+	suffixSalvaged = ".salvaged" // the copy of what is left, while it is made
+	suffixReplace  = ".replace"  // the note of a replacement under way
+	suffixLost     = ".lost-"    // and a time: what was there before
+)
+
+// acceptLoss makes the intact beginning of a log the whole log. What was there is kept under other names.
+func acceptLoss(ctx context.Context, cfg Config, s state) error {
+	attempt := "accept the loss of " + cfg.Path
+	if s.head.position <= 0 && s.loss.Remembered > 0 {
+		return fmt.Errorf("%s: no event can be read, so nothing would be left to go on with: %w", attempt, s.loss)
+	}
+	if !s.rewrite {
+		err := setAside(MarkerPath(cfg.Path), lostSuffix())
+		if err == nil {
+			err = syncFolder(filepath.Dir(cfg.Path))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", attempt, err)
+		}
+		return nil
+	}
+	copied := cfg.Path + suffixSalvaged
+	err := removeLog(copied)
+	if err == nil {
+		err = copyIntact(ctx, cfg, copied, s.alone)
+	}
+	if err == nil {
+		err = replace(cfg.Path, copied)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", attempt, errors.Join(err, removeLog(copied)))
+	}
+	return nil
+}
+
+// copyIntact writes the intact beginning of a log into a new one.
+func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err error) {
+	from, err := openAudit(cfg.Path, alone)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.close()) }()
+	to, err := Open(ctx, Config{Path: into, Logger: cfg.Logger})
+	if err != nil {
+		return err
+	}
+	c := copier{ctx: ctx, to: to}
+	_, _, err = from.intact(ctx, c.add)
+	if err == nil {
+		err = c.write()
+	}
+	return errors.Join(err, to.Close())
+}
+
+// copier imports events in their order.
+type copier struct {
+	ctx    context.Context
+	to     *Log
+	runs   []eventlog.Run
+	events int
+	bytes  int
+}
+
+func (c *copier) add(e *eventlog.Recorded) error {
+	size := eventlog.Size(&e.Proposed)
+	if c.events == eventlog.MaxImportEvents || c.bytes+size > eventlog.MaxImportBytes {
+		if err := c.write(); err != nil {
+			return err
+		}
+	}
+	n := len(c.runs)
+	if n == 0 || c.runs[n-1].Stream != e.Stream || len(c.runs[n-1].Events) == eventlog.MaxAppendEvents || c.bytes > eventlog.MaxAppendBytes/2 {
+		c.runs = append(c.runs, eventlog.Run{Stream: e.Stream, Expected: eventlog.After(e.Revision)})
+		n++
+	}
+	c.runs[n-1].Events = append(c.runs[n-1].Events, e.Proposed)
+	c.events++
+	c.bytes += size
+	return nil
+}
+
+func (c *copier) write() error {
+	if len(c.runs) == 0 {
+		return nil
+	}
+	err := c.to.Import(c.ctx, c.runs)
+	c.runs, c.events, c.bytes = nil, 0, 0
+	return err
+}
+
+// Replace puts a closed log, with its marker, in place of another in the same folder, which must not be open either. A
+// crash in between is made good by the next Open. What was there is kept under other names.
+//
+// Errors: ErrInUse, those of the file system.
+func Replace(path, with string) (err error) {
+	for _, p := range []string{path, with} {
+		lock, err := takeLock(p)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
+	}
+	if err := replace(path, with); err != nil {
+		return fmt.Errorf("replace the event log %s: %w", path, err)
+	}
+	return nil
+}
+
+// replacement is the note of one: once it is there, the replacement is done, now or at the next start.
+type replacement struct {
+	With string `json:"with"` // the new log's name in the folder
+	Lost string `json:"lost"` // suffix of what was there
+}
+
+func lostSuffix() string { return suffixLost + time.Now().UTC().Format("20060102T150405.000Z") }
+
+func replace(path, with string) error {
+	if filepath.Dir(path) != filepath.Dir(with) {
+		return fmt.Errorf("%s is in another folder", with)
+	}
+	if size, err := sizeOf(with + "-wal"); err != nil || size > 0 {
+		return errors.Join(err, fmt.Errorf("%s was not closed", with))
+	}
+	note, err := json.Marshal(replacement{With: filepath.Base(with), Lost: lostSuffix()})
+	if err == nil {
+		err = writeNew(path+suffixReplace+".new", note)
+	}
+	if err == nil {
+		err = os.Rename(path+suffixReplace+".new", path+suffixReplace)
+	}
+	if err != nil {
+		return err
+	}
+	return finishReplace(path)
+}
+
+// finishReplace does what a note says, as far as it is not done.
+func finishReplace(path string) error {
+	raw, err := os.ReadFile(path + suffixReplace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var n replacement
+	if err := json.Unmarshal(raw, &n); err != nil || n.With == "" || n.With != filepath.Base(n.With) || n.Lost == "" {
+		return fmt.Errorf("%s is not what was written there", path+suffixReplace)
+	}
+	folder := filepath.Dir(path)
+	with := filepath.Join(folder, n.With)
+	if err := syncFolder(folder); err != nil { // the note, before anything that it describes
+		return err
+	}
+	if _, err := os.Stat(with); err == nil { // so what is at path is still the old log
+		for _, old := range []string{path + "-wal", MarkerPath(path), path} {
+			if err := setAside(old, n.Lost); err != nil {
+				return err
+			}
+		}
+		// The old log's index of its write-ahead log would be taken for the new one's.
+		if err := removeIfThere(path + "-shm"); err != nil {
+			return err
+		}
+		if err := os.Rename(with, path); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(MarkerPath(with), MarkerPath(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, rest := range []string{with + "-wal", with + "-shm", with + ".lock", path + suffixReplace} {
+		if err := removeIfThere(rest); err != nil {
+			return err
+		}
+		if err := syncFolder(folder); err != nil { // the note goes last
+			return err
+		}
+	}
+	return nil
+}
+
+// setAside renames a file, when it is there and has not been renamed.
+func setAside(name, suffix string) error {
+	if err := os.Rename(name, name+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeLog removes a log that nobody needs.
+func removeLog(path string) error {
+	var errs []error
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + ".lock", MarkerPath(path)} {
+		errs = append(errs, removeIfThere(name))
+	}
+	return errors.Join(errs...)
+}
+
+func removeIfThere(name string) error {
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package imaging
+
+import (
+	"encoding/binary"
+	"fmt"
+	"image"
+)
+
+// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted. It admits a
+// photograph of 16 million pixels and most pictures of 6 million in any other form.
+const MaxDecoded = 64 << 20
+
+// reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
+// by the better filter alone.
+const reduceFrom = 4 << 20
+
+// DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
+// result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
+// for more than MaxDecoded.
+func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
+	info, err := ProbeWithin(data, limits)
+	if err != nil {
+		return 0, err
+	}
+	var cost int64
+	err = guarded(func() error {
+		cost = decodeCost(info, data, limits.withDefaults(), longest)
+		return nil
+	})
+	if err == nil && cost > MaxDecoded {
+		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost)
+	}
+	return cost, err
+}
+
+func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
+	size := image.Pt(info.Width, info.Height)
+	pixels := int64(size.X) * int64(size.Y)
+	factor := factorOf(size, longest)
+	// The decoder's own picture, the same as 8-bit pixels with alpha unless it has that form, and what scaling
+	// that holds.
+	var decoded, converted int64
+	switch info.Format {
+	case PNG:
+		h := pngHeaderOf(data)
+		if streams(info, data) {
+			return h.streamCost(factor) + scaleCost(reduced(size, factor), longest)
+		}
+		decoded, converted = h.decodedCost(), 4*pixels
+		if decoded == 4*pixels {
+			converted = 0
+		}
+	case JPEG:
+		decoded, converted = jpegCost(data, pixels), 4*pixels
+		if factor > 1 {
+			return decoded + reducedCost(size, factor) + scaleCost(reduced(size, factor), longest)
+		}
+		if jpegOrientation(data) >= 2 {
+			converted *= 2
+		}
+	case WebP:
+		decoded, converted = 10*pixels, 4*pixels // VP8L: pixels, transformed pixels, its tables
+	case ICO:
+		best, _ := largestEntry(data, limits)
+		decoded, converted = 4*pixels, 0
+		if best.png != nil {
+			decoded, converted = pngHeaderOf(best.png).decodedCost(), 4*pixels
+		}
+	default: // GIF: indexes, then pixels; BMP: pixels
+		decoded, converted = pixels, 4*pixels
+	}
+	return decoded + converted + scaleCost(size, longest)
+}
+
+// scaleCost is what scaling holds beside the picture that it is given: the shares of a picture of two colors, the
+// rows that have their width already, and the result in two forms.
+func scaleCost(size image.Point, longest int) int64 {
+	to, ok := smaller(size, longest)
+	if !ok {
+		return 0
+	}
+	w, h := int64(to.width), int64(to.height)
+	return int64(size.X)*int64(size.Y) + 4*w*int64(size.Y) + 8*w*h
+}
+
+// factorOf is how many pixels of a side become one while a picture is decoded: it keeps at least what it is scaled
+// to. 1 for one that is small enough to be decoded as it is.
+func factorOf(size image.Point, longest int) int {
+	if size.X*size.Y <= reduceFrom {
+		return 1
+	}
+	return max(1, max(size.X, size.Y)/max(longest, 1))
+}
+
+// streams reports whether a PNG is decoded row by row.
+func streams(info Info, data []byte) bool {
+	return info.Format == PNG && info.Width*info.Height > reduceFrom && !pngHeaderOf(data).interlaced
+}
+
+func reduced(size image.Point, factor int) image.Point {
+	return image.Pt((size.X+factor-1)/factor, (size.Y+factor-1)/factor)
+}
+
+// reducedCost is what boxes hold.
+func reducedCost(size image.Point, factor int) int64 {
+	to := reduced(size, factor)
+	return 4*int64(to.X)*int64(to.Y) + 32*int64(to.X) + 4*int64(size.X)
+}
+
+// jpegCost is what the decoder holds of a JPEG: its planes, and the coefficients of a progressive one.
+func jpegCost(data []byte, pixels int64) int64 {
+	const (
+		baseline, extended, progressive = 0xc0, 0xc1, 0xc2
+		header                          = 6 // depth, height, width, number of components
+		perComponent                    = 3
+	)
+	cost := 8 * pixels // what is not understood is not cheap
+	jpegSegments(data, func(marker byte, p []byte) bool {
+		if marker != baseline && marker != extended && marker != progressive {
+			return marker != markerSOS
+		}
+		if len(p) < header || len(p) < header+perComponent*int(p[5]) {
+			return false
+		}
+		var samples, most int64 // of all components, and of the largest
+		for i := range int(p[5]) {
+			sampling := p[header+perComponent*i+1]
+			n := int64(sampling>>4) * int64(sampling&15)
+			samples, most = samples+n, max(most, n)
+		}
+		if most == 0 {
+			return false
+		}
+		planes := pixels * samples / most
+		cost = planes
+		if p[5] == 4 {
+			cost += 4 * pixels // four inks are put together
+		}
+		if marker == progressive {
+			cost += 4 * planes
+		}
+		return false
+	})
+	return cost
+}
+
+// pngHeader is what the first chunk of a PNG says, with whether a color is declared as clear.
+type pngHeader struct {
+	width, height int
+	depth, color  byte
+	interlaced    bool
+	clear         bool // there is a tRNS chunk
+}
+
+// Color types of PNG (specification, section 11.2.1).
+const (
+	pngGray      = 0
+	pngRGB       = 2
+	pngPalette   = 3
+	pngGrayAlpha = 4
+	pngRGBA      = 6
+)
+
+// pngHeaderOf reads the header of a PNG that Probe has read.
+func pngHeaderOf(data []byte) (h pngHeader) {
+	const at = 16 // behind the signature, and the length and the name of the chunk
+	if len(data) < at+13 {
+		return h
+	}
+	h = pngHeader{
+		width: int(binary.BigEndian.Uint32(data[at:])), height: int(binary.BigEndian.Uint32(data[at+4:])),
+		depth: data[at+8], color: data[at+9], interlaced: data[at+12] != 0,
+	}
+	pngChunks(data, func(kind string, _ []byte) bool {
+		h.clear = h.clear || kind == "tRNS"
+		return kind != "IDAT"
+	})
+	return h
+}
+
+// decodedCost is what image/png holds: the picture, of which an interlaced one is in memory up to once more.
+func (h pngHeader) decodedCost() int64 {
+	each := int64(4)
+	switch {
+	case h.depth == 16 && h.color == pngGray && !h.clear:
+		each = 2
+	case h.depth == 16:
+		each = 8
+	case h.color == pngPalette, h.color == pngGray && !h.clear:
+		each = 1
+	}
+	cost := each * int64(h.width) * int64(h.height)
+	if h.interlaced {
+		cost *= 2
+	}
+	return cost
+}
+
+// streamCost is what reducing the rows holds: two rows, the unpacker's window, and the boxes.
+func (h pngHeader) streamCost(factor int) int64 {
+	const window = 64 << 10
+	return window + 2*int64(h.rowBytes()) + reducedCost(image.Pt(h.width, h.height), factor)
+}

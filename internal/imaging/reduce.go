@@ -1,0 +1,325 @@
+package imaging
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"io"
+)
+
+// boxes makes a picture smaller while its rows arrive: each pixel of the result is the mean of a square of pixels,
+// weighted by alpha, so that clear pixels do not darken the edges.
+type boxes struct {
+	factor int
+	out    *image.NRGBA
+	sums   []uint64 // red, green, blue and alpha of each column, the colors times alpha
+	rows   int      // in the sums
+	y      int      // rows of out that are written
+	width  int      // of the rows that arrive
+}
+
+func newBoxes(size image.Point, factor int) *boxes {
+	to := reduced(size, factor)
+	return &boxes{factor: factor, out: image.NewNRGBA(image.Rectangle{Max: to}), sums: make([]uint64, 4*to.X), width: size.X}
+}
+
+// add takes the next row, as 8-bit pixels with alpha that is not premultiplied.
+func (b *boxes) add(row []byte) {
+	for x, column := 0, 0; x < b.width; column++ {
+		sum := b.sums[4*column : 4*column+4 : 4*column+4]
+		for end := min(x+b.factor, b.width); x < end; x++ {
+			p := row[4*x : 4*x+4 : 4*x+4]
+			a := uint64(p[3])
+			sum[0] += uint64(p[0]) * a
+			sum[1] += uint64(p[1]) * a
+			sum[2] += uint64(p[2]) * a
+			sum[3] += a
+		}
+	}
+	if b.rows++; b.rows == b.factor {
+		b.flush()
+	}
+}
+
+func (b *boxes) flush() {
+	if b.rows == 0 || b.y == b.out.Rect.Dy() {
+		return
+	}
+	line := b.out.Pix[b.y*b.out.Stride : (b.y+1)*b.out.Stride]
+	for column := range len(line) / 4 {
+		sum, into := b.sums[4*column:4*column+4], line[4*column:4*column+4]
+		if a := sum[3]; a > 0 {
+			for c := range 3 {
+				into[c] = uint8((sum[c] + a/2) / a)
+			}
+			pixels := uint64(b.rows * min(b.factor, b.width-column*b.factor))
+			into[3] = uint8((a + pixels/2) / pixels)
+		}
+	}
+	clear(b.sums)
+	b.rows = 0
+	b.y++
+}
+
+// result ends the picture.
+func (b *boxes) result() *image.NRGBA {
+	b.flush()
+	return b.out
+}
+
+// reduceJPEG decodes a JPEG and reduces it, without the pixels of the whole in between.
+func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
+	if err := checkScans(data); err != nil {
+		return nil, err
+	}
+	img, err := jpeg.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, malformed(err)
+	}
+	r := img.Bounds()
+	b := newBoxes(r.Size(), factor)
+	row := make([]byte, 4*r.Dx())
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for x := range r.Dx() {
+			p := row[4*x : 4*x+4 : 4*x+4]
+			p[3] = 0xff
+			switch src := img.(type) {
+			case *image.YCbCr:
+				at := src.COffset(r.Min.X+x, y)
+				p[0], p[1], p[2] = color.YCbCrToRGB(src.Y[src.YOffset(r.Min.X+x, y)], src.Cb[at], src.Cr[at])
+			case *image.Gray:
+				v := src.Pix[src.PixOffset(r.Min.X+x, y)]
+				p[0], p[1], p[2] = v, v, v
+			default:
+				c := color.NRGBAModel.Convert(img.At(r.Min.X+x, y)).(color.NRGBA)
+				p[0], p[1], p[2], p[3] = c.R, c.G, c.B, c.A
+			}
+		}
+		b.add(row)
+	}
+	return jpegOrientation(data).apply(b.result()), nil
+}
+
+// pngChunks calls visit with the name and the content of each chunk until it returns false. It reports whether
+// what it passed was whole.
+func pngChunks(data []byte, visit func(kind string, content []byte) bool) error {
+	const signature, frame = 8, 12 // a frame: length, name, checksum
+	for rest := data[min(signature, len(data)):]; len(rest) >= frame; {
+		length := uint64(binary.BigEndian.Uint32(rest))
+		if length > uint64(len(rest)-frame) {
+			return fmt.Errorf("%w: a chunk of %d bytes is cut off", ErrMalformed, length)
+		}
+		end := 8 + int(length)
+		if crc32.ChecksumIEEE(rest[4:end]) != binary.BigEndian.Uint32(rest[end:]) {
+			return fmt.Errorf("%w: the checksum of a chunk is wrong", ErrMalformed)
+		}
+		if !visit(string(rest[4:8]), rest[8:end]) {
+			return nil
+		}
+		rest = rest[frame+int(length):]
+	}
+	return nil
+}
+
+// rowBytes is how long a row is that is unpacked, its filter not counted.
+func (h pngHeader) rowBytes() int { return (h.width*h.bits() + 7) / 8 }
+
+// bits of one pixel.
+func (h pngHeader) bits() int {
+	channels := map[byte]int{pngGray: 1, pngRGB: 3, pngPalette: 1, pngGrayAlpha: 2, pngRGBA: 4}[h.color]
+	return channels * int(h.depth)
+}
+
+// reducePNG decodes a PNG that is not interlaced row by row and reduces it, so that no more than two rows of it are
+// in memory.
+func reducePNG(data []byte, factor int) (*image.NRGBA, error) {
+	h := pngHeaderOf(data)
+	var packed []io.Reader
+	e := expander{pngHeader: h}
+	if err := pngChunks(data, func(kind string, content []byte) bool {
+		switch kind {
+		case "PLTE":
+			e.setPalette(content)
+		case "tRNS":
+			e.setClear(content)
+		case "IDAT":
+			packed = append(packed, bytes.NewReader(content))
+		}
+		return kind != "IEND"
+	}); err != nil {
+		return nil, err
+	}
+	unpacked, err := zlib.NewReader(bufio.NewReader(io.MultiReader(packed...)))
+	if err != nil {
+		return nil, malformed(err)
+	}
+	defer unpacked.Close()
+	const filter = 1 // byte before each row
+	row, before := make([]byte, filter+h.rowBytes()), make([]byte, filter+h.rowBytes())
+	pixels := make([]byte, 4*h.width)
+	b := newBoxes(image.Pt(h.width, h.height), factor)
+	for range h.height {
+		if _, err := io.ReadFull(unpacked, row); err != nil {
+			return nil, malformed(err)
+		}
+		if err := unfilter(row[0], row[filter:], before[filter:], max(1, h.bits()/8)); err != nil {
+			return nil, err
+		}
+		e.expand(row[filter:], pixels)
+		b.add(pixels)
+		row, before = before, row
+	}
+	// The checksum behind the last row is looked at when the end is read.
+	if _, err := io.ReadFull(unpacked, row[:1]); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: it does not end with its last row", ErrMalformed)
+	}
+	return b.result(), nil
+}
+
+// unfilter undoes the filter of a row (PNG specification, section 9.2), in place. step is the distance of a byte to
+// the one it may be predicted from, to its left.
+func unfilter(kind byte, row, above []byte, step int) error {
+	first := min(step, len(row))
+	switch kind {
+	case 0:
+	case 1:
+		for i := step; i < len(row); i++ {
+			row[i] += row[i-step]
+		}
+	case 2:
+		for i := range row {
+			row[i] += above[i]
+		}
+	case 3:
+		for i := range first {
+			row[i] += above[i] / 2
+		}
+		for i := first; i < len(row); i++ {
+			row[i] += byte((int(row[i-step]) + int(above[i])) / 2)
+		}
+	case 4:
+		for i := range first {
+			row[i] += above[i]
+		}
+		for i := first; i < len(row); i++ {
+			row[i] += paeth(int(row[i-step]), int(above[i]), int(above[i-step]))
+		}
+	default:
+		return fmt.Errorf("%w: filter %d", ErrMalformed, kind)
+	}
+	return nil
+}
+
+func paeth(left, above, corner int) byte {
+	guess := left + above - corner
+	a, b, c := abs(guess-left), abs(guess-above), abs(guess-corner)
+	switch {
+	case a <= b && a <= c:
+		return byte(left)
+	case b <= c:
+		return byte(above)
+	}
+	return byte(corner)
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// expander turns rows of a PNG into 8-bit pixels with alpha.
+type expander struct {
+	pngHeader
+	palette [256]color.NRGBA // what the file leaves out is opaque black, as in image/png
+	clearAt [3]uint16        // the color that is clear, where the header says that there is one
+}
+
+func (e *expander) setPalette(content []byte) {
+	for i := range e.palette {
+		e.palette[i] = color.NRGBA{A: 0xff}
+		if 3*i+2 < len(content) {
+			e.palette[i] = color.NRGBA{content[3*i], content[3*i+1], content[3*i+2], 0xff}
+		}
+	}
+}
+
+func (e *expander) setClear(content []byte) {
+	if e.color == pngPalette {
+		for i, a := range content[:min(len(content), len(e.palette))] {
+			e.palette[i].A = a
+		}
+		return
+	}
+	for i := range min(3, len(content)/2) {
+		e.clearAt[i] = binary.BigEndian.Uint16(content[2*i:])
+	}
+}
+
+func (e *expander) expand(row, out []byte) {
+	switch {
+	case e.color == pngPalette:
+		for x := range e.width {
+			c := e.palette[e.sample(row, x)]
+			out[4*x], out[4*x+1], out[4*x+2], out[4*x+3] = c.R, c.G, c.B, c.A
+		}
+	case e.color == pngGray && e.depth < 8:
+		most := 1<<e.depth - 1
+		for x := range e.width {
+			n := e.sample(row, x)
+			v := uint8(n * 0xff / most)
+			out[4*x], out[4*x+1], out[4*x+2], out[4*x+3] = v, v, v, 0xff
+			if e.clear && n == int(e.clearAt[0]) {
+				clear(out[4*x : 4*x+4])
+			}
+		}
+	default:
+		e.expandWhole(row, out)
+	}
+}
+
+// sample is the x-th number of a row of numbers of at most eight bits.
+func (e *expander) sample(row []byte, x int) int {
+	depth := int(e.depth)
+	at := x * depth
+	return int(row[at/8]) >> (8 - depth - at%8) & (1<<depth - 1)
+}
+
+// expandWhole expands channels of one or two bytes. Of two the first counts, as in image/png's own conversion.
+func (e *expander) expandWhole(row, out []byte) {
+	bytes := int(e.depth) / 8
+	step := e.bits() / 8
+	channel := func(p []byte, c int) uint16 {
+		if bytes == 2 {
+			return binary.BigEndian.Uint16(p[2*c:])
+		}
+		return uint16(p[c])
+	}
+	for x := range e.width {
+		p, to := row[step*x:step*x+step], out[4*x:4*x+4:4*x+4]
+		to[3] = 0xff
+		switch e.color {
+		case pngGray, pngGrayAlpha:
+			to[0], to[1], to[2] = p[0], p[0], p[0]
+			if e.color == pngGrayAlpha {
+				to[3] = p[bytes]
+			}
+		default:
+			to[0], to[1], to[2] = p[0], p[bytes], p[2*bytes]
+			if e.color == pngRGBA {
+				to[3] = p[3*bytes]
+			}
+		}
+		if !e.clear {
+			continue
+		}
+		isClear := e.color == pngGray && channel(p, 0) == e.clearAt[0] ||
+			e.color == pngRGB && channel(p, 0) == e.clearAt[0] && channel(p, 1) == e.clearAt[1] && channel(p, 2) == e.clearAt[2]
+		if isClear {
+			to[0], to[1], to[2], to[3] = 0, 0, 0, 0
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package idempotency_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/projections"
+	"letterhead/projections/idempotency"
+	"letterhead/projections/projectionstest"
+)
+
+var start = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
+
+func open(t *testing.T, e *projectionstest.Env) (*idempotency.Model, *projections.Runner) {
+	t.Helper()
+	m := idempotency.New(e.Store)
+	r, _ := e.Start(projections.Config{}, m)
+	return m, r
+}
+
+// charge is a charge under an item of an idempotency key.
+func charge(id string, key, item int) eventschemas.CreditsCharged {
+	return eventschemas.CreditsCharged{
+		ChargeID: id, Credits: 2, RequestID: "r" + id, BrandID: "b" + id, Domain: id + ".com", RecordRevision: 7,
+		IdempotencyKeyHash: fmt.Sprintf("%032x%032x", key, item), RequestHash: strings.Repeat("a", 64),
+	}
+}
+
+func family(key int) string { return fmt.Sprintf("%032x", key) }
+
+// want compares the charges that are found with "id@revision" of each.
+func want(t *testing.T, m *idempotency.Model, accountID string, key int, through uint64, charges ...string) account.Older {
+	t.Helper()
+	got, err := m.ByKey(t.Context(), accountID, family(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, c := range got.Charges {
+		found = append(found, fmt.Sprintf("%s@%d", c.ChargeID, c.Revision))
+	}
+	if got.Through != through || strings.Join(found, " ") != strings.Join(charges, " ") {
+		t.Errorf("account %s, key %d: through %d: %v, want through %d: %v", accountID, key, got.Through, found, through, charges)
+	}
+	return got
+}
+
+func TestByKey_FindsTheItemsOfOneKey(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		e.Events("account-a", start, charge("1", 1, 1), charge("2", 2, 1), charge("3", 1, 2),
+			eventschemas.CreditsCharged{ChargeID: "no key", Credits: 1, RequestID: "r"})
+		e.Events("account-b", start, charge("4", 1, 1))
+		e.CatchUp(r)
+		got := want(t, m, "a", 1, 3, "1@0", "3@2")
+		if c := got.Charges[1]; c.KeyHash != charge("3", 1, 2).IdempotencyKeyHash || c.RequestHash != strings.Repeat("a", 64) ||
+			c.Credits != 2 || c.BrandID != "b3" || c.Domain != "3.com" || c.RecordRevision != 7 || !c.At.Equal(start) {
+			t.Errorf("found %+v", c)
+		}
+		want(t, m, "b", 1, 1, "4@0")
+		want(t, m, "a", 3, 3)
+		want(t, m, "nobody", 1, 0)
+	})
+}
+
+func TestByKey_LaterChargeOfAnItemReplacesTheFirst(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		e.Events("account-a", start, charge("1", 1, 1),
+			eventschemas.ChargeReversed{ChargeID: "1", Credits: 2, RequestID: "r1", Reason: "operator"}, charge("2", 1, 1))
+		e.CatchUp(r)
+		want(t, m, "a", 1, 3, "2@2")
+		e.Events("account-a", start.Add(time.Minute), charge("3", 1, 1))
+		e.CatchUp(r)
+		want(t, m, "a", 1, 4, "3@3")
+	})
+}
+
+func TestChargesOfADayAgoAreDeleted(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		e.Events("account-a", start, charge("1", 1, 1))
+		e.Events("account-b", start.Add(time.Microsecond), charge("2", 1, 1))
+		e.Events("account-c", start.Add(account.IdempotencyWindow), charge("3", 1, 1))
+		e.CatchUp(r)
+		want(t, m, "a", 1, 0)
+		want(t, m, "b", 1, 1, "2@0")
+		want(t, m, "c", 1, 1, "3@0")
+	})
+}

@@ -1,0 +1,31 @@
+package internet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// DataVariable names the folder with saved pages (pages/*.html.gz) and recorded sessions
+// (recordings/*.vcr.gz). By default it is the folder shared/data beside the checkout.
+const DataVariable = "LETTERHEAD_TEST_DATA"
+
+// ErrNoData reports that the folder of saved pages and recordings is not on this machine. They are other
+// people's pages, so they are not part of the repository.
+var ErrNoData = errors.New("no saved pages and recordings here")
+
+// Data returns the folder of saved pages and recordings for a checkout whose root folder is given.
+//
+// Errors: ErrNoData when there is no such folder.
+func Data(root string) (fs.FS, error) {
+	folder := cmp.Or(os.Getenv(DataVariable), filepath.Join(root, "..", "shared", "data"))
+	for _, part := range []string{"pages", "recordings"} {
+		if info, err := os.Stat(filepath.Join(folder, part)); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%w: %s has no folder %s; %s can name another one", ErrNoData, folder, part, DataVariable)
+		}
+	}
+	return os.DirFS(folder), nil
+}

@@ -1,0 +1,219 @@
+package loss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+// appendPause is the pause before an append whose outcome is unknown is repeated.
+const appendPause = 200 * time.Millisecond
+
+// Acceptance is a loss that an operator accepts. It goes on where an interrupted one ended.
+type Acceptance struct {
+	store *sqlstore.Store
+	state *pending
+	fresh bool // nothing is written yet
+}
+
+// Accepting says who accepts a loss, and what else must happen.
+type Accepting struct {
+	Actor, Reason string // Reason may be empty
+	Now           time.Time
+	// Done are the checkpoints of relays that must not do the work of another log again.
+	Done []string
+	// ForgetSearch empties the search index; it may run more than once. nil: there is none.
+	ForgetSearch func(ctx context.Context) error
+}
+
+// Accepted is what an accepted loss left.
+type Accepted struct {
+	Witnesses []eventschemas.LossWitness `json:"witnesses"`
+	Head      eventlog.Position          `json:"head"`     // of the log before the acceptance
+	Position  eventlog.Position          `json:"position"` // of the event that records it
+	EventID   uuid.UUID                  `json:"event_id"`
+}
+
+// Prepare finds an acceptance that was interrupted, or begins one of the given losses in memory; nothing is
+// written. It returns nil when there is nothing to accept. Errors: *UnfinishedError of a restore or a migration,
+// those of the database, ctx.Err().
+func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []*eventlog.LossError) (*Acceptance, error) {
+	p, err := readPending(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.blocks(acceptWork); err != nil {
+		return nil, err
+	}
+	a := &Acceptance{store: store, state: p}
+	if p == nil {
+		if len(losses) == 0 {
+			return nil, nil
+		}
+		a.fresh = true
+		a.state = &pending{Work: acceptWork, Since: by.Now, ID: uuid.New(), Actor: by.Actor, Reason: by.Reason}
+	}
+	a.add(losses)
+	return a, nil
+}
+
+// Witnesses returns what remembers more than the log holds, as far as it is known.
+func (a *Acceptance) Witnesses() []eventschemas.LossWitness { return a.state.Losses }
+
+// add takes losses that are not known yet.
+func (a *Acceptance) add(losses []*eventlog.LossError) {
+	known := map[string]bool{}
+	for _, w := range a.state.Losses {
+		known[w.Name] = true
+	}
+	for _, l := range losses {
+		a.state.Other = a.state.Other || l.Other
+		if !known[l.Witness] {
+			a.state.Losses = append(a.state.Losses, eventschemas.LossWitness{Name: l.Witness, Remembered: uint64(l.Remembered), Detail: l.Detail})
+		}
+	}
+}
+
+// Begin writes down that the loss is being accepted. From then on Verify fails until Finish has returned. Errors:
+// those of the database, ctx.Err().
+func (a *Acceptance) Begin(ctx context.Context) error {
+	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return writePending(ctx, a.store, tx, a.state) })
+}
+
+// Finish records the loss as an event and discards what remembers the missing events: the read models, snapshots
+// past the end of their stream, checkpoints past the head, the search index; everything of another log. The log may
+// have been opened by cutting off what cannot be read.
+//
+// Errors: those of the log and of the database, ctx.Err(). Prepare, Begin and Finish then go on where they ended.
+func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting) (out Accepted, err error) {
+	probe := eventlog.Probe(log)
+	losses, err := Survey(ctx, a.store, probe)
+	if err != nil {
+		return out, err
+	}
+	a.add(losses)
+	if err := a.Begin(ctx); err != nil {
+		return out, err
+	}
+	if out, err = a.record(ctx, log); err != nil {
+		return out, err
+	}
+	streams, err := a.streamsPastEnd(ctx, probe)
+	if err != nil {
+		return out, err
+	}
+	if by.ForgetSearch != nil {
+		if err := by.ForgetSearch(ctx); err != nil {
+			return out, fmt.Errorf("empty the search index: %w", err)
+		}
+	}
+	end, err := probe.End(ctx)
+	if err != nil {
+		return out, err
+	}
+	err = a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+		if err := projections.Forget(ctx, a.store, tx); err != nil {
+			return err
+		}
+		if a.state.Other {
+			if err := forgetAll(ctx, tx); err != nil {
+				return err
+			}
+			if err := setPositions(ctx, tx, by.Done, out.Position); err != nil {
+				return err
+			}
+		}
+		if err := forgetSnapshots(ctx, tx, streams); err != nil {
+			return err
+		}
+		if err := resetPositions(ctx, tx, end); err != nil {
+			return err
+		}
+		return endPending(ctx, a.store, tx)
+	})
+	return out, err
+}
+
+// record appends the event, unless an interrupted acceptance has done so.
+func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted, err error) {
+	out = Accepted{Witnesses: a.state.Losses, EventID: eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(), eventschemas.LossAccepted{}.EventType(), "")}
+	last, err := log.ReadStream(ctx, eventschemas.LogStream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		return out, err
+	}
+	end, found, err := eventlog.Probe(log).Last(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Head = end.Position
+	next := uint64(0)
+	if len(last) > 0 {
+		if last[0].ID == out.EventID {
+			event, err := eventschemas.Decode(last[0].Type, last[0].SchemaVersion, last[0].Data)
+			if recorded, ok := event.(eventschemas.LossAccepted); ok && err == nil {
+				out.Head, out.Witnesses = eventlog.Position(recorded.Head), recorded.Witnesses
+			}
+			out.Position = last[0].Position
+			return out, err
+		}
+		next = last[0].Revision + 1
+	}
+	event := eventschemas.LossAccepted{Head: uint64(out.Head), Witnesses: a.state.Losses, Reason: a.state.Reason}
+	if event.Reason == "" {
+		event.Reason = "no reason was given"
+	}
+	if found {
+		event.LastEventID = end.ID.String()
+	}
+	encoded, err := eventschemas.Encode(event)
+	if err != nil {
+		return out, err
+	}
+	proposed := []eventlog.Proposed{{
+		ID: out.EventID, Type: encoded.Type, SchemaVersion: encoded.SchemaVersion, Data: encoded.Data,
+		OccurredAt: a.state.Since.UTC().Truncate(time.Microsecond), Metadata: eventlog.Metadata{RequestID: a.state.ID.String(), Actor: a.state.Actor},
+	}}
+	for {
+		landed, err := log.Append(ctx, eventschemas.LogStream, eventlog.After(next), proposed)
+		if err == nil {
+			out.Position = landed.Position
+			return out, nil
+		}
+		if !errors.Is(err, eventlog.ErrAmbiguous) || delay.For(ctx, appendPause) != nil {
+			return out, fmt.Errorf("record the accepted loss: %w", err)
+		}
+	}
+}
+
+// streamsPastEnd returns the streams with a snapshot of a revision that they do not have.
+func (a *Acceptance) streamsPastEnd(ctx context.Context, log eventlog.Prober) ([]string, error) {
+	snapshots, err := readSnapshots(ctx, a.store, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	end, err := log.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var streams []string
+	for stream, revision := range snapshots {
+		lost, err := lostUnder(ctx, log, stream, revision, end)
+		if err != nil {
+			return nil, err
+		}
+		if lost != nil {
+			streams = append(streams, stream)
+		}
+	}
+	return streams, nil
+}

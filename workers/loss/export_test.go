@@ -1,0 +1,5 @@
+package loss
+
+import "time"
+
+func init() { lookPause = time.Millisecond }

@@ -1,0 +1,241 @@
+// Package loss compares the event log with everything that remembers an earlier state of it, and lets an operator
+// go on without events that are missing.
+//
+// The log is the only truth, so nothing in it says that its end is gone. The database says it: the registry of the
+// read models (projections.Memory: the first event, one of the last, a position for each read model), snapshots by
+// the revision of their stream, the sweeper's memory, and the positions of relays and workers. The head marker
+// beside a log file is the log adapter's own (internal/eventlog/sqlite). A log that does not hold what one of them
+// remembers is shorter than it was, or is another log: Verify returns a *eventlog.LossError, and nobody may append,
+// fold or rebuild.
+//
+// Accept records what was lost as an event (eventschemas.LossAccepted) and discards what remembers it. Filling does
+// the same for a log that a restore or a migration writes. Both may be killed at any moment: a row of the database
+// says that they have begun, Verify fails while it is there, and running the command again ends them.
+package loss
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// MaxSnapshots bounds the snapshots that one comparison looks up, those of the longest streams first. Of a log
+	// file a lookup takes some ten microseconds, of an event store some hundred.
+	MaxSnapshots = 2048
+	// looks is how often a store that other nodes write to is compared before a loss is believed: a replica may trail
+	// for a moment.
+	looks = 5
+)
+
+// lookPause is the pause between two of these looks; tests shorten it.
+var lookPause = time.Second
+
+// Works that may be under way.
+const (
+	acceptWork = "recover accept-loss"
+	// Restore and Migrate fill a log; see Filling.
+	Restore = "restore"
+	Migrate = "migrate"
+)
+
+// UnfinishedError reports that a command which replaces the log, or what remembers it, was interrupted.
+type UnfinishedError struct {
+	Work  string // the command's name without "letterhead"
+	Since time.Time
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("%q was begun at %s and has not come to its end; run it again to finish it", "letterhead "+e.Work, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, eventlog.ErrLoss) true while a loss is being accepted.
+func (e *UnfinishedError) Is(target error) bool {
+	return target == eventlog.ErrLoss && e.Work == acceptWork
+}
+
+// Verify compares a log with everything that the database remembers of it. Of a database that nodes share it looks
+// several times before it reports a loss.
+//
+// Errors: a *eventlog.LossError for the witness that remembers most; *UnfinishedError; those of the log and of the
+// database; ctx.Err().
+func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) error {
+	p, err := readPending(ctx, store)
+	if err != nil {
+		return err
+	}
+	if p != nil {
+		return &UnfinishedError{Work: p.Work, Since: p.Since}
+	}
+	losses, err := Survey(ctx, store, log)
+	if err != nil || len(losses) == 0 {
+		return err
+	}
+	return Worst(losses)
+}
+
+// Worst returns the loss whose witness remembers most, with the number of the others in its detail.
+func Worst(losses []*eventlog.LossError) *eventlog.LossError {
+	worst := *slices.MaxFunc(losses, func(a, b *eventlog.LossError) int {
+		if a.Remembered < b.Remembered {
+			return -1
+		}
+		return 1
+	})
+	if more := len(losses) - 1; more > 0 {
+		worst.Detail += fmt.Sprintf(" (%d other witnesses agree)", more)
+	}
+	return &worst
+}
+
+// Survey returns one loss for each witness in the database that remembers more than the log holds. Errors: those of
+// the log and of the database, ctx.Err().
+func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
+	for look := 1; ; look++ {
+		losses, err := survey(ctx, store, log)
+		if err != nil || len(losses) == 0 || !store.Shared() || look == looks {
+			return losses, err
+		}
+		if err := delay.For(ctx, lookPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
+	memory, err := projections.ReadMemory(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	snapshots, err := readSnapshots(ctx, store, MaxSnapshots)
+	if err != nil {
+		return nil, err
+	}
+	positions, err := readPositions(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	// The log only grows after what is remembered was read.
+	losses, err := memory.Losses(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	end, err := log.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, at := range positions {
+		if at > end {
+			losses = append(losses, &eventlog.LossError{Witness: "checkpoint of " + name, Remembered: at, Head: end,
+				Detail: "it has read events that the log does not hold"})
+		}
+	}
+	for stream, revision := range snapshots {
+		lost, err := lostUnder(ctx, log, stream, revision, end)
+		if err != nil {
+			return nil, err
+		}
+		if lost != nil {
+			losses = append(losses, lost)
+		}
+	}
+	return losses, nil
+}
+
+// lostUnder compares one snapshot with its stream.
+func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision uint64, end eventlog.Position) (*eventlog.LossError, error) {
+	if stream == sweeperMemory {
+		if at := eventlog.Position(revision); at > end {
+			return &eventlog.LossError{Witness: "memory of the sweeper", Remembered: at, Head: end, Detail: "it has read events that the log does not hold"}, nil
+		}
+		return nil, nil
+	}
+	_, found, err := log.At(ctx, stream, revision)
+	if err != nil || found {
+		return nil, err
+	}
+	return &eventlog.LossError{Witness: "snapshot of " + stream, Head: end,
+		Detail: fmt.Sprintf("the snapshot of %s is of revision %d, which the stream does not have", stream, revision)}, nil
+}
+
+// pending is work under way, as the database keeps it.
+type pending struct {
+	Work   string                     `json:"work"`
+	Since  time.Time                  `json:"since"`
+	ID     uuid.UUID                  `json:"id"`
+	Actor  string                     `json:"actor,omitempty"`
+	Reason string                     `json:"reason,omitempty"`
+	Losses []eventschemas.LossWitness `json:"losses,omitempty"`
+	Other  bool                       `json:"other,omitempty"`
+}
+
+const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
+
+// pendingName is the only row: one command at a time.
+const pendingName = "pending"
+
+func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
+	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", pendingName)
+	if sqlstore.IsUndefinedTable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for interrupted work on the log: %w", sqlstore.Classify(err))
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return nil, sqlstore.Classify(rows.Err())
+	}
+	var text string
+	if err := rows.Scan(&text); err != nil {
+		return nil, sqlstore.Classify(err)
+	}
+	p := &pending{}
+	if err := json.Unmarshal([]byte(text), p); err != nil {
+		return nil, fmt.Errorf("look for interrupted work on the log: %w: %w", sqlstore.ErrCorrupt, err)
+	}
+	return p, nil
+}
+
+func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p *pending) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
+		return fmt.Errorf("note work on the log: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state", pendingName, string(text))
+	if err != nil {
+		return fmt.Errorf("note work on the log: %w", err)
+	}
+	return nil
+}
+
+func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
+	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
+		return fmt.Errorf("end work on the log: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName); err != nil {
+		return fmt.Errorf("end work on the log: %w", err)
+	}
+	return nil
+}
+
+// blocks returns why other work cannot begin, or nil.
+func (p *pending) blocks(work string) error {
+	if p != nil && p.Work != work {
+		return &UnfinishedError{Work: p.Work, Since: p.Since}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package loss_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/projectionstest"
+	"letterhead/workers/loss"
+)
+
+var moment = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+
+// world is a log with 4 grants to account-a, and a database that has folded them.
+type world struct {
+	*projectionstest.Env
+	t         *testing.T
+	snapshots *sqlstore.Snapshots
+	positions *sqlstore.Positions
+}
+
+func grant(i int) eventschemas.Event {
+	return eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), Kind: "free", Credits: 1}
+}
+
+func each(t *testing.T, test func(t *testing.T, w *world)) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		w := &world{Env: e, t: t}
+		var err error
+		if w.snapshots, err = sqlstore.NewSnapshots(t.Context(), e.Store); err != nil {
+			t.Fatal(err)
+		}
+		if w.positions, err = sqlstore.NewPositions(t.Context(), e.Store); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			e.Events("account-a", moment, grant(i))
+		}
+		w.fold()
+		test(t, w)
+	})
+}
+
+func (w *world) fold() {
+	r, stop := w.Start(projections.Config{}, accounts.New(w.Store))
+	w.CatchUp(r)
+	stop()
+}
+
+func (w *world) verify(log eventlog.Log) error {
+	w.t.Helper()
+	return loss.Verify(w.t.Context(), w.Store, eventlog.Probe(log))
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Whatever remembers a later position, or another log, is reason to refuse.
+func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
+	for name, hurt := range map[string]func(w *world){
+		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },
+		"snapshot of account-b":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-b", 1, 0, nil)) },
+		"memory of the sweeper":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "sweep", 1, 5, nil)) },
+		"checkpoint of relay ledger":  func(w *world) { w.must(w.positions.Save(w.t.Context(), "relay ledger", 5)) },
+		"read model accounts":         func(w *world) { w.Exec("UPDATE projections_registry SET position = 5 WHERE name = 'accounts'") },
+		"registry of the read models": func(w *world) { w.Exec("UPDATE projections_registry SET failure = 'x' WHERE name = '@log'") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.must(w.snapshots.Save(t.Context(), "account-a", 1, 3, nil))
+				w.must(w.snapshots.Save(t.Context(), "sweep", 1, 4, nil))
+				w.must(w.positions.Save(t.Context(), "relay ledger", 4))
+				if err := w.verify(w.Log); err != nil {
+					t.Fatalf("a database in order: %v", err)
+				}
+				hurt(w)
+				err := w.verify(w.Log)
+				var lost *eventlog.LossError
+				if !errors.As(err, &lost) || lost.Witness != name {
+					t.Errorf("verify: %v", err)
+				}
+			})
+		})
+	}
+}
+
+var errCut = errors.New("cut off here")
+
+// An acceptance that is cut off anywhere is refused until it is finished, and is recorded once.
+func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, []byte("kept")))
+		w.must(w.snapshots.Save(t.Context(), "account-b", 1, 7, []byte("lost")))
+		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
+		w.must(w.positions.Save(t.Context(), "relay brands", 2))
+		w.Exec("UPDATE projections_registry SET position = 9 WHERE name = 'accounts'")
+		by := loss.Accepting{Actor: "operator:test", Reason: "a test", Now: moment, ForgetSearch: func(context.Context) error { return errCut }}
+		prepare := func() *loss.Acceptance {
+			losses, err := loss.Survey(t.Context(), w.Store, eventlog.Probe(w.Log))
+			w.must(err)
+			a, err := loss.Prepare(t.Context(), w.Store, by, losses)
+			w.must(err)
+			return a
+		}
+		if a := prepare(); a == nil || len(a.Witnesses()) != 3 {
+			t.Fatalf("prepared %+v", a)
+		}
+		unfinished := func(step string) {
+			t.Helper()
+			err := w.verify(w.Log)
+			if !errors.Is(err, eventlog.ErrLoss) || !errors.As(err, new(*loss.UnfinishedError)) || !strings.Contains(err.Error(), "run it again") {
+				t.Errorf("%s: %v", step, err)
+			}
+			if _, err := loss.Prepare(t.Context(), w.Store, by, nil); err != nil {
+				t.Errorf("%s: prepare again: %v", step, err)
+			}
+			if err := loss.NewFilling(w.Store, loss.Restore, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
+				t.Errorf("%s: a restore beside it: %v", step, err)
+			}
+		}
+		w.must(prepare().Begin(t.Context()))
+		unfinished("begun")
+		for range 2 {
+			if _, err := prepare().Finish(t.Context(), w.Log, by); !errors.Is(err, errCut) {
+				t.Fatalf("finish: %v", err)
+			}
+			unfinished("recorded")
+		}
+		by.ForgetSearch = nil
+		out, err := prepare().Finish(t.Context(), w.Log, by)
+		w.must(err)
+		w.must(w.verify(w.Log))
+		if out.Head != 4 || out.Position != 5 || len(out.Witnesses) != 3 {
+			t.Errorf("accepted %+v", out)
+		}
+		events, err := w.Log.ReadStream(t.Context(), eventschemas.LogStream, 0, eventlog.Forward, 10)
+		if err != nil || len(events) != 1 || events[0].ID != out.EventID || events[0].Metadata.Actor != "operator:test" || !strings.Contains(string(events[0].Data), "a test") {
+			t.Errorf("the log records %+v, %v", events, err)
+		}
+		if err := eventschemas.ValidateJSON(events[0].Type, events[0].SchemaVersion, events[0].Data); err != nil {
+			t.Error(err)
+		}
+		_, _, kept, err := w.snapshots.Load(t.Context(), "account-a", 1)
+		_, _, gone, err2 := w.snapshots.Load(t.Context(), "account-b", 1)
+		if !kept || gone || errors.Join(err, err2) != nil {
+			t.Errorf("snapshots: kept %t, gone %t, %v", kept, !gone, errors.Join(err, err2))
+		}
+		ledger, _, err := w.positions.Load(t.Context(), "relay ledger")
+		brands, _, err2 := w.positions.Load(t.Context(), "relay brands")
+		if ledger != 5 || brands != 2 || errors.Join(err, err2) != nil {
+			t.Errorf("checkpoints %d and %d, %v", ledger, brands, errors.Join(err, err2))
+		}
+		if a := prepare(); a != nil {
+			t.Errorf("there is more to accept: %+v", a.Witnesses())
+		}
+		w.fold()
+		w.must(w.verify(w.Log))
+	})
+}
+
+// Of another log nothing is kept, and its relays begin at its end.
+func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other := w.NodeOnLog(nil)
+		for i := range 9 {
+			other.Events("account-a", moment, grant(100+i))
+		}
+		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, nil))
+		w.must(w.positions.Save(t.Context(), "relay ledger", 2))
+		if err := w.verify(other.Log); !errors.Is(err, eventlog.ErrLoss) {
+			t.Fatalf("verify: %v", err)
+		}
+		by := loss.Accepting{Actor: "operator:test", Now: moment, Done: []string{"relay crawl.live"}}
+		losses, err := loss.Survey(t.Context(), w.Store, eventlog.Probe(other.Log))
+		w.must(err)
+		a, err := loss.Prepare(t.Context(), w.Store, by, losses)
+		w.must(err)
+		out, err := a.Finish(t.Context(), other.Log, by)
+		w.must(err)
+		w.must(w.verify(other.Log))
+		_, _, kept, err := w.snapshots.Load(t.Context(), "account-a", 1)
+		_, found, err2 := w.positions.Load(t.Context(), "relay ledger")
+		live, _, err3 := w.positions.Load(t.Context(), "relay crawl.live")
+		if kept || found || live != out.Position || errors.Join(err, err2, err3) != nil {
+			t.Errorf("snapshot kept %t, checkpoint kept %t, live at %d of %d, %v", kept, found, live, out.Position, errors.Join(err, err2, err3))
+		}
+	})
+}
+
+// A restore's database is not used before its end, and remembers nothing of the log before.
+func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
+		forgotten := 0
+		f := loss.NewFilling(w.Store, loss.Restore, time.Now, func(context.Context) error { forgotten++; return nil })
+		for range 2 {
+			w.must(f.Begin(t.Context()))
+			if err := w.verify(w.Log); !errors.As(err, new(*loss.UnfinishedError)) || errors.Is(err, eventlog.ErrLoss) {
+				t.Errorf("verify: %v", err)
+			}
+		}
+		if err := loss.NewFilling(w.Store, loss.Migrate, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
+			t.Errorf("a migration beside it: %v", err)
+		}
+		w.must(f.End(t.Context()))
+		w.must(w.verify(w.Log))
+		if m, err := projections.ReadMemory(t.Context(), w.Store); err != nil || len(m.Positions) > 0 || forgotten != 2 {
+			t.Errorf("memory %+v, %v; search forgotten %d times", m, err, forgotten)
+		}
+	})
+}
+
+// After an archive step the database remembers the log as it is.
+func TestRenew_FirstEventArchived_IsInOrder(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		archived := w.NodeOnLog(nil)
+		for i := range 4 {
+			archived.Events("account-a", moment, grant(50+i))
+		}
+		for _, keep := range []bool{true, false} {
+			if err := w.verify(archived.Log); !errors.Is(err, eventlog.ErrLoss) && keep {
+				t.Fatalf("before: %v", err)
+			}
+			w.must(loss.Renew(t.Context(), w.Store, archived.Log, keep, []string{"relay crawl.live"}))
+			w.must(w.verify(archived.Log))
+			m, err := projections.ReadMemory(t.Context(), w.Store)
+			if err != nil || (len(m.Positions) > 0) != keep {
+				t.Errorf("kept %t: %+v, %v", keep, m, err)
+			}
+		}
+	})
+}

@@ -31,7 +31,7 @@ func events(b *testing.B) int {
 }
 
 // writeCharges appends charges of 500 accounts, chained as the desk chains them.
-func writeCharges(b *testing.B, path string, total int) {
+func writeCharges(b testing.TB, path string, total int) {
 	ctx := context.Background()
 	log, err := sqlite.Open(ctx, sqlite.Config{Path: path})
 	if err != nil {

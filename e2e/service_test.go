@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -17,18 +18,25 @@ func TestFirstMinute(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
 	accountID := n.out.waitFor(t, `account\s+([0-9a-f-]{36})`, n.done)[1]
-	secret := n.out.waitFor(t, `(lh_sk_[0-9A-Za-z]{38})`, n.done)[1]
-	n.out.waitFor(t, `(lh_pk_[0-9A-Za-z]{38})`, n.done)
+	keys := n.out.waitFor(t, `(?m)^  keys\s+(\S+)`, n.done)[1]
 	n.out.waitFor(t, `50 credits`, n.done)
 	n.out.waitFor(t, `ledger show`, n.done)
 	if !strings.Contains(n.out.String(), n.url) {
 		t.Fatalf("the greeting does not name %s:\n%s", n.url, n.out)
 	}
+	secret := keyIn(t, keys, "SECRET", `lh_sk_[0-9A-Za-z]{38}`)
+	publishable := keyIn(t, keys, "PUBLISHABLE", `lh_pk_[0-9A-Za-z]{38}`)
+	if said := n.out.String(); strings.Contains(said, secret) || strings.Contains(said, publishable) {
+		t.Errorf("the output is no terminal and has a key:\n%s", said)
+	}
+	if info, err := os.Stat(keys); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(keys) != data {
+		t.Errorf("the keys are in %s: %v, %v", keys, info, err)
+	}
 
 	var commands []string
 	for _, line := range strings.Split(n.out.String(), "\n") {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "curl ") || strings.Contains(line, "ledger show") {
+		if strings.Contains(line, "curl ") || strings.Contains(line, "ledger show") {
 			commands = append(commands, line)
 		}
 	}
@@ -62,6 +70,20 @@ func TestFirstMinute(t *testing.T) {
 	if got := me["credits"].(map[string]any)["balance"]; got != 49.0 {
 		t.Errorf("after a restart the balance is %v, not 49", got)
 	}
+}
+
+// keyIn returns a key of the file of a first start.
+func keyIn(t *testing.T, path, kind, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^LETTERHEAD_` + kind + `_KEY=(` + pattern + `)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s has no %s key", path, kind)
+	}
+	return string(found[1])
 }
 
 func TestTheStarterIndexIsSearchableWhenReady(t *testing.T) {
@@ -185,6 +207,32 @@ func TestASecondServerOnTheFolderIsRefused(t *testing.T) {
 	if second.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(second.out.String(), "in use") {
 		t.Fatalf("a second server ended with %d and said: %s", second.cmd.ProcessState.ExitCode(), second.out)
 	}
+}
+
+// A server that starts while a command holds the folder says so, and serves when the command has ended.
+func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
+	data := t.TempDir()
+	start(t, data, "LETTERHEAD_STARTER=off").stop()
+	holder := exec.Command(binary, "--data", data, "events", "tail", "--from", "0")
+	holder.Env = environ()
+	said := newOutput()
+	holder.Stdout, holder.Stderr = said, said
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		holder.Wait()
+	}()
+	said.waitFor(t, "AccountOpened", ended) // it has the folder
+	n := launch(t, data, "LETTERHEAD_STARTER=off")
+	n.out.waitFor(t, "waiting for it to end", n.done)
+	if err := holder.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	n.ready()
 }
 
 func TestADamagedLogIsNamedAndNotTouched(t *testing.T) {

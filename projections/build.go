@@ -15,13 +15,16 @@ import (
 // the log, with one reading of it, while the live ones go on being folded and read, and then makes the new
 // ones live in one step. The progress may be nil.
 //
+// In a SQLite file it begins only when there is room for the new tables, and drops them before the reserve of free
+// space is touched; the error is then ErrNoRoom.
+//
 // When ctx ends first, what was done stays, and the next Rebuild, or the next start, goes on with it. When
 // a fold fails, the new tables of that read model are dropped and its old ones stay.
 //
 // On a shared database the node that leads does it, whichever was asked, and goes on with it also when ctx
 // ends; the progress then counts no events. While no node leads, Rebuild waits for one.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, sqlstore.ErrUnavailable, those of the log and of the
+// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrNoRoom, sqlstore.ErrUnavailable, those of the log and of the
 // folds (of another node, their text), ctx.Err().
 func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Progress)) error {
 	models, err := r.choose(names)
@@ -31,20 +34,32 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 	if r.shared {
 		return r.request(ctx, models, progress)
 	}
-	if err := r.beginBuild(ctx, models); err != nil {
+	space, err := r.roomFor(ctx, models, "")
+	if err == nil {
+		err = r.beginBuild(ctx, models)
+	}
+	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
-	failed, err := r.build(ctx, models, progress)
+	failed, err := r.build(ctx, models, space, progress)
+	if errors.Is(err, sqlstore.ErrFull) {
+		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	errs := []error{err}
 	for _, m := range models {
 		if cause := failed[m]; cause != nil {
 			errs = append(errs, fmt.Errorf("rebuild %s: %w", m.name, cause))
+			errs = append(errs, r.abandon(ctx, m))
+		} else if errors.Is(err, ErrNoRoom) {
 			errs = append(errs, r.abandon(ctx, m))
 		} else if err != nil {
 			m.mu.Lock()
 			m.busy = false
 			m.mu.Unlock()
 		}
+	}
+	if len(failed) > 0 || errors.Is(err, ErrNoRoom) {
+		r.reclaim(ctx)
 	}
 	return errors.Join(errs...)
 }
@@ -133,8 +148,8 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 }
 
 // build fills the models' building generations and makes them live.
-func (r *Runner) build(ctx context.Context, models []*model, progress func(Progress)) (failed map[*model]error, err error) {
-	c := &chaser{r: r, progress: progress}
+func (r *Runner) build(ctx context.Context, models []*model, space room, progress func(Progress)) (failed map[*model]error, err error) {
+	c := &chaser{r: r, progress: progress, room: space}
 	for _, m := range models {
 		m.mu.Lock()
 		c.units = append(c.units, m.building)
@@ -241,6 +256,9 @@ func (r *Runner) dropLogged(ctx context.Context, e entry) {
 		return
 	}
 	r.cfg.Logger.DebugContext(ctx, "tables are dropped", slog.String("projection", e.name), slog.Int("generation", e.generation))
+	if !r.shared {
+		r.reclaim(ctx)
+	}
 }
 
 func (g *generation) entry() entry {
@@ -256,7 +274,11 @@ func (r *Runner) drop(ctx context.Context, e entry) error {
 func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 	pause := r.cfg.backoff()
 	for len(models) > 0 {
-		failed, err := r.build(ctx, models, nil)
+		space, err := r.buildRoom(ctx, models)
+		var failed map[*model]error
+		if err == nil {
+			failed, err = r.build(ctx, models, space, nil)
+		}
 		if ctx.Err() != nil {
 			return
 		}

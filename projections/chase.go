@@ -30,6 +30,7 @@ type chaser struct {
 	failed   failures
 	progress func(Progress) // may be nil
 	events   int64
+	room     room
 }
 
 // run folds until the units are level with the main lane, and calls level while the main lane stands still.
@@ -78,6 +79,9 @@ func (c *chaser) advance(ctx context.Context, target eventlog.Position) (folded 
 	for len(c.units) > 0 {
 		b, more, err := f.next(ctx, c.r.cfg.BatchEvents)
 		if err != nil || !more {
+			return folded, errors.Join(err, p.drain(ctx))
+		}
+		if err := c.room.check(int64(b.bytes) * writeAmplification); err != nil {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
 		if err := p.put(ctx, b); err != nil {

@@ -84,9 +84,16 @@ type Config struct {
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
 	RetryFirst, RetryLast time.Duration
-	Logger                *slog.Logger
-	Registerer            prometheus.Registerer
-	Now                   func() time.Time
+	// ScratchFolder is where Verify puts its tables when the database is a SQLite file; it is made when it is missing,
+	// and what a killed Verify left there is deleted. Default: the system's folder for temporary files, where nothing
+	// else is touched.
+	ScratchFolder string
+	// ReadOnly is for a database that was opened so: Start lets readers in where there are live tables, nothing is
+	// folded, and Run must not be called.
+	ReadOnly   bool
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
 }
 
 func (c Config) withDefaults() Config {

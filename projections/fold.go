@@ -29,6 +29,11 @@ type task struct {
 	changes Changes
 }
 
+// needed reports whether readers wait for the unit: it is live, or there is no other.
+func (t task) needed() bool {
+	return t.unit.state == stateLive || t.unit.model.liveGeneration() == nil
+}
+
 // failures are units whose fold failed, with the reason.
 type failures map[*generation]error
 
@@ -145,6 +150,8 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 			continue
 		case ctx.Err() != nil, errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errDeposed):
 			return nil, err
+		case errors.Is(err, sqlstore.ErrFull) && !slices.ContainsFunc(work, task.needed):
+			return nil, err // it makes room for what is read
 		}
 		r.cfg.Logger.ErrorContext(ctx, "read models could not be written and will be tried again",
 			slog.Uint64("position", uint64(upTo)), slog.Any("error", err))

@@ -31,6 +31,37 @@ func (r *Runner) join(ctx context.Context) error {
 	return nil
 }
 
+// open is Start on a database that is only read: it lets readers in to the tables that are live at this moment.
+func (r *Runner) open(ctx context.Context) error {
+	entries, err := readRegistry(ctx, r.store.Read())
+	if overtaken(err) {
+		return nil // nothing was ever folded
+	}
+	if err != nil {
+		return sqlstore.Classify(err)
+	}
+	for _, m := range r.models {
+		e := liveEntry(entries, m.name)
+		if e == nil {
+			continue
+		}
+		v := m.version(e.version)
+		if v == nil {
+			if e.version > m.current().Number {
+				return newerRelease(m, e)
+			}
+			continue
+		}
+		g := m.known(v, *e)
+		apply, err := r.reload(ctx, g)
+		if err != nil {
+			return err
+		}
+		g.publish(apply)
+	}
+	return nil
+}
+
 // registry reads the registry and makes it when it is missing.
 func (r *Runner) registry(ctx context.Context) ([]entry, error) {
 	entries, err := readRegistry(ctx, r.store.Read())

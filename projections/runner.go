@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/internal/delay"
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -50,6 +51,8 @@ type Runner struct {
 	// failing is not nil while looks fail; see Stale.
 	failing atomic.Pointer[stale]
 	metrics *metrics
+	// space is disk.At but in a test.
+	space func(folder string) (disk.Space, error)
 
 	// identified reports that the registry names the first event of the log; marked is when it was last given a
 	// later one. step guards both.
@@ -117,7 +120,7 @@ func (m *model) liveGeneration() *generation {
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projection) (*Runner, error) {
 	errs := []error{cfg.Validate()}
 	r := &Runner{
-		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead,
+		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead, space: disk.At,
 		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	for _, p := range models {
@@ -160,7 +163,10 @@ func (r *Runner) Start(ctx context.Context) error {
 		return errors.New("projections were started before")
 	}
 	begin := r.takeOver
-	if r.shared {
+	switch {
+	case r.cfg.ReadOnly:
+		begin = r.open
+	case r.shared:
 		begin = r.join
 	}
 	if err := begin(ctx); err != nil {

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -58,12 +60,16 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("table %s, row %s, column %s: live %s, rebuilt %s", d.Table, d.Key, d.Column, d.Live, d.Rebuilt)
 }
 
-// Verify folds the log from the beginning into scratch tables of its own, up to where the live ones stand,
-// and compares every column of every row, in the order of the primary keys. The live tables go on being read
-// and folded meanwhile, by whichever node does: one moment of them is compared. The progress may be nil.
+// Verify folds the log from the beginning into scratch tables, up to where the live ones stand, and compares every
+// column of every row, in the order of the primary keys. The live tables go on being read and folded meanwhile, by
+// whichever node does: one moment of them is compared. The progress may be nil.
 //
-// Errors: ErrNotStarted, ErrUnknown, sqlstore.ErrUnavailable, those of the log, ctx.Err(). What was found
-// is in the Verifications, by name.
+// Beside a SQLite file the scratch tables go to a file of their own (Config.ScratchFolder), which is deleted at the
+// end; it is begun only when there is room for it, and given up before the reserve is touched. On PostgreSQL they are
+// tables of the same schema.
+//
+// Errors: ErrNotStarted, ErrUnknown, ErrNoRoom, sqlstore.ErrUnavailable, those of the log, ctx.Err().
+// What was found is in the Verifications, by name.
 func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]Verification, error) {
 	models, err := r.choose(names)
 	if err != nil {
@@ -71,7 +77,11 @@ func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progr
 	}
 	v := &verifier{r: r, results: make(map[string]*Verification)}
 	defer v.cleanUp(ctx)
-	if err := v.verify(ctx, models, progress); err != nil {
+	err = v.verify(ctx, models, progress)
+	if errors.Is(err, sqlstore.ErrFull) {
+		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	out := make([]Verification, 0, len(v.results))
@@ -84,7 +94,10 @@ func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progr
 
 type verifier struct {
 	r       *Runner
+	file    *scratch // of the scratch tables; nil when they are in the database itself
+	folder  *Runner  // folds into them
 	scratch []*generation
+	room    room
 	left    []*generation // whose readers keep its tables here
 	pairs   []pair
 	moment  *sql.Tx // one state of the database that the live tables are read from
@@ -95,10 +108,13 @@ type verifier struct {
 type pair struct{ live, scratch *generation }
 
 func (v *verifier) verify(ctx context.Context, models []*model, progress func(Progress)) error {
+	if err := v.open(ctx, models); err != nil {
+		return err
+	}
 	if err := v.begin(ctx, models); err != nil {
 		return err
 	}
-	c := &chaser{r: v.r, units: slices.Clone(v.scratch), progress: progress}
+	c := &chaser{r: v.folder, units: slices.Clone(v.scratch), progress: progress, room: v.room}
 	if err := v.approach(ctx, c); err != nil {
 		return err
 	}
@@ -111,10 +127,35 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 	return v.compare(ctx)
 }
 
+// open decides where the scratch tables go.
+func (v *verifier) open(ctx context.Context, models []*model) (err error) {
+	if v.folder = v.r; v.r.shared {
+		return nil
+	}
+	parent := v.r.cfg.ScratchFolder
+	if parent == "" {
+		parent = os.TempDir()
+	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
+		return fmt.Errorf("make a folder for scratch tables: %w", err)
+	}
+	if v.room, err = v.r.roomFor(ctx, models, parent); err != nil {
+		return err
+	}
+	if v.file, err = openScratch(ctx, parent); err != nil {
+		return err
+	}
+	v.folder = &Runner{cfg: v.r.cfg, log: v.r.log, store: v.file.store, metrics: v.r.metrics}
+	return nil
+}
+
 func (v *verifier) begin(ctx context.Context, models []*model) error {
-	return v.r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
+	return v.folder.store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		v.scratch = nil
-		entries, err := readRegistry(ctx, tx)
+		live := Queryer(tx)
+		if v.file != nil {
+			live = v.r.store.Read()
+		}
+		entries, err := readRegistry(ctx, live)
 		if err != nil {
 			return err
 		}
@@ -178,7 +219,7 @@ func (v *verifier) advance(ctx context.Context, c *chaser, entries []entry) (fol
 	}
 	var going []*generation
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		part := &chaser{r: c.r, units: targets[target], progress: c.progress, events: c.events}
+		part := &chaser{r: c.r, units: targets[target], progress: c.progress, events: c.events, room: c.room}
 		n, err := part.advance(ctx, target)
 		if err != nil {
 			return folded, err
@@ -269,7 +310,7 @@ func (v *verifier) compare(ctx context.Context) error {
 	for _, p := range v.pairs {
 		res := v.results[p.live.model.name]
 		for _, table := range p.live.version.Tables {
-			rows, diff, err := compareTable(ctx, v.moment, v.r.store.Read(), table, p)
+			rows, diff, err := compareTable(ctx, v.moment, v.folder.store.Read(), table, p)
 			if err != nil {
 				return fmt.Errorf("compare %s: %w", p.live.tables.names[table.Name], sqlstore.Classify(err))
 			}
@@ -289,6 +330,12 @@ func (v *verifier) cleanUp(ctx context.Context) {
 	}
 	for _, g := range v.left {
 		g.readers.leave()
+	}
+	if v.file != nil {
+		if err := v.file.close(); err != nil {
+			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start tries again", slog.Any("error", err))
+		}
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()

@@ -167,12 +167,28 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// servedSocket returns where a server that holds the folder listens for commands.
+func servedSocket(folder string) string {
+	if raw, err := os.ReadFile(filepath.Join(folder, "admin.sock.path")); err == nil {
+		return strings.TrimSpace(string(raw))
+	}
+	return filepath.Join(folder, "admin.sock")
+}
+
+// serverAnswers reports whether a server listens on the folder's admin socket.
+func serverAnswers(ctx context.Context, folder string) bool {
+	dialer := net.Dialer{Timeout: adminDialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", servedSocket(folder))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
 // runRemotely has the server that holds the folder run a command line.
 func runRemotely(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) error {
-	path := filepath.Join(folder, "admin.sock")
-	if raw, err := os.ReadFile(filepath.Join(folder, "admin.sock.path")); err == nil {
-		path = strings.TrimSpace(string(raw))
-	}
+	path := servedSocket(folder)
 	body, err := json.Marshal(adminRequest{Args: args})
 	if err != nil {
 		return err

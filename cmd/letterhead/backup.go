@@ -33,8 +33,12 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		if err != nil {
 			return err
 		}
-		// The server that may hold the folder works elsewhere, so it is told the whole path.
-		return e.onStorage(cmd.Context(), []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, func(ctx context.Context, s *service) error {
+		// A server that is starting may run it, and works elsewhere, so it is told the whole path.
+		ctx := cmd.Context()
+		open := func(cfg config.Config, lock *folderLock) (*service, error) {
+			return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
+		}
+		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, open, func(s *service) error {
 			names, err := backup.NamesIn(ctx, s.store)
 			if err != nil {
 				return err
@@ -120,10 +124,14 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 				stage = p.Stage
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 			}
-			if p.Total > 0 {
-				bar.ChangeMax64(int64(p.Total))
+			at, end := p.Done, p.Total
+			if p.Head > 0 {
+				at, end = uint64(p.Position), uint64(p.Head)
 			}
-			if err := bar.Set64(int64(p.Done)); err != nil {
+			if end > 0 {
+				bar.ChangeMax64(int64(end))
+			}
+			if err := bar.Set64(int64(at)); err != nil {
 				fmt.Fprintln(w, err)
 			}
 		}
@@ -135,9 +143,12 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 			return
 		}
 		stage, last = p.Stage, now
-		if p.Total > 0 {
+		switch {
+		case p.Total > 0:
 			fmt.Fprintf(w, "%s: %s %d of %d\n", what, p.Stage, p.Done, p.Total)
-		} else {
+		case p.Head > 0:
+			fmt.Fprintf(w, "%s: %s %d, position %d of %d\n", what, p.Stage, p.Done, p.Position, p.Head)
+		default:
 			fmt.Fprintf(w, "%s: %s %d\n", what, p.Stage, p.Done)
 		}
 	}

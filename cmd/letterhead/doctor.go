@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/searchindex/elastic"
@@ -23,7 +23,7 @@ import (
 )
 
 // lowDisk is the free space below which doctor complains: room for some hundred thousand events.
-const lowDisk = 256 << 20
+const lowDisk = disk.MaxReserve
 
 func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
@@ -40,6 +40,10 @@ func doctorCommand(e *environment) *cobra.Command {
 			cfg, err := e.config()
 			if err != nil {
 				return err
+			}
+			if !cfg.Shared() && errors.Is(checkWritable(cfg.Data), errFolderReadOnly) {
+				ctx := cmd.Context()
+				return e.onStores(ctx, e.args, allShared, nil, func(s *service) error { return examine(ctx, e, s.checks(), *asJSON) })
 			}
 			if cfg.Shared() { // nothing can be opened while one of them is away, and which one is the question
 				if err := examine(cmd.Context(), e, reachable(cfg), *asJSON); err != nil {
@@ -84,7 +88,24 @@ type check struct {
 }
 
 func (s *service) checks() []check {
+	search := check{"search", func(ctx context.Context) (string, error) {
+		status, err := s.searchStatus(ctx)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
+	}}
+	if s.reading {
+		search.run = func(context.Context) (string, error) { return "not looked at: the data folder cannot be written", nil }
+	}
+	folder := check{"data folder", func(context.Context) (string, error) {
+		if err := checkWritable(s.config.Data); err != nil {
+			return err.Error(), nil // a copy that is only looked at is not wrong
+		}
+		return s.config.Data, nil
+	}}
 	return []check{
+		folder,
 		{"schemas", func(context.Context) (string, error) {
 			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())), eventschemas.Check()
 		}},
@@ -105,13 +126,7 @@ func (s *service) checks() []check {
 			}
 			return fmt.Sprintf("%d live, at most %d positions behind", len(models), lag), nil
 		}},
-		{"search", func(ctx context.Context) (string, error) {
-			status, err := s.searchStatus(ctx)
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
-		}},
+		search,
 		{"broker", s.checkBroker},
 		{"assets", func(ctx context.Context) (string, error) {
 			for _, err := range s.assets.List(ctx) {
@@ -246,13 +261,12 @@ func reachable(cfg config.Config) []check {
 }
 
 func diskSpace(folder string) (string, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(folder, &fs); err != nil {
-		return "", fmt.Errorf("free space of %s: %w", folder, err)
+	space, err := disk.At(folder)
+	if err != nil {
+		return "", err
 	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	if free < lowDisk {
-		return "", fmt.Errorf("only %d MiB are free in %s; appends will be refused when it is full, nothing will be lost; make room", free>>20, folder)
+	if space.Free < lowDisk {
+		return "", fmt.Errorf("only %d MiB are free in %s; appends will be refused when it is full, nothing will be lost; make room", space.Free>>20, folder)
 	}
-	return fmt.Sprintf("%d MiB free", free>>20), nil
+	return fmt.Sprintf("%d MiB free", space.Free>>20), nil
 }

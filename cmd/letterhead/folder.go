@@ -1,17 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gofrs/flock"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 )
 
 // folderFormat is the format of the data folder that this binary writes: that of the events in it. An older binary
@@ -52,6 +56,11 @@ func lockFolder(path string, mode folderMode) (*folderLock, error) {
 	if absent && mode == folderMustExist {
 		return nil, fmt.Errorf("there is no letterhead data in %s; start the server once (letterhead serve), or name the folder with --data", path)
 	}
+	if _, err := os.Stat(path); err == nil {
+		if err := checkWritable(path); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
@@ -68,6 +77,36 @@ func lockFolder(path string, mode folderMode) (*folderLock, error) {
 		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
+}
+
+const (
+	// folderTimeout bounds how long a starting server waits for a command, or for a server that is stopping, to
+	// release the data folder.
+	folderTimeout = 10 * time.Second
+	// folderPoll is the pause between two attempts to lock the folder: flock(2) has no wait with a deadline.
+	folderPoll = 50 * time.Millisecond
+)
+
+// awaitFolder is lockFolder for a server: while a command holds the folder, or a server that does not answer on
+// its admin socket because it is stopping, it waits and says so. It returns errFolderInUse at once when a server
+// answers, and when the folder is not free within the timeout.
+func awaitFolder(ctx context.Context, path string, timeout time.Duration, logger *slog.Logger) (*folderLock, error) {
+	lock, err := lockFolder(path, folderMayBeNew)
+	if !errors.Is(err, errFolderInUse) || serverAnswers(ctx, path) {
+		return lock, err
+	}
+	logger.Warn("another letterhead process holds the data folder, such as a command; waiting for it to end", "data", path, "at_most", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w; it was not released within %s", err, timeout))
+	defer cancel()
+	for {
+		if delay.For(ctx, folderPoll) != nil {
+			return nil, context.Cause(ctx)
+		}
+		lock, err := lockFolder(path, folderMayBeNew)
+		if !errors.Is(err, errFolderInUse) || serverAnswers(ctx, path) {
+			return lock, err
+		}
+	}
 }
 
 func (l *folderLock) checkFormat() error {
@@ -161,5 +200,10 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// release gives the folder free.
-func (l *folderLock) release() error { return l.flock.Unlock() }
+// release releases the folder. Nil is no lock.
+func (l *folderLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.flock.Unlock()
+}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
 	"letterhead/projections/ledger"
 )
 
@@ -92,7 +94,12 @@ func ledgerVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Check the hash chain of one account, or of all", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id; all when not given")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if s.reading && !s.served {
+			if err := s.warnBehind(ctx, e.stderr); err != nil {
+				return err
+			}
+		}
 		accounts, events, broken := 0, 0, []error{}
 		if err := s.verifyLog(ctx); ctx.Err() != nil {
 			return ctx.Err()
@@ -112,7 +119,7 @@ func ledgerVerify(e *environment) *cobra.Command {
 			return nil
 		}
 		if *accountID != "" {
-			if _, err := s.desk.Standing(ctx, *accountID); err != nil {
+			if err := s.known(ctx, *accountID); err != nil {
 				return explainAccount(*accountID, err)
 			}
 			if err := check(*accountID); err != nil {
@@ -131,6 +138,15 @@ func ledgerVerify(e *environment) *cobra.Command {
 		return errors.Join(broken...)
 	})
 	return c
+}
+
+// known returns account.ErrNotFound when the log has no such account.
+func (s *service) known(ctx context.Context, id string) error {
+	events, err := s.log.ReadStream(ctx, "account-"+id, 0, eventlog.Forward, 1)
+	if err == nil && len(events) == 0 {
+		err = account.ErrNotFound
+	}
+	return err
 }
 
 // eachAccount calls f for every account.

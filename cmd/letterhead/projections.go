@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -56,7 +58,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Build read models anew from the log, while they are read",
 		Long: "Build read models anew beside the live ones and swap when they have caught up. It can be interrupted: the next rebuild, or the next start, goes on."}
 	all := c.Flags().Bool("all", false, "all of them")
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
+	c.RunE = e.onFolderApart(func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
 			return usageError{errors.New("name the read models, or say --all; \"letterhead projections list\" shows them")}
 		}
@@ -92,12 +94,47 @@ func projectionsRebuild(e *environment) *cobra.Command {
 func projectionsVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Compare every read model with a replay of the log", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		if err := s.verifyLog(ctx); err != nil { // a comparison with damaged events means nothing
-			return err
+	searchOnly := c.Flags().Bool(searchOnlyFlag, false, "catch up, and compare the search index only")
+	if err := c.Flags().MarkHidden(searchOnlyFlag); err != nil {
+		panic(err) // it was defined in the line before
+	}
+	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+		if !*searchOnly {
+			if err := s.verifyLog(ctx); err != nil { // a comparison with damaged events means nothing
+				return err
+			}
 		}
-		if err := s.catchUp(ctx); err != nil {
-			return err
+		index := func() error { return s.verifySearch(ctx, e, *asJSON) }
+		switch {
+		case s.reading && s.served:
+			// The server has the index open. It catches up first, and what it prints comes last.
+			var said bytes.Buffer
+			err := runRemotely(ctx, s.config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said, e.stderr)
+			if err != nil && !errors.As(err, new(exitError)) {
+				return err
+			}
+			index = func() error {
+				_, werr := said.WriteTo(e.stdout)
+				if err != nil {
+					err = errors.New("the search index could not be compared, or differs")
+				}
+				return errors.Join(werr, err)
+			}
+		case s.reading:
+			if err := s.warnBehind(ctx, e.stderr); err != nil {
+				return err
+			}
+			index = func() error {
+				_, err := fmt.Fprintln(e.stderr, "warning: the search index was not compared: it can be opened only where it can be written")
+				return err
+			}
+		default:
+			if err := s.catchUp(ctx); err != nil {
+				return err
+			}
+		}
+		if *searchOnly {
+			return index()
 		}
 		found, err := s.runner.Verify(ctx, nil, progress(e.stderr, "verify"))
 		if err != nil {
@@ -124,7 +161,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		if err := s.verifySearch(ctx, e, *asJSON); err != nil {
+		if err := index(); err != nil {
 			wrong = append(wrong, err)
 		}
 		if len(wrong) > 0 {
@@ -134,6 +171,9 @@ func projectionsVerify(e *environment) *cobra.Command {
 	})
 	return c
 }
+
+// searchOnlyFlag is how a verify beside a server asks that server for the part that only it can do.
+const searchOnlyFlag = "search-only"
 
 // How often long work says how far it is.
 const progressEvery = time.Second
@@ -149,13 +189,22 @@ func progress(w io.Writer, what string) func(projections.Progress) {
 			}
 		}
 	}
-	last := time.Now()
+	last, printed := time.Now(), projections.Progress{}
 	return func(p projections.Progress) {
-		if now := time.Now(); now.Sub(last) >= progressEvery {
-			last = now
-			fmt.Fprintf(w, "%s: %d events, position %d of %d\n", what, p.Events, p.Position, p.Target)
+		if now := time.Now(); p != printed && (now.Sub(last) >= progressEvery || p.Position >= p.Target) {
+			last, printed = now, p
+			fmt.Fprintf(w, "%s: %sposition %d of %d\n", what, counted(p), p.Position, p.Target)
 		}
 	}
+}
+
+// counted is the number of events, when it is known: those that another node folds are not counted here, and an event
+// store's positions are no numbers of events.
+func counted(p projections.Progress) string {
+	if p.Events == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d events, ", p.Events)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -111,20 +111,7 @@ type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		open := func(cfg config.Config, lock *folderLock) (*service, error) {
-			if cfg.Shared() {
-				cfg.Roles = nil // the serving nodes do the work
-			}
-			s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
-			if err != nil {
-				return nil, err
-			}
-			if err := s.current(ctx, e); err != nil {
-				return nil, errors.Join(err, s.close())
-			}
-			return s, nil
-		}
-		return e.onService(ctx, e.args, open, func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onService(ctx, e.args, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
+	"letterhead/internal/telemetry"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
@@ -66,11 +67,18 @@ Settings, from the environment:
 
 // serve runs this process's roles until ctx ends, then drains.
 func serve(ctx context.Context, e *environment, cfg config.Config) error {
-	lock, err := lockFolder(cfg.Data, folderMayBeNew)
+	logger, err := telemetry.NewLogger(e.stderr, cfg.LogLevel, cfg.LogFormat)
+	if err != nil {
+		return err
+	}
+	lock, err := awaitFolder(ctx, cfg.Data, folderTimeout, logger)
 	if errors.Is(err, errFolderInUse) {
 		return fmt.Errorf("%w; stop it first, or serve another folder with --data", err)
 	}
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop
+		}
 		return err
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -85,7 +93,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
 		}
 	}()
-	s, admin, err := startNode(ctx, e, cfg, lock, front)
+	s, admin, err := startNode(ctx, e, cfg, lock, front, logger)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = nil // asked to stop
@@ -221,29 +229,54 @@ func (s *service) greetFirst(e *environment, c createdJSON) error {
 	if s.config.Data != defaultData() {
 		data = " --data " + shellWord(s.config.Data)
 	}
-	secret, publishable := c.Keys[0], c.Keys[1]
-	_, err := fmt.Fprintf(e.stdout, `
+	keys, curl, err := s.showKeys(e, c.Keys[0].Key, c.Keys[1].Key)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, `
 Letterhead serves on %[1]s
 
   account      %[2]s   plan %[3]s, %[4]d credits
-  secret       %[5]s
-  publishable  %[6]s
-  The keys are shown this once; only their hashes are stored.
-  docs         %[1]s/docs
+%[5]s  docs         %[1]s/docs
   a logo       %[1]s/logo/github.com?size=64
                (needs no key; %[1]s/docs/logos shows more)
 
 Try it:
-  curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/brands/github.com
-  curl -s -H 'Authorization: Bearer %[5]s' '%[1]s/v1/search?q=githb'
-  curl -s -H 'Authorization: Bearer %[5]s' %[1]s/v1/me
+  %[6]s %[1]s/v1/brands/github.com
+  %[6]s '%[1]s/v1/search?q=githb'
+  %[6]s %[1]s/v1/me
   %[7]s%[8]s ledger show --account %[2]s --last 1
 
-`, s.config.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, secret.Key, publishable.Key, self, data)
+`, s.config.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, data)
 	if err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(s.config.Data, greetingMarker))
+}
+
+// keysFile holds the two keys of a first start whose output is no terminal. It is what a POSIX shell reads with
+// its command ".", and the owner deletes it.
+const keysFile = "first-keys"
+
+// showKeys returns the greeting's lines about the keys and the beginning of a request with the secret one. Keys
+// are printed to a terminal only: whatever else standard output is, such as a log, keeps what it gets and may be
+// read by others.
+func (s *service) showKeys(e *environment, secret, publishable string) (lines, curl string, err error) {
+	if f, isFile := e.stdout.(*os.File); isFile && isTerminal(f) {
+		return fmt.Sprintf(`  secret       %s
+  publishable  %s
+  The keys are shown this once; only their hashes are stored.
+`, secret, publishable), "curl -s -H 'Authorization: Bearer " + secret + "'", nil
+	}
+	path := filepath.Join(s.config.Data, keysFile)
+	text := fmt.Sprintf("LETTERHEAD_SECRET_KEY=%s\nLETTERHEAD_PUBLISHABLE_KEY=%s\n", secret, publishable)
+	if err := writeDurably(path, []byte(text)); err != nil { // mode 0600
+		return "", "", fmt.Errorf("write the keys of the first account to %s: %w", path, err)
+	}
+	return fmt.Sprintf(`  keys         %s
+  The secret and the publishable key are in this file, which only its owner can read.
+  Only their hashes are stored elsewhere: keep the keys, then delete the file.
+`, path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
 }
 
 func (s *service) greetAgain(e *environment, accountID string) error {

@@ -72,6 +72,9 @@ type service struct {
 	bus         *broker.Bus        // nil without a role that uses it
 	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process
 
+	reading bool // the stores were opened for reading only: what writes is nil
+	served  bool // and a server holds the folder
+
 	stopAPI func() // tells the API that its server is about to stop
 
 	lost        atomic.Pointer[error] // why the event store is not used: it lost events
@@ -120,6 +123,11 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 	if err := eventschemas.Check(); err != nil {
 		return nil, err
 	}
+	if scratch := s.scratchPath(); scratch != "" {
+		if err := projections.RemoveScratch(scratch); err != nil { // before anything needs its space
+			return nil, err
+		}
+	}
 	for _, open := range []func(context.Context) error{s.openStorage, s.raiseFolder, s.openReadModels, s.openCommands} {
 		if err := open(ctx); err != nil {
 			return nil, err
@@ -153,12 +161,12 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), ReadOnly: s.reading, ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
 	}
-	if err := s.runner.Start(ctx); err != nil {
+	if err := s.runner.Start(ctx); err != nil || s.reading {
 		return err
 	}
 	// Keys are answered for once everything that the log held at the start is in force.

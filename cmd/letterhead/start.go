@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
-	"letterhead/internal/telemetry"
 )
 
 // Pauses between attempts to start while a shared service is away; they double in between.
@@ -27,11 +27,7 @@ var errAway = errors.New("a service that nodes share is away")
 
 // startNode opens and wires everything and lets requests in. A node whose shared services are away waits for
 // them: ending would only have it started again, and nothing could be asked of it meanwhile.
-func startNode(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door) (*service, *adminServer, error) {
-	logger, err := telemetry.NewLogger(e.stderr, cfg.LogLevel, cfg.LogFormat)
-	if err != nil {
-		return nil, nil, errors.Join(err, lock.release())
-	}
+func startNode(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door, logger *slog.Logger) (*service, *adminServer, error) {
 	pause := firstStartPause
 	for {
 		s, admin, err := startOnce(ctx, e, cfg, lock, front)
@@ -45,7 +41,7 @@ func startNode(ctx context.Context, e *environment, cfg config.Config, lock *fol
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastStartPause)
-		if lock, err = lockFolder(cfg.Data, folderMayBeNew); err != nil { // the attempt gave it back
+		if lock, err = awaitFolder(ctx, cfg.Data, folderTimeout, logger); err != nil { // the attempt released it
 			return nil, nil, err
 		}
 	}

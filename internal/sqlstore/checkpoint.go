@@ -107,6 +107,9 @@ func walCheckpoint(ctx context.Context, db *sql.DB, mode string) (frames int64, 
 }
 
 func (s *sqliteFile) truncate(ctx context.Context) error {
+	if s.cfg.ReadOnly {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	if err := s.take(ctx); err != nil {

@@ -59,6 +59,12 @@ type Config struct {
 	WriteTimeout time.Duration
 	// CacheBytes is the writer's page cache (SQLite). Default: DefaultCacheBytes.
 	CacheBytes int64
+	// ReadOnly opens the SQLite file without writing to it or beside it, for a folder that cannot be written, and
+	// for a process beside the one that has the file open. Write and WriteDurable return ErrReadOnly. Setup does
+	// nothing: what it would make is there, or the statements that need it fail.
+	ReadOnly bool
+	// Disposable is for a SQLite file that nobody needs after a crash: nothing of it is flushed to the disk.
+	Disposable bool
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -97,6 +103,9 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("neither the path nor the URL of the database is given"))
 	case c.Path != "" && c.URL != "":
 		errs = append(errs, errors.New("both a path and a URL of the database are given; one is enough"))
+	}
+	if c.URL != "" && (c.ReadOnly || c.Disposable) {
+		errs = append(errs, errors.New("a database behind a URL is neither read-only nor disposable"))
 	}
 	if c.URL != "" {
 		if _, err := parseURL(c.URL); err != nil {

@@ -28,6 +28,10 @@ var (
 	ErrAmbiguous = fmt.Errorf("outcome of the transaction is unknown: %w", ErrUnavailable)
 	// ErrCorrupt: the file is damaged or is no database, or the server found its files damaged.
 	ErrCorrupt = errors.New("database file is damaged")
+	// ErrFull: there is no space left for the file. It is an ErrUnavailable too. PostgreSQL never says it.
+	ErrFull = fmt.Errorf("no space is left for the database: %w", ErrUnavailable)
+	// ErrReadOnly: the file was opened with Config.ReadOnly.
+	ErrReadOnly = errors.New("database was opened for reading only")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("database is closed")
 )
@@ -98,7 +102,9 @@ func sentinelOf(code string) error {
 
 func sentinelOfSQLite(code int) error {
 	switch code & primaryCode {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
+	case sqlite3.SQLITE_FULL:
+		return ErrFull
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR,
 		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
 		return ErrUnavailable
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,10 +32,14 @@ type sqliteFile struct {
 	slot    chan struct{}
 	check   *checkpointer
 	closing <-chan struct{}
+	alone   bool // read-only, and there is no write-ahead log
 }
 
 func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 	s := &sqliteFile{store: store, cfg: store.cfg, metrics: store.metrics, slot: make(chan struct{}, 1), closing: store.closing}
+	if s.cfg.ReadOnly {
+		return s, s.connectReaders(ctx)
+	}
 	if err := s.connect(ctx); err != nil {
 		_ = s.disconnect() // the first error says what is wrong
 		return nil, fmt.Errorf("open database %s: %w", filepath.Base(s.cfg.Path), Classify(err))
@@ -68,6 +74,33 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	}
 	s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
 	return err
+}
+
+// connectReaders opens a file that is not written.
+func (s *sqliteFile) connectReaders(ctx context.Context) error {
+	attempt := "open database " + filepath.Base(s.cfg.Path) + " for reading"
+	_, err := os.Stat(s.cfg.Path)
+	var index error
+	info, wal := os.Stat(s.cfg.Path + "-wal")
+	if s.alone = wal != nil || info.Size() == 0; !s.alone {
+		_, index = os.Stat(s.cfg.Path + "-shm")
+	}
+	if wal != nil && !errors.Is(wal, fs.ErrNotExist) {
+		err = errors.Join(err, wal)
+	}
+	if errors.Is(index, fs.ErrNotExist) {
+		index = errors.New("it has a write-ahead log that can be read only where it can be recovered: copy the data folder to a place that can be written")
+	}
+	if err = errors.Join(err, index); err == nil {
+		s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
+	}
+	if err != nil && Classify(err) == err {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", attempt, Classify(err))
+	}
+	return nil
 }
 
 // pool opens connections with the pragmas and reads from the file once, which is when SQLite finds out
@@ -107,17 +140,32 @@ func (s *sqliteFile) checkLength(ctx context.Context) error {
 }
 
 func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
+	common := []string{
+		"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
+		"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
+		"temp_store(MEMORY)",
+	}
+	if !s.cfg.ReadOnly {
+		common = append(common,
+			"auto_vacuum(INCREMENTAL)", // of a new file, before its first page; see Reclaim
+			"journal_mode(WAL)",
+			"wal_autocheckpoint(0)", // see checkpointer
+			"journal_size_limit("+strconv.Itoa(maxIdleWALBytes)+")")
+	}
+	if s.cfg.Disposable {
+		pragmas = append(slices.Clone(pragmas), "synchronous(OFF)")
+	}
 	q := url.Values{
 		"_txlock": {"immediate"}, // a writer that cannot have the lock learns it at BEGIN, not in the middle
 		"_dqs":    {"0"},         // "x" is a column or an error, as in PostgreSQL
-		"_pragma": append([]string{
-			"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
-			"journal_mode(WAL)",
-			"wal_autocheckpoint(0)", // see checkpointer
-			"journal_size_limit(" + strconv.Itoa(maxIdleWALBytes) + ")",
-			"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
-			"temp_store(MEMORY)",
-		}, pragmas...),
+		"_pragma": append(common, pragmas...),
+	}
+	if s.cfg.ReadOnly {
+		q.Set("_txlock", "deferred")
+		q.Set("mode", "ro")
+	}
+	if s.alone {
+		q.Set("immutable", "1") // or SQLite would make a write-ahead log
 	}
 	return "file:" + (&url.URL{Path: s.cfg.Path}).EscapedPath() + "?" + q.Encode()
 }
@@ -133,7 +181,12 @@ func (s *sqliteFile) full(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // setup needs no lock beside the writer slot: SQLite's own keeps other processes out.
-func (s *sqliteFile) setup(ctx context.Context, fn func(*Tx) error) error { return s.full(ctx, fn) }
+func (s *sqliteFile) setup(ctx context.Context, fn func(*Tx) error) error {
+	if s.cfg.ReadOnly {
+		return nil
+	}
+	return s.full(ctx, fn)
+}
 
 func (s *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) {
 	return s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -147,6 +200,9 @@ func (s *sqliteFile) one(ctx context.Context, query string, args, dest []any) er
 func (s *sqliteFile) ddl(text string) string { return strings.ReplaceAll(text, bigKeyMark, "INTEGER") }
 
 func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
+	if s.cfg.ReadOnly {
+		return ErrReadOnly
+	}
 	if err := s.take(ctx); err != nil {
 		return err
 	}
@@ -202,6 +258,9 @@ func (s *sqliteFile) take(ctx context.Context) error {
 func (s *sqliteFile) release() { <-s.slot }
 
 func (s *sqliteFile) close() error {
+	if s.cfg.ReadOnly {
+		return s.disconnect()
+	}
 	s.check.stop()
 	s.slot <- struct{}{} // never given back
 	return s.disconnect()

@@ -31,6 +31,8 @@ type engine interface {
 	insert(ctx context.Context, tx *Tx, rows insertion) error
 	tables(ctx context.Context, tx *Tx, prefix string) ([]string, error)
 	truncate(ctx context.Context) error
+	size(ctx context.Context, tables []string) (Size, error)
+	reclaim(ctx context.Context) (bytes int64, err error)
 	lead(ctx context.Context, name string, do func(ctx context.Context) error) error
 	close() error
 }

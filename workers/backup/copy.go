@@ -94,7 +94,7 @@ func (c *copier) know(stream string) {
 func (c *copier) progress(stage Stage, done uint64) {
 	p := Progress{Stage: stage, Done: done, Total: c.from.size()}
 	if o, ok := c.from.(logOrigin); ok {
-		p.Done, p.Total = uint64(c.source), uint64(o.until)
+		p.Position, p.Head = c.source, o.until
 	}
 	c.cfg.Progress(p)
 }
@@ -148,7 +148,7 @@ func (c *copier) appendRest(ctx context.Context) error {
 		}
 		p := Progress{Stage: StageEvents, Done: want, Total: c.from.size()}
 		if o, ok := c.from.(logOrigin); ok {
-			p.Done, p.Total = uint64(last), uint64(o.until)
+			p.Position, p.Head = last, o.until
 		}
 		c.cfg.Progress(p)
 	}

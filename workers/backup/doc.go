@@ -64,16 +64,19 @@ type Stage string
 const (
 	StageCheck   Stage = "check"   // reading the backup and the target, nothing is written
 	StageAssets  Stage = "assets"  // counted in files
-	StageEvents  Stage = "events"  // counted in events; of a log whose length is not known, in positions
+	StageEvents  Stage = "events"  // counted in events
 	StageCompare Stage = "compare" // counted as StageEvents
 	StageChains  Stage = "chains"  // counted in accounts
 	StageNames   Stage = "names"
 )
 
-// Progress says how far a stage is. Total is 0 when it is not known.
+// Progress says how far a stage is.
 type Progress struct {
-	Stage       Stage
+	Stage Stage
+	// Done is a true count. Total is 0 when it is not known, as that of a log's events is not.
 	Done, Total uint64
+	// Position and Head say how far the reading of a log is, whose positions are no counts; 0 otherwise.
+	Position, Head eventlog.Position
 }
 
 // EventRef names one event of the source.

@@ -464,7 +464,7 @@ func TestProgressComesToItsEnd(t *testing.T) {
 		last[p.Stage] = p
 	}
 	sum := run(t, cfg, from, folder)
-	if p := last[backup.StageEvents]; p.Done != p.Total || p.Done != uint64(sum.Position) {
+	if p := last[backup.StageEvents]; p.Done != sum.Events || p.Position != sum.Position || p.Head != sum.Position {
 		t.Errorf("backup ends at %+v", p)
 	}
 	clear(last)

@@ -263,10 +263,10 @@ func (r *run) copyEvents(ctx context.Context) error {
 	}
 	packed := make(chan *builder, 1)
 	group, ctx := errgroup.WithContext(ctx)
-	next, after := uint64(len(r.m.Segments)+1), r.m.Position
+	next, after, done := uint64(len(r.m.Segments)+1), r.m.Position, r.m.Events
 	group.Go(func() error {
 		defer close(packed)
-		return r.pack(ctx, next, after, head, packed)
+		return r.pack(ctx, next, after, head, done, packed)
 	})
 	group.Go(func() error {
 		for b := range packed {
@@ -279,8 +279,8 @@ func (r *run) copyEvents(ctx context.Context) error {
 	return group.Wait()
 }
 
-// pack makes segments of the events behind a position.
-func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, packed chan<- *builder) error {
+// pack makes segments of the events behind a position; done events are in the backup already.
+func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, done uint64, packed chan<- *builder) error {
 	from := logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
 	b := newBuilder(number, after, r.cfg.SegmentBytes)
 	send := func() error {
@@ -311,7 +311,8 @@ func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Posi
 				}
 			}
 		}
-		r.cfg.Progress(Progress{Stage: StageEvents, Done: uint64(events[len(events)-1].Position), Total: uint64(head)})
+		done += uint64(len(events))
+		r.cfg.Progress(Progress{Stage: StageEvents, Done: done, Position: events[len(events)-1].Position, Head: head})
 	}
 	if b.events == 0 {
 		return nil

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// benchAsks is how many look-ups each phase measures at least, and benchPause lies between two of them: a
+	// service at a quiet rate, where every delay is somebody else's doing.
+	benchAsks  = 2000
+	benchPause = 2 * time.Millisecond
+)
+
+// BenchmarkLookupsDuringMaintenance measures charged look-ups while nothing else happens, beside `backup`, and beside
+// `projections verify`, over a log of LETTERHEAD_BENCH_EVENTS charges. The commands are begun again until the phase
+// has enough look-ups. The times of the phases "backup" and "verify" should stay below twice those of "alone".
+func BenchmarkLookupsDuringMaintenance(b *testing.B) {
+	data := b.TempDir()
+	_, first := timeToReady(b, data)
+	first.terminate(b)
+	writeCharges(b, filepath.Join(data, "events.db"), events(b))
+	_, n := timeToReady(b, data)
+	defer n.terminate(b)
+	t := &testing.T{}
+	phases := []struct {
+		name    string
+		command func(i int) []string
+	}{
+		{"alone", nil},
+		{"backup", func(i int) []string { return []string{"backup", filepath.Join(b.TempDir(), fmt.Sprint(i))} }},
+		{"verify", func(int) []string { return []string{"projections", "verify"} }},
+	}
+	b.ResetTimer()
+	for range b.N {
+		for _, p := range phases {
+			acc, key := account(t, data, "custom") // each has a minute of its own, which is enough
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchAsks), "--kind", "adjustment")
+			took := n.lookupsBeside(b, key, p.command)
+			slices.Sort(took)
+			for _, q := range []int{50, 99} {
+				b.ReportMetric(float64(took[len(took)*q/100].Microseconds())/1000, fmt.Sprintf("ms-p%d-%s", q, p.name))
+			}
+		}
+	}
+}
+
+// lookupsBeside measures look-ups beside a command that is run again and again.
+func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []string) []time.Duration {
+	ctx, stop := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		for i := 0; command != nil && ctx.Err() == nil; i++ {
+			cmd := exec.CommandContext(ctx, binary, append(command(i), "--data", n.data)...)
+			cmd.Env = environ()
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+				ended <- fmt.Errorf("%s: %w: %s", strings.Join(command(i), " "), err, out)
+			}
+		}
+	}()
+	took := make([]time.Duration, 0, benchAsks)
+	for len(took) < benchAsks {
+		began := time.Now()
+		a, err := n.get("/v1/brands/github.com", key)
+		if err != nil || a.status != http.StatusOK {
+			b.Fatalf("a look-up answered %d, %v: %s", a.status, err, a.body)
+		}
+		took = append(took, time.Since(began))
+		time.Sleep(benchPause)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	return took
+}

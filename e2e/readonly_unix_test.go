@@ -1,0 +1,122 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nobody is a user who owns nothing.
+const nobody = 65534
+
+// unprivileged makes a command run as a user who cannot write the test's files.
+func unprivileged(cmd *exec.Cmd) {
+	if os.Getuid() == 0 { // whom no permission stops
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+}
+
+// readable makes a folder and all in it readable for everybody and writable for nobody but root.
+func readable(t *testing.T, folder string) {
+	t.Helper()
+	var folders []string
+	t.Cleanup(func() {
+		for _, f := range folders {
+			os.Chmod(f, 0o755) // so that it can be deleted
+		}
+	})
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			folders = append(folders, path)
+			return os.Chmod(path, 0o555)
+		}
+		return os.Chmod(path, 0o444)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listing returns the names, sizes and times of all files of a folder.
+func listing(t *testing.T, folder string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() {
+			b.WriteString(path + " " + info.ModTime().Format(time.RFC3339Nano) + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A folder that cannot be written says so to whoever wants to change something, and can be looked at.
+func TestReadOnlyFolder_SaysSoAndCanBeVerified(t *testing.T) {
+	for _, killed := range []bool{false, true} { // which leaves write-ahead logs
+		data := t.TempDir()
+		n := start(t, data, "LETTERHEAD_STARTER=off")
+		acc, _ := account(t, data, "free")
+		if killed {
+			n.kill()
+			os.Remove(filepath.Join(data, "admin.sock"))
+		} else {
+			n.stop()
+		}
+		readable(t, data)
+		temporary := t.TempDir()
+		if err := os.Chmod(temporary, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range []string{filepath.Dir(data), filepath.Dir(temporary), filepath.Dir(binary)} {
+			if err := os.Chmod(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := listing(t, data)
+		run := func(args ...string) (string, int) {
+			cmd := exec.Command(binary, append(args, "--data", data)...)
+			cmd.Env = environ("TMPDIR=" + temporary)
+			unprivileged(cmd)
+			out, err := cmd.CombinedOutput()
+			if _, isExit := err.(*exec.ExitError); err != nil && !isExit {
+				t.Fatal(err)
+			}
+			return string(out), cmd.ProcessState.ExitCode()
+		}
+		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment"}} {
+			if said, code := run(args...); code != 1 || !strings.Contains(said, data+" cannot be written") {
+				t.Errorf("killed %t: %s ended with %d: %s", killed, args[0], code, said)
+			}
+		}
+		for want, args := range map[string][]string{
+			"ledger    agrees":   {"projections", "verify"},
+			"every chain holds":  {"ledger", "verify"},
+			"cannot be written":  {"doctor"},
+			"every checksum hol": {"doctor"},
+		} {
+			if said, code := run(args...); code != 0 || !strings.Contains(said, want) {
+				t.Errorf("killed %t: %s ended with %d: %s", killed, strings.Join(args, " "), code, said)
+			}
+		}
+		if after := listing(t, data); after != before {
+			t.Errorf("killed %t: the folder was\n%sand is\n%s", killed, before, after)
+		}
+	}
+}

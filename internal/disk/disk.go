@@ -1,0 +1,36 @@
+// Package disk knows how much space a file system has, and how much of it long work must leave for appends.
+package disk
+
+import (
+	"fmt"
+	"syscall"
+)
+
+const (
+	// MaxReserve is what long work leaves free at most, in bytes: room for some hundred thousand events.
+	MaxReserve = 256 << 20
+	// reserveShare is the part of a small file system that is left free instead: one in twenty.
+	reserveShare = 20
+)
+
+// Space is that of a file system, in bytes.
+type Space struct {
+	// Free can be written by this user.
+	Free int64
+	// Size is that of the whole file system.
+	Size int64
+}
+
+// At returns the space of the file system that holds path.
+func At(path string) (Space, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
+		return Space{}, fmt.Errorf("free space of %s: %w", path, err)
+	}
+	block := int64(fs.Bsize)
+	return Space{Free: int64(fs.Bavail) * block, Size: int64(fs.Blocks) * block}, nil
+}
+
+// Reserve is what long work must leave free: appends that are refused for want of space are charges that are
+// refused.
+func (s Space) Reserve() int64 { return min(MaxReserve, s.Size/reserveShare) }

@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"letterhead/internal/eventlog"
+)
+
+// ErrReadOnly means that the log was opened by OpenReadOnly.
+var ErrReadOnly = errors.New("the event log was opened for reading only")
+
+// ReadOnly reads a log and writes nothing, neither to the file nor beside it. It is for a folder that cannot be
+// written, and for a process beside the one that has the log open. It implements eventlog.Log; Append and
+// Subscribe return ErrReadOnly.
+type ReadOnly struct{ *Log }
+
+var _ eventlog.Log = ReadOnly{}
+
+// OpenReadOnly opens the log at cfg.Path. It takes no lock and recovers nothing.
+//
+// Errors: the configuration's, eventlog.ErrCorrupt, eventlog.ErrUnavailable when the file cannot be read, or when
+// it has a write-ahead log that cannot be read without writing; ctx.Err().
+func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
+	if err := cfg.Validate(); err != nil {
+		return ReadOnly{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return ReadOnly{}, err
+	}
+	cfg = cfg.withDefaults()
+	l := &Log{cfg: cfg, names: newNames(), readers: make(chan *reader, cfg.Readers), closing: make(chan struct{})}
+	err := l.openReaders()
+	if err == nil {
+		var head eventlog.Position
+		head, err = ReadOnly{l}.Head(ctx)
+		l.tail = newTail(head, 1)
+	}
+	if err != nil {
+		return ReadOnly{}, errors.Join(err, l.closeReaders())
+	}
+	return ReadOnly{l}, nil
+}
+
+func (l *Log) openReaders() error {
+	attempt := "open the event log " + l.cfg.Path + " for reading"
+	if err := checkHeader(l.cfg.Path); err != nil {
+		return err
+	}
+	mode, err := readingMode(l.cfg.Path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", attempt, err)
+	}
+	for range l.cfg.Readers {
+		conn, err := connect(l.cfg.Path, mode, "query_only(1)")
+		if err != nil {
+			return classify(attempt, err)
+		}
+		r, err := prepareReader(conn, l.names)
+		if err != nil {
+			return classify(attempt, err)
+		}
+		l.readers <- r
+	}
+	return nil
+}
+
+// readingMode returns how a file is opened without writing: by itself when there is no write-ahead log, because
+// SQLite would make an empty one, and together with it otherwise, which needs the index beside it.
+func readingMode(path string) (mode string, err error) {
+	info, err := os.Stat(path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return modeAlone, nil
+	}
+	if err == nil {
+		_, err = os.Stat(path + "-shm")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: it has a write-ahead log that can be read only where it can be recovered: copy the data folder to a place that can be written", eventlog.ErrUnavailable)
+	}
+	return "ro", err
+}
+
+func (l *Log) closeReaders() error {
+	var errs []error
+	for range len(l.readers) {
+		errs = append(errs, (<-l.readers).conn.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Head implements eventlog.Log: it is read from the file, which another process may append to.
+func (r ReadOnly) Head(ctx context.Context) (head eventlog.Position, err error) {
+	const attempt = "read the head"
+	err = r.borrow(ctx, attempt, func(rd *reader) error {
+		var last int64
+		if err := rd.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last); err != nil {
+			return err
+		}
+		head = eventlog.Position(last)
+		return nil
+	})
+	return head, err
+}
+
+// ReadAll implements eventlog.Log.
+func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (page eventlog.Page, err error) {
+	const attempt = "read all streams"
+	if err := eventlog.CheckLimit(limit); err != nil {
+		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
+	}
+	err = r.borrow(ctx, attempt, func(rd *reader) (err error) {
+		page, err = rd.all(ctx, after, filter, limit, after+eventlog.Position(limit))
+		return err
+	})
+	return page, err
+}
+
+// Append implements eventlog.Log.
+func (r ReadOnly) Append(_ context.Context, stream string, _ eventlog.Expected, _ []eventlog.Proposed) (eventlog.Appended, error) {
+	return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, ErrReadOnly)
+}
+
+// Subscribe implements eventlog.Log.
+func (r ReadOnly) Subscribe(context.Context, eventlog.Position, eventlog.Filter) (eventlog.Subscription, error) {
+	return nil, fmt.Errorf("subscribe: %w", ErrReadOnly)
+}
+
+// Close implements eventlog.Log.
+func (r ReadOnly) Close() error {
+	r.once.Do(func() {
+		close(r.closing)
+		for range r.cfg.Readers { // reads under way end first
+			rd := <-r.readers
+			r.closed = errors.Join(r.closed, rd.conn.close())
+		}
+	})
+	return r.closed
+}

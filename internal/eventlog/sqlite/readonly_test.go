@@ -1,0 +1,114 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+func openReadOnly(t *testing.T, path string) sqlite.ReadOnly {
+	t.Helper()
+	l, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func allOf(t *testing.T, l eventlog.Log) []eventlog.Recorded {
+	t.Helper()
+	page, err := l.ReadAll(t.Context(), 0, eventlog.Filter{}, eventlog.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Events
+}
+
+func TestOpenReadOnly_ClosedLog_ReadsAllAndWritesNothing(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 500)
+	want := readAll(t, l)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, filepath.Dir(path))
+	r := openReadOnly(t, path)
+	if got := allOf(t, r); !reflect.DeepEqual(got, want) {
+		t.Errorf("%d events were read, not the %d that are there", len(got), len(want))
+	}
+	if err := r.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Append(t.Context(), "account-1", eventlog.After(0), nil); !errors.Is(err, sqlite.ErrReadOnly) {
+		t.Errorf("append: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := files(t, filepath.Dir(path)); !reflect.DeepEqual(before, after) {
+		t.Errorf("the folder had %v and has %v", before, after)
+	}
+}
+
+func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 500)
+	r := openReadOnly(t, path)
+	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(500, 25)); err != nil {
+		t.Fatal(err)
+	}
+	if head, err := r.Head(t.Context()); err != nil || head != 525 {
+		t.Errorf("the head is %d, %v", head, err)
+	}
+	if got := allOf(t, r); len(got) != 525 {
+		t.Errorf("%d events were read", len(got))
+	}
+}
+
+// Without its index, a write-ahead log could be read only by writing one: leaving it out would lose events.
+func TestOpenReadOnly_WriteAheadLogWithoutIndex_Refuses(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 50)
+	copied := logPath(t)
+	for _, end := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied+end, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: copied})
+	if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "can be written") {
+		t.Errorf("opened with %v", err)
+	}
+}
+
+// files returns the names and sizes of a folder's files.
+func files(t *testing.T, folder string) map[string]int64 {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := make(map[string]int64)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[e.Name()] = info.Size()
+	}
+	return sizes
+}

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+const (
+	// reclaimPages is how many pages (of 4 KiB) one step of Reclaim frees. It moves as many at most, and the
+	// writers of this process wait for it: 4 MiB, some ten milliseconds.
+	reclaimPages = 1024
+	// maxReclaimSteps bounds one Reclaim to 4 TiB, in case the file grows meanwhile.
+	maxReclaimSteps = 1 << 20
+)
+
+// Size is what tables take of a SQLite file, in bytes.
+type Size struct {
+	// Folder holds the file; "" when the database is a server's, whose space is its administrator's affair.
+	Folder string
+	// Tables is what the named tables and their indexes take.
+	Tables int64
+	// Unused is what the file has taken and does not need now; new rows go there first.
+	Unused int64
+}
+
+// Size measures tables. It reads them once. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+func (s *Store) Size(ctx context.Context, tables []string) (Size, error) {
+	size, err := s.engine.size(ctx, tables)
+	if err != nil {
+		return Size{}, fmt.Errorf("measure the tables: %w", s.classify(err))
+	}
+	return size, nil
+}
+
+func (s *sqliteFile) size(ctx context.Context, tables []string) (Size, error) {
+	size := Size{Folder: filepath.Dir(s.cfg.Path)}
+	err := s.read.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&size.Unused)
+	if err != nil {
+		return Size{}, err
+	}
+	for _, table := range tables {
+		var bytes int64
+		err := s.read.QueryRowContext(ctx, `
+SELECT coalesce(sum(d.pgsize), 0) FROM sqlite_schema AS s JOIN dbstat AS d ON d.name = s.name
+WHERE s.tbl_name = $1 AND s.type IN ('table', 'index') AND d.aggregate = TRUE`, table).Scan(&bytes)
+		if err != nil {
+			return Size{}, err
+		}
+		size.Tables += bytes
+	}
+	return size, nil
+}
+
+func (p *postgres) size(context.Context, []string) (Size, error) { return Size{}, nil }
+
+// Reclaim gives what the SQLite file does not need back to the file system, in small steps between which others
+// write, and returns how much that was. A file that an earlier release made keeps the space for rows to come: SQLite
+// shrinks only files that were told so when they were new. On PostgreSQL it does nothing: dropped tables are files that the server
+// deletes. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+func (s *Store) Reclaim(ctx context.Context) (bytes int64, err error) {
+	bytes, err = s.engine.reclaim(ctx)
+	if err != nil {
+		return bytes, fmt.Errorf("give unused space of the database back: %w", s.classify(err))
+	}
+	return bytes, nil
+}
+
+func (s *sqliteFile) reclaim(ctx context.Context) (bytes int64, err error) {
+	if s.cfg.ReadOnly {
+		return 0, ErrReadOnly
+	}
+	for range maxReclaimSteps {
+		freed, err := s.reclaimStep(ctx)
+		if bytes += freed; freed == 0 || err != nil {
+			return bytes, err
+		}
+		if err := ctx.Err(); err != nil {
+			return bytes, err
+		}
+	}
+	return bytes, errors.New("there is no end to it")
+}
+
+func (s *sqliteFile) reclaimStep(ctx context.Context) (freed int64, err error) {
+	err = s.normal(ctx, func(tx *Tx) error {
+		var before, after, pageBytes int64
+		if err := tx.QueryRow("SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&before, &pageBytes); err != nil {
+			return err
+		}
+		rows, err := tx.Query(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", reclaimPages))
+		if err != nil {
+			return err
+		}
+		for rows.Next() { // each frees a page
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		if err := tx.QueryRow("SELECT page_count FROM pragma_page_count").Scan(&after); err != nil {
+			return err
+		}
+		freed = (before - after) * pageBytes
+		return nil
+	})
+	return freed, err
+}
+
+func (p *postgres) reclaim(context.Context) (int64, error) { return 0, nil }

@@ -1,0 +1,130 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/internal/sqlstore"
+)
+
+func openFile(t *testing.T, cfg sqlstore.Config) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// load makes a table of about as many bytes.
+func load(t *testing.T, s *sqlstore.Store, table string, bytes int) {
+	t.Helper()
+	text := strings.Repeat("x", 1000)
+	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
+		if _, err := tx.Exec("CREATE TABLE " + table + " (id INTEGER PRIMARY KEY, body TEXT NOT NULL)"); err != nil {
+			return err
+		}
+		for i := range bytes / len(text) {
+			if _, err := tx.Exec("INSERT INTO "+table+" VALUES ($1, $2)", i, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestReclaim_TableDropped_FileShrinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letterhead.db")
+	s := openFile(t, sqlstore.Config{Path: path})
+	load(t, s, "gone", 8<<20)
+	load(t, s, "kept", 1<<20) // behind it: its pages have to move
+	if err := s.Truncate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := fileSize(t, path)
+	if err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
+		_, err := tx.Exec("DROP TABLE gone")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	size, err := s.Size(t.Context(), []string{"kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size.Unused < 8<<20 || size.Tables < 1<<20 || size.Tables > 2<<20 || size.Folder != filepath.Dir(path) {
+		t.Errorf("the size is %+v", size)
+	}
+	freed, err := s.Reclaim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Truncate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := fileSize(t, path); freed < 8<<20 || after > before-8<<20 {
+		t.Errorf("%d bytes were freed, the file had %d and has %d", freed, before, after)
+	}
+	var rows int
+	if err := s.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&rows); err != nil || rows != 1<<20/1000 {
+		t.Errorf("the other table has %d rows, %v", rows, err)
+	}
+}
+
+func TestOpen_ReadOnly_ReadsAndRefusesToWrite(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "letterhead.db")
+		s := openFile(t, sqlstore.Config{Path: path})
+		load(t, s, "rows", 10_000)
+		if !served {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := filepath.Glob(path + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
+		var rows int
+		if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil || rows != 10 {
+			t.Errorf("served %t: %d rows, %v", served, rows, err)
+		}
+		write := func(*sqlstore.Tx) error { return nil }
+		for name, refused := range map[string]func(context.Context, func(*sqlstore.Tx) error) error{"Write": r.Write, "WriteDurable": r.WriteDurable} {
+			if err := refused(t.Context(), write); !errors.Is(err, sqlstore.ErrReadOnly) {
+				t.Errorf("served %t: %s: %v", served, name, err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if after, err := filepath.Glob(path + "*"); err != nil || len(after) != len(before) {
+			t.Errorf("served %t: the folder had %v and has %v", served, before, after)
+		}
+	}
+}
+
+func TestOpen_ReadOnlyWithoutFile_Fails(t *testing.T) {
+	_, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db"), ReadOnly: true})
+	if !errors.Is(err, sqlstore.ErrUnavailable) {
+		t.Errorf("opened with %v", err)
+	}
+}

@@ -135,6 +135,7 @@ type task[S streamState] struct {
 	request Request
 	job     job[S]
 	loose   bool // success without an event needs no look at the stream's tail
+	patient bool // waits for as long as the stream takes to load
 
 	caller chan error // nil for what the actor owes
 	state  callerState
@@ -163,7 +164,8 @@ type actor[S streamState] struct {
 	loaded       bool
 	stale        bool // the tail must be read before the next decision
 	position     eventlog.Position
-	snapshot     uint64 // revisions at the last snapshot
+	snapshot     uint64   // revisions at the last snapshot
+	loading      *loading // of a stream that is loaded in the background; nil for none
 	owed         []*task[S]
 	owedWait     time.Duration // the last pause before owed was tried again
 	nextOwed     time.Time     // when owed is tried again; zero for at once
@@ -237,6 +239,10 @@ func (a *actor[S]) run() {
 	defer timer.Stop()
 	for {
 		group := a.take()
+		if a.loading != nil {
+			a.loadOn(group)
+			continue
+		}
 		if len(group) == 0 {
 			if !a.rest(timer) {
 				a.saveSnapshot(true)
@@ -264,7 +270,7 @@ func (a *actor[S]) take() []*task[S] {
 	}
 	clear(a.handed)
 	a.handed = a.handed[:0]
-	if len(a.owed) > 0 && !time.Now().Before(a.nextOwed) {
+	if len(a.owed) > 0 && a.loading == nil && !time.Now().Before(a.nextOwed) {
 		n := min(len(a.owed), maxGroup)
 		group = append(group, a.owed[:n]...)
 		a.owed = append(a.owed[:0], a.owed[n:]...)

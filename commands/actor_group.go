@@ -39,6 +39,9 @@ func (r *round[S]) full() bool {
 func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 	var settle patience
 	group, fresh, err := a.prepare(group)
+	if err != nil && a.loading != nil {
+		return a.keepPatient(group, err)
+	}
 	if err != nil {
 		a.fail(group, err)
 		return nil

@@ -8,25 +8,35 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 // refresh makes the state what the stream is: the first time from a snapshot and what follows it, later by
-// reading the tail.
+// reading the tail. A stream that is too long to be loaded within LoadWithin goes on being loaded in the
+// background: the error is then a *LoadingError.
 func (a *actor[S]) refresh() error {
 	if a.corrupt != nil && time.Now().Before(a.corruptUntil) {
 		return a.corrupt
 	}
-	// The actor's own deadline: the callers may leave, but what was read is of use to the next.
+	// The actor's own deadlines: the callers may leave, but what was read is of use to the next.
+	before, began := a.state.Revisions(), time.Now()
+	if !a.loaded {
+		err := a.load(a.reg.ctx, began.Add(a.reg.cfg.LoadWithin))
+		if errors.Is(err, errMoreToLoad) {
+			return a.loadLater(began, before)
+		}
+		return a.refreshed(err)
+	}
 	ctx, cancel := context.WithTimeout(a.reg.ctx, a.reg.cfg.LoadWithin)
 	defer cancel()
-	var err error
-	if before, began := a.state.Revisions(), time.Now(); a.loaded {
-		err = a.readTail(ctx)
-		now := time.Now()
-		a.turns.seen(now, a.state.Revisions() > before, now.Sub(began))
-	} else {
-		err = a.load(ctx)
-	}
+	err := a.readTail(ctx, time.Time{})
+	now := time.Now()
+	a.turns.seen(now, a.state.Revisions() > before, now.Sub(began))
+	return a.refreshed(err)
+}
+
+// refreshed notes whether the state is what the stream is.
+func (a *actor[S]) refreshed(err error) error {
 	a.corrupt = nil
 	if err != nil {
 		err = storeError(fmt.Errorf("load %s: %w", a.stream, err))
@@ -41,65 +51,77 @@ func (a *actor[S]) refresh() error {
 	return nil
 }
 
-// distrust closes the fast path. A state that could only not be brought up to date stays for the next
-// attempt; one that is half loaded, or met an event that cannot be, goes. What is in memory only, such as
-// reservations, stays.
+// distrust closes the fast path. What was folded of the stream stays for the next attempt when the store only
+// failed; when the stream holds what it must not, it goes. What is in memory only, such as reservations, stays.
 func (a *actor[S]) distrust(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Withdraw()
 	a.stale = true
-	if !temporary(err) {
-		a.corrupt, a.corruptUntil = err, time.Now().Add(distrustFor)
-	} else if a.loaded {
+	if temporary(err) {
 		return
 	}
+	a.corrupt, a.corruptUntil = err, time.Now().Add(distrustFor)
+	a.resetLocked()
+}
+
+// resetLocked goes back to before the first event.
+func (a *actor[S]) resetLocked() {
 	a.state.Reset()
-	a.loaded = false
+	a.loaded, a.snapshot = false, 0
+}
+
+func (a *actor[S]) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.resetLocked()
 }
 
 // load folds the stream, from a snapshot when there is one that fits: one look at the snapshots and, of a
-// stream that has not grown past a page since, one at the log.
-func (a *actor[S]) load(ctx context.Context) error {
-	// With an append in doubt every event must be looked at.
-	if len(a.doubts) == 0 && a.restore(ctx) {
-		err := a.readFromSnapshot(ctx)
-		if err == nil || temporary(err) || ctx.Err() != nil {
+// stream that has not grown past a page since, one at the log. What was folded before an error is a part of
+// the stream: the next call goes on behind it. It returns errMoreToLoad after the first page past until; each page
+// has a deadline of its own.
+func (a *actor[S]) load(ctx context.Context, until time.Time) error {
+	if a.state.Revisions() == 0 && a.restore(ctx) {
+		end, err := a.readFromSnapshot(ctx)
+		switch {
+		case err == nil && end:
+			return nil
+		case err == nil:
+			return a.readTail(ctx, until)
+		case temporary(err) || ctx.Err() != nil:
+			a.reset() // it is not known yet whether the snapshot fits
 			return errors.Join(err, ctx.Err())
 		}
 		// The snapshot is not of this stream, for example of a log that was replaced by a backup.
-		a.reg.cfg.Logger.Warn("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
-		a.mu.Lock()
-		a.state.Reset()
-		a.mu.Unlock()
+		a.reg.metrics.snapshots.WithLabelValues("unfit").Inc()
+		a.reg.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
+		a.reset()
 	}
-	return a.readTail(ctx)
+	return a.readTail(ctx, until)
 }
 
-// readFromSnapshot folds what follows the snapshot that the state was taken from. It reads from the
-// snapshot's own last event on, which shows whether the snapshot is of this stream.
-func (a *actor[S]) readFromSnapshot(ctx context.Context) error {
+// readFromSnapshot reads the last event of the snapshot that the state was taken from, which shows whether the
+// snapshot is of this stream, and the rest of its page. It reports whether that was the end of the stream.
+func (a *actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
 	last := a.state.Revisions() - 1
 	page, err := a.read(ctx, last, eventlog.Forward, tailPage)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case len(page) == 0 || page[0].Revision != last:
-		return fmt.Errorf("%w: the stream has no revision %d", eventlog.ErrCorrupt, last)
+		return false, fmt.Errorf("%w: the stream has no revision %d", eventlog.ErrCorrupt, last)
 	case a.chain != nil && hexOf(a.chain.Head()) != page[0].Metadata.Hash:
-		return &ChainError{Stream: a.stream, Revision: last, Reason: "its hash is not the snapshot's"}
+		return false, &ChainError{Stream: a.stream, Revision: last, Reason: "its hash is not the snapshot's"}
 	}
 	a.position = page[0].Position
 	for i := range page[1:] {
 		if err := a.fold(&page[1+i]); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if len(page) < tailPage {
-		return nil
-	}
-	return a.readTail(ctx)
+	return len(page) < tailPage, nil
 }
 
 // restore takes the state from a snapshot. Any fault means no snapshot.
@@ -110,30 +132,54 @@ func (a *actor[S]) restore(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, snapshotWithin)
 	defer cancel()
 	revision, data, found, err := a.reg.snapshots.Load(ctx, a.stream, a.reg.kind.foldVersion)
-	if err != nil {
+	if err != nil && !errors.Is(err, sqlstore.ErrSnapshotDamaged) {
 		a.reg.cfg.Logger.Warn("snapshot could not be read", "stream", a.stream, "error", err)
 		return false
 	}
-	if !found {
+	if err == nil && !found {
 		return false
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.state.UnmarshalBinary(data); err != nil {
-		a.reg.cfg.Logger.Warn("snapshot is not usable", "stream", a.stream, "error", err)
-		a.state.Reset()
-		return false
+	// With an append in doubt every event from there on must be looked at.
+	for _, d := range a.doubts {
+		if err == nil && d.revision <= revision {
+			return false
+		}
 	}
-	if a.state.Revisions() != revision+1 {
-		a.state.Reset()
-		return false
+	if err == nil {
+		err = a.adopt(revision, data)
 	}
-	a.snapshot = a.state.Revisions()
-	return true
+	if err == nil {
+		return true
+	}
+	a.reg.metrics.snapshots.WithLabelValues("damaged").Inc()
+	a.reg.cfg.Logger.Error("snapshot is not usable, folding the stream from its beginning", "stream", a.stream, "error", err)
+	if err := a.reg.snapshots.Discard(ctx, a.stream, a.reg.kind.foldVersion); err != nil {
+		a.reg.cfg.Logger.Warn("snapshot could not be discarded", "stream", a.stream, "error", err)
+	}
+	return false
 }
 
+// adopt makes a snapshot the state, or leaves the state as before the first event.
+func (a *actor[S]) adopt(revision uint64, data []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.state.UnmarshalBinary(data)
+	if err == nil && a.state.Revisions() != revision+1 {
+		err = fmt.Errorf("it holds %d events and was saved as of revision %d", a.state.Revisions(), revision)
+	}
+	if err != nil {
+		a.resetLocked()
+		return err
+	}
+	a.snapshot = a.state.Revisions()
+	return nil
+}
+
+// errMoreToLoad: there was no time for all of the stream.
+var errMoreToLoad = fmt.Errorf("%w: the stream is longer than could be read in time", ErrBusy)
+
 // readTail folds what the stream holds past the state.
-func (a *actor[S]) readTail(ctx context.Context) error {
+func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
 	for {
 		page, err := a.read(ctx, a.state.Revisions(), eventlog.Forward, tailPage)
 		if err != nil {
@@ -146,6 +192,12 @@ func (a *actor[S]) readTail(ctx context.Context) error {
 		}
 		if len(page) < tailPage {
 			return nil
+		}
+		if !a.loaded {
+			a.saveSnapshot(false)
+		}
+		if !until.IsZero() && !time.Now().Before(until) {
+			return errMoreToLoad
 		}
 	}
 }
@@ -188,15 +240,20 @@ func (a *actor[S]) fold(rec *eventlog.Recorded) error {
 	return nil
 }
 
-// saveSnapshot hands the state to the saver once enough events were added: every SnapshotEvery, but no more
-// often than the state has entries, so that the cost of one event stays the same however much is remembered.
-// An actor that ends saves earlier, or a stream that is used now and then would be folded whole for ever.
+// saveSnapshot hands the state to the saver once enough events were added: every SnapshotEvery, more seldom
+// while the stream is loaded, but no more often than the state has entries, so that the cost of one event stays
+// the same however much is remembered. An actor that ends saves earlier, or a stream that is used now and then
+// would be folded whole for ever.
 func (a *actor[S]) saveSnapshot(ends bool) {
 	revisions := a.state.Revisions()
-	if a.reg.snapshots == nil || !a.loaded || a.stale || revisions <= a.snapshot {
+	if a.reg.snapshots == nil || a.loaded && a.stale || revisions <= a.snapshot {
 		return
 	}
-	due := max(a.reg.cfg.SnapshotEvery, a.state.Remembered())
+	every := a.reg.cfg.SnapshotEvery
+	if !a.loaded {
+		every *= loadSnapshots
+	}
+	due := max(every, a.state.Remembered())
 	if ends {
 		due = min(due, finalSnapshot)
 	}

@@ -38,22 +38,11 @@ const verifyPage = 2048
 //
 // Errors: *ChainError, those of eventlog.Log.ReadStream.
 func VerifyChain(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
-	var head eventschemas.Hash
-	for {
-		page, err := log.ReadStream(ctx, stream, uint64(events), eventlog.Forward, verifyPage)
-		if err != nil {
-			return events, fmt.Errorf("verify %s from revision %d: %w", stream, events, err)
-		}
-		for i := range page {
-			if head, err = nextHead(head, stream, uint64(events), &page[i]); err != nil {
-				return events, err
-			}
-			events++
-		}
-		if len(page) < verifyPage {
-			return events, nil
-		}
-	}
+	err = eachEvent(ctx, log, stream, func(*eventlog.Recorded, eventschemas.Hash) error {
+		events++
+		return nil
+	}, nil)
+	return events, err
 }
 
 // nextHead checks one stored event against the chain and returns its hash.

@@ -23,7 +23,7 @@ const (
 	DefaultSettleWithin  = 2 * time.Second
 	DefaultKnowWithin    = 5 * time.Second
 	DefaultAppendWithin  = 5 * time.Second
-	DefaultLoadWithin    = 30 * time.Second
+	DefaultLoadWithin    = 5 * time.Second
 	DefaultSnapshotEvery = 4096
 )
 
@@ -39,8 +39,11 @@ type DeskConfig struct {
 	SettleWithin time.Duration
 	// KnowWithin bounds the repeats of an append whose outcome is unknown.
 	KnowWithin time.Duration
-	// AppendWithin bounds one call of the log's Append or ReadStream, LoadWithin the loading of one account.
-	AppendWithin, LoadWithin time.Duration
+	// AppendWithin bounds one call of the log's Append or ReadStream.
+	AppendWithin time.Duration
+	// LoadWithin is how long commands wait for an account to be loaded. A stream that takes longer goes on being
+	// loaded in the background, and its commands get a *LoadingError meanwhile.
+	LoadWithin time.Duration
 	// SnapshotEvery is how many events of an account lie between two snapshots, at least.
 	SnapshotEvery int
 	// Shared says that other nodes serve the same accounts. Standing then reads the stream's tail first, a busy
@@ -137,7 +140,7 @@ func (c actorConfig) withDefaults() actorConfig {
 // Desk serves all accounts: every command about an account goes through it. It is safe for concurrent use.
 //
 // Beside what each method says, all of them return ErrBusy (queue full, conflict not settled, shutting
-// down), ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
+// down; a *LoadingError while a long stream is loaded), ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
 // cannot be trusted; a *ChainError says where), or ctx.Err(). After ctx.Err() or ErrUnknownOutcome a charge
 // or hold is handed back if it landed.
 type Desk struct {

@@ -11,7 +11,7 @@ import (
 // event log, wrapped with what was attempted.
 var (
 	// ErrBusy: the queue is full, a conflict could not be settled in time, or the desk is shutting down.
-	// Nothing was written. Try again in a second.
+	// Nothing was written. Try again in a second, or when a *LoadingError says.
 	ErrBusy = errors.New("busy, try again")
 	// ErrUnknownOutcome: the log did not say in time whether the append landed. It is an ErrBusy. If a charge
 	// or hold did land, the desk hands it back.

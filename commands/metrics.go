@@ -21,6 +21,7 @@ type deskMetrics struct {
 	refused       *prometheus.CounterVec
 	snapshots     *prometheus.CounterVec
 	live          prometheus.Gauge
+	loading       prometheus.Gauge
 	evicted       prometheus.Counter
 	handedBack    prometheus.Counter
 	notHandedBack prometheus.Counter
@@ -50,16 +51,19 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		yields:     counter("letterhead_desk_yields_total", "Pauses in which a desk of another node could append to the stream."),
 		retries:    counter("letterhead_desk_append_retries_total", "Repeats of appends whose outcome was unknown."),
 		refused:    counters("letterhead_desk_busy_total", "Commands refused because of load, by reason.", "reason"),
-		snapshots:  counters("letterhead_desk_snapshots_total", "Snapshots by result.", "result"),
+		snapshots:  counters("letterhead_desk_snapshots_total", "Snapshots by result: saved, failed (to be saved), damaged, unfit (not of the stream).", "result"),
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "letterhead_desk_live_streams", Help: "Streams whose state is in memory.", ConstLabels: labels,
+		}),
+		loading: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "letterhead_desk_loading_streams", Help: "Streams that are loaded in the background; their commands are refused meanwhile.", ConstLabels: labels,
 		}),
 		evicted:       counter("letterhead_desk_evicted_total", "Streams dropped from memory to make room."),
 		handedBack:    counter("letterhead_desk_handed_back_total", "Charges and holds handed back because their caller had gone."),
 		notHandedBack: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be handed back and are left to an operator."),
 	}
 	return m, telemetry.Register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
-		m.snapshots, m.live, m.evicted, m.handedBack, m.notHandedBack)
+		m.snapshots, m.live, m.loading, m.evicted, m.handedBack, m.notHandedBack)
 }
 
 func (m *deskMetrics) appended(commands, events int, took time.Duration) {

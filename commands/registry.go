@@ -56,6 +56,7 @@ type registry[S streamState] struct {
 	ctx      context.Context // ends when Drain runs out of time
 	cancel   context.CancelFunc
 	stopping chan struct{}
+	loads    chan struct{} // holds an entry for each stream that is loaded in the background
 	actors   sync.WaitGroup
 
 	mu      sync.Mutex // before an actor's mu
@@ -66,7 +67,7 @@ type registry[S streamState] struct {
 func newRegistry[S streamState](cfg actorConfig, k kind[S], log eventlog.Log, snapshots Snapshots, m *deskMetrics) *registry[S] {
 	r := &registry[S]{
 		cfg: cfg, kind: k, log: log, snapshots: snapshots, metrics: m,
-		stopping: make(chan struct{}), live: map[string]*actor[S]{},
+		stopping: make(chan struct{}), loads: make(chan struct{}, maxLoads), live: map[string]*actor[S]{},
 	}
 	// Not a request's context: actors outlive requests and end with Drain.
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -175,7 +176,7 @@ func (r *registry[S]) enqueue(ctx context.Context, key string, t *task[S]) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t.ctx, t.caller = ctx, make(chan error, 1)
+	t.ctx, t.caller, t.patient = ctx, make(chan error, 1), waitsForLoading(ctx)
 	for range maxFindAttempts {
 		a, err := r.actor(key)
 		if err != nil {

@@ -17,11 +17,12 @@ import (
 
 // memorySnapshots keeps what was saved last, and can be told what to give back.
 type memorySnapshots struct {
-	mu    sync.Mutex
-	kept  map[string]keptSnapshot
-	saves int
-	saved chan struct{} // one for each save
-	err   error
+	mu       sync.Mutex
+	kept     map[string]keptSnapshot
+	saves    int
+	discards int
+	saved    chan struct{} // one for each save
+	err      error
 }
 
 type keptSnapshot struct {
@@ -42,6 +43,14 @@ func (m *memorySnapshots) Load(_ context.Context, stream string, foldVersion int
 		return 0, nil, false, m.err
 	}
 	return s.revision, s.state, true, nil
+}
+
+func (m *memorySnapshots) Discard(_ context.Context, stream string, _ int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.discards++
+	delete(m.kept, stream)
+	return m.err
 }
 
 func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int, revision uint64, state []byte) error {

@@ -14,7 +14,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-var names = []string{"accounts", "brands", "keys", "ledger", "usage"}
+var names = []string{"accounts", "brands", "idempotency", "keys", "ledger", "usage"}
 
 func dumps(e *projectionstest.Env) map[string]string {
 	out := make(map[string]string, len(names))

@@ -33,7 +33,8 @@ func newAgents(baseURL string) (*mcp.Server, error) {
 	return mcp.New(mcp.Config{Name: "letterhead", Title: "Letterhead", Version: "1.0.0", Instructions: agentsInstructions, BaseURL: baseURL})
 }
 
-// routeAgents adds the MCP endpoint. It checks keys itself, because a body that is too large is refused first.
+// routeAgents adds the MCP endpoint. It checks keys itself, because a host name that is not ours and a
+// body whose length is too large are refused first.
 func (a *API) routeAgents(r *mux.Router) {
 	e := newEndpoint("mcp", open, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveMCP})
 	e.rpc = true
@@ -46,21 +47,22 @@ func (x *exchange) serveMCP() error {
 	if !x.api.agents.AllowsHost(x.request) {
 		return forbidden("This address is served under another host name. Send requests to the configured base URL, or to localhost.")
 	}
+	if x.request.ContentLength > mcp.MaxBody {
+		return agentBodyTooLarge()
+	}
+	if problem := x.checked(x.identifyAgent); problem != nil {
+		return problem
+	}
 	body, err := mcp.ReadBody(x.request)
-	switch {
-	case errors.Is(err, mcp.ErrTooLarge):
-		return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Message: "The body is larger than 64 KB. Send fewer messages in one POST."}
-	case x.clientGone():
-		return errClientGone
-	case err != nil:
-		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: "The body could not be read to its end.", cause: err}
+	if errors.Is(err, mcp.ErrTooLarge) {
+		return agentBodyTooLarge()
+	}
+	if err != nil {
+		return x.bodyProblem(err)
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.timeout)
 	defer cancel()
 	x.ctx = ctx
-	if problem := x.checked(x.identifyAgent); problem != nil {
-		return problem
-	}
 	h := x.Header()
 	h["Cache-Control"] = cacheNever
 	post, refusal := x.api.agents.Read(x.request.Header, body)
@@ -89,6 +91,10 @@ func (x *exchange) serveMCP() error {
 		return errClientGone
 	}
 	return nil
+}
+
+func agentBodyTooLarge() *Problem {
+	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Message: "The body is larger than 64 KB. Send fewer messages in one POST."}
 }
 
 // identifyAgent finds out who asks. Unlike at the REST endpoints nothing is taken from the minute window here.

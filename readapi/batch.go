@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -101,16 +102,29 @@ func (x *exchange) readBatchBody() ([]string, error) {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, invalidRequest("The body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
-	case err != nil && x.clientGone():
-		return nil, errClientGone
 	case err != nil:
-		return nil, invalidRequest("The body cannot be read: its chunks are broken. Send the request again.")
+		return nil, x.bodyProblem(err)
 	}
 	identifiers, problem := parseBatch(body)
 	if problem != nil {
 		return nil, problem
 	}
 	return identifiers, nil
+}
+
+// bodyProblem returns why a body could not be read to its end.
+func (x *exchange) bodyProblem(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// net/http takes any failed read for a client that has gone; this one still reads.
+		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
+		return invalidRequest("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
+			bodyStartWithin/time.Second, minBodyRate>>10)
+	case errors.Is(err, errGone) || x.clientGone():
+		return errClientGone
+	default:
+		return invalidRequest("The body cannot be read to its end: its chunks are broken. Send the request again.")
+	}
 }
 
 // logBatch logs what is a fault of ours, as it is for single look-ups: an answer of 200 would hide it.

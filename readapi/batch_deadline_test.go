@@ -51,7 +51,7 @@ func TestABatchsAnswerIsNotCutByTheServersTime(t *testing.T) {
 	server := readapi.NewServer(s.api.Handler())
 	server.WriteTimeout = time.Nanosecond
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(readapi.NewListener(l)) }()
+	go func() { done <- server.Serve(readapi.NewPlainListener(l)) }()
 	t.Cleanup(func() {
 		s.must(server.Close())
 		<-done

@@ -74,8 +74,8 @@ func BenchmarkLogoHit(b *testing.B) {
 			for i := range visitors {
 				visitors[i] = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: brands.example.com\r\nX-Forwarded-For: 198.51.%d.%d\r\n\r\n", path, i/250, i%250)
 			}
-			keyed := openDoor(b, s, config, deps, readapi.NewListener, keys)
-			keyless := openDoor(b, s, config, deps, readapi.NewListener, visitors)
+			keyed := openDoor(b, s, config, deps, readapi.NewPlainListener, keys)
+			keyless := openDoor(b, s, config, deps, readapi.NewPlainListener, visitors)
 			for b.Loop() {
 				keyed.send(benchRound)
 				keyless.send(benchRound)
@@ -117,7 +117,7 @@ type bench struct {
 func BenchmarkOneWrite(b *testing.B) {
 	s, config, deps, requests := benchService(b, 1)
 	deps.Desk = chargeless{deps.Desk}
-	one := openDoor(b, s, config, deps, readapi.NewListener, requests)
+	one := openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 	several := openDoor(b, s, config, deps, func(l net.Listener) net.Listener { return l }, requests)
 	for b.Loop() {
 		one.send(benchRound)
@@ -132,9 +132,9 @@ func BenchmarkOneWrite(b *testing.B) {
 func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 	b.Helper()
 	s, config, deps, requests := benchService(b, accounts)
-	metered = openDoor(b, s, config, deps, readapi.NewListener, requests)
+	metered = openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 	deps.Desk = chargeless{deps.Desk}
-	return metered, openDoor(b, s, config, deps, readapi.NewListener, requests)
+	return metered, openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 }
 
 // benchService is a service with a brand, and with accounts that each have a request.

@@ -16,12 +16,12 @@ import (
 )
 
 // Headers of stored assets. An asset's name is the hash of its bytes, so it never changes: a year, the
-// longest that caches care for. The files may be shown anywhere; an SVG opened as a document of its own
-// runs nothing.
+// longest that caches care for. The files may be shown anywhere; opened as a document of their own they
+// run nothing, whatever a browser takes them for.
 var (
 	assetCache    = []string{"public, max-age=31536000, immutable"}
 	assetResource = []string{"cross-origin"}
-	svgPolicy     = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+	imagePolicy   = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 )
 
 // stalledWithin bounds how long a stored file may bring nothing once it is being sent. The client's own pace is
@@ -55,9 +55,7 @@ func (x *exchange) serveAsset() error {
 	h[headerETag] = []string{etag}
 	h["Cache-Control"] = assetCache
 	h["Cross-Origin-Resource-Policy"] = assetResource
-	if file.ContentType == typeSVG {
-		h["Content-Security-Policy"] = svgPolicy
-	}
+	h["Content-Security-Policy"] = imagePolicy
 	if matchesETag(x.request.Header, etag) {
 		x.WriteHeader(http.StatusNotModified)
 		return nil

@@ -35,6 +35,11 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	if isTrusted(client, trusted) {
 		client = lastUntrusted(client, r.Header[headerForwardedFor], trusted)
 	}
+	return visitorOf(client)
+}
+
+// visitorOf returns what stands for a visitor: an IPv4 address, or the /64 of an IPv6 address.
+func visitorOf(client netip.Addr) netip.Addr {
 	if client.Is4() {
 		return client
 	}

@@ -5,6 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // maxHeldBytes bounds what is held back on one connection; a larger answer leaves in several writes.
@@ -13,34 +18,42 @@ const maxHeldBytes = 256 << 10
 // keptHeldBytes is the size up to which a connection keeps its buffer for the next answer.
 const keptHeldBytes = 32 << 10
 
+// Listener accepts the connections of a server made by NewServer; see NewListener.
+type Listener struct {
+	net.Listener
+	open *connections
+}
+
 // NewListener wraps a listener so that answers of this API leave each in one write. net/http's own buffer
 // is 4 KiB, and a record with its headers is larger: without this every such answer takes a second system
-// call, which measured as the largest single cost of a look-up. It also tells exactly whether a first byte
-// was written. And it bounds the connections that are open (mostConns). It is for servers made by NewServer,
-// which do without otherwise.
-func NewListener(l net.Listener) net.Listener { return listener{l, newCrowd(mostConns())} }
-
-type listener struct {
-	net.Listener
-	crowd *crowd
+// call, which measured as the largest single cost of a look-up. The connection also knows whether a first byte
+// was written. The listener bounds the open connections, and those of each client address; connections of
+// proxies, which speak for many clients, count for no address. Servers made by NewServer work without it, too.
+func NewListener(l net.Listener, proxies []netip.Prefix) *Listener {
+	return &Listener{l, newConnections(openConns(), proxies)}
 }
 
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	own := &answerConn{Conn: c, crowd: l.crowd}
-	if !l.crowd.join(own) {
-		_ = c.Close()
-		return nil, net.ErrClosed
-	}
-	return own, nil
+// Collectors returns the listener's metrics.
+func (l *Listener) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{l.open.evicted, l.open.refused}
 }
 
-func (l listener) Close() error {
-	l.crowd.end()
-	return l.Listener.Close()
+// Accept implements net.Listener. It returns http.ErrServerClosed once a drain has closed the listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if l.open.ending.Load() {
+				err = http.ErrServerClosed
+			}
+			return nil, err
+		}
+		own := &answerConn{Conn: c}
+		if l.open.admit(own) {
+			return own, nil
+		}
+		l.open.dismiss(c)
+	}
 }
 
 // answerConn is a client's connection that can hold an answer back until it is whole. Only the goroutine
@@ -49,21 +62,52 @@ type answerConn struct {
 	net.Conn
 	held    []byte
 	holding bool
-	begun   bool // the system took a byte of the answer that is, or was last, held back
+	begun   bool        // the system took a byte of the answer that is, or was last, held back
+	linger  atomic.Bool // the request's body was not read: Close lingers
 
-	crowd *crowd
-	place place
+	among    *connections
+	address  netip.Addr  // that it counts for, if any
+	reserved atomic.Bool // it is in the reserve; changed under the lock of among
+	word     atomic.Int64
 }
 
+// errGone is the error of reading and writing on a connection that was closed for another, or by a drain.
+var errGone = errors.New("the server has closed the connection")
+
+// setState notes a change of use by the goroutine that serves the connection, and returns the state before. It
+// changes nothing on a connection that is gone.
+func (c *answerConn) setState(to connState) (was connState) {
+	for {
+		word := c.word.Load()
+		if was, _ = unpackState(word); was == gone || c.word.CompareAndSwap(word, packState(to, time.Now())) {
+			return was
+		}
+	}
+}
+
+// isGone reports whether the connection was closed for another, or by a drain.
+func (c *answerConn) isGone() bool {
+	state, _ := unpackState(c.word.Load())
+	return state == gone
+}
+
+// draining reports whether the connection is to end with the next answer. It is false for a nil connection.
+func (c *answerConn) draining() bool { return c != nil && c.among != nil && c.among.ending.Load() }
+
 func (c *answerConn) Close() error {
-	c.crowd.leave(c)
+	if c.linger.CompareAndSwap(true, false) {
+		linger(c.Conn)
+	}
+	if c.among != nil {
+		c.among.leave(c)
+	}
 	return c.Conn.Close()
 }
 
 // Write holds bytes back, or lets them through.
 func (c *answerConn) Write(b []byte) (int, error) {
 	if !c.holding {
-		return c.Conn.Write(b)
+		return c.write(b)
 	}
 	if len(c.held)+len(b) > maxHeldBytes {
 		if err := c.flush(); err != nil {
@@ -82,6 +126,16 @@ func (c *answerConn) CloseWrite() error {
 	return nil
 }
 
+func (c *answerConn) write(b []byte) (int, error) {
+	was := c.setState(writing)
+	if was == gone {
+		return 0, errGone
+	}
+	n, err := c.Conn.Write(b)
+	c.setState(was)
+	return n, err
+}
+
 func (c *answerConn) hold() { c.holding, c.begun = true, false }
 
 // letGo writes what is held back. An error means that the connection is closed.
@@ -95,7 +149,7 @@ func (c *answerConn) letGo() error {
 }
 
 func (c *answerConn) flush() error {
-	n, err := c.Conn.Write(c.held)
+	n, err := c.write(c.held)
 	c.begun = c.begun || n > 0
 	c.held = c.held[:0]
 	if err != nil {
@@ -106,6 +160,12 @@ func (c *answerConn) flush() error {
 }
 
 type connKey struct{}
+
+// connOf returns the connection of a request; nil if its listener is not one of NewListener.
+func connOf(ctx context.Context) *answerConn {
+	c, _ := ctx.Value(connKey{}).(*answerConn)
+	return c
+}
 
 // withConn is the server's ConnContext.
 func withConn(ctx context.Context, c net.Conn) context.Context {
@@ -123,8 +183,8 @@ func (x *exchange) sendWhole(status int, contentType []string, body []byte) (beg
 
 // whole is sendWhole for an answer that is written piece by piece.
 func (x *exchange) whole(send func()) (begun bool) {
-	c, ok := x.request.Context().Value(connKey{}).(*answerConn)
-	if !ok {
+	c := connOf(x.request.Context())
+	if c == nil {
 		send()
 		return true
 	}

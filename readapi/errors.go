@@ -60,6 +60,7 @@ const (
 const (
 	messageHandedBack  = "If it was charged, that is handed back."
 	messageUnavailable = "A part of the service could not be reached in time. " + messageHandedBack + " Send the request again."
+	messageLoading     = "The account's history is still being loaded. " + messageHandedBack + " Send the request again after Retry-After."
 	messageBusy        = "The account has more requests under way than can be settled in time. " + messageHandedBack + " Send this one again."
 )
 
@@ -169,6 +170,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		remembered *brand.RememberedError
 		limit      *LimitError
 		domain     *brand.InvalidDomainError
+		loading    *commands.LoadingError
 	)
 	switch {
 	case errors.As(err, &problem):
@@ -204,6 +206,8 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return unavailable("Too many logos are being drawn. Send the request again after Retry-After.", retryBusy, err)
 	case errors.Is(err, assets.ErrUnavailable):
 		return unavailable("The asset storage cannot be reached. Try again later.", retryUnavailable, err)
+	case errors.As(err, &loading):
+		return unavailable(messageLoading, loading.RetryAfter, err)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
 		return unavailable(messageBusy, retryBusy, err)
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),

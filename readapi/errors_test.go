@@ -18,7 +18,7 @@ import (
 // was charged, and each says that it is handed back.
 func TestAnAnswerOfUnknownOutcomePromisesOnlyWhatIsTrue(t *testing.T) {
 	for _, err := range []error{
-		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy,
+		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy, &commands.LoadingError{RetryAfter: time.Second},
 		sqlstore.ErrUnavailable, projections.ErrNotReady, http.ErrNotSupported,
 	} {
 		p := problemOf(fmt.Errorf("test: %w", err), time.Now(), "")

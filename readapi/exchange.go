@@ -47,6 +47,9 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 func (x *exchange) WriteHeader(status int) {
 	if x.status == 0 {
 		x.status = status
+		if connOf(x.request.Context()).draining() {
+			x.Header()["Connection"] = connectionClose
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }

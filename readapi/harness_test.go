@@ -158,7 +158,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	if set.bubble {
 		s.serveInBubble(set.maxConns)
 	} else {
-		s.serve(t, readapi.NewListener)
+		s.serve(t, readapi.NewPlainListener)
 	}
 	return s
 }

@@ -34,9 +34,6 @@ var (
 	varyAccept        = []string{"Accept"}
 )
 
-// typeSVG is what is shown with a policy, because it may be opened as a document.
-const typeSVG = "image/svg+xml"
-
 // serveLogo answers GET and HEAD /logo/{domain} and what may follow. HEAD is a GET whose picture stays here: it
 // takes the same limits and may have a domain crawled. There are no ranges: a picture is a few KB.
 //
@@ -110,9 +107,7 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 	h := x.Header()
 	h[headerETag] = []string{p.ETag}
 	h["Cross-Origin-Resource-Policy"] = assetResource
-	if p.ContentType == typeSVG {
-		h["Content-Security-Policy"] = svgPolicy
-	}
+	h["Content-Security-Policy"] = imagePolicy
 	if o.Negotiated {
 		h["Vary"] = varyAccept
 	}

@@ -43,7 +43,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if framingInDoubt(r) {
 		x.Header()["Connection"] = connectionClose
 	}
-	if isPreflight(r) {
+	operators := a.extra[r.URL.Path] != nil
+	if c := connOf(r.Context()); c != nil && !operators && !c.among.mayServe(c) {
+		x.Header()["Connection"] = connectionClose
+		x.fail(unavailable("Too many requests are under way. Send this one again.", retryBusy, errStuck))
+		return
+	}
+	if isPreflight(r) && !operators {
 		x.route = "preflight"
 		x.answerPreflight()
 		return

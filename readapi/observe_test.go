@@ -99,7 +99,7 @@ func TestRequestsPastTheServersLimitsAreRefused(t *testing.T) {
 	}
 	server := readapi.NewServer(http.NotFoundHandler())
 	for name, d := range map[string]int64{
-		"ReadHeaderTimeout": int64(server.ReadHeaderTimeout), "ReadTimeout": int64(server.ReadTimeout), "WriteTimeout": int64(server.WriteTimeout),
+		"ReadHeaderTimeout": int64(server.ReadHeaderTimeout), "WriteTimeout": int64(server.WriteTimeout),
 		"IdleTimeout": int64(server.IdleTimeout), "MaxHeaderBytes": int64(server.MaxHeaderBytes),
 	} {
 		if d <= 0 {

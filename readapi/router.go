@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -76,12 +77,14 @@ func (a *API) newRouter() *mux.Router {
 	return r
 }
 
-// extraHandler serves another part's handler under its path's name.
+// extraHandler serves another part's handler under its path's name. Pages of other sites have no business there.
 func extraHandler(pattern string, handler http.Handler) http.Handler {
 	name := strings.Trim(pattern, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.request, x.route = r, name
+		delete(x.Header(), "Access-Control-Allow-Origin")
+		delete(x.Header(), "Access-Control-Expose-Headers")
 		handler.ServeHTTP(x, r)
 	})
 }
@@ -110,9 +113,29 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.fail(problem)
 		return
 	}
+	if err := e.skipBody(x); err != nil {
+		x.fail(err)
+		return
+	}
 	if err := handle(x); err != nil {
 		x.fail(err)
 	}
+}
+
+// maxSkippedBody bounds the body of a GET that is read and ignored.
+const maxSkippedBody = 16 << 10
+
+// skipBody reads the body that some clients send with a GET, so that their connection can serve the next request.
+// Without a key, and with a larger body, the connection ends with the answer instead.
+func (e *endpoint) skipBody(x *exchange) error {
+	r := x.request
+	if e.access == open || r.Method == http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxSkippedBody || r.Header.Get("Expect") != "" {
+		return nil
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return x.bodyProblem(err)
+	}
+	return nil
 }
 
 // timeout is how long the work for a request may take.

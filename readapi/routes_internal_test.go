@@ -29,6 +29,16 @@ func (a *API) Routes() ([]Route, error) {
 }
 
 // NewSmallListener is NewListener with another bound; 0 is the real one.
-func NewSmallListener(l net.Listener, limit int) net.Listener {
-	return listener{l, newCrowd(cmp.Or(limit, mostConns()))}
+func NewSmallListener(l net.Listener, limit int) *Listener {
+	return &Listener{l, newConnections(cmp.Or(limit, openConns()), nil)}
 }
+
+// NewPlainListener is NewListener without proxies.
+func NewPlainListener(l net.Listener) net.Listener { return NewListener(l, nil) }
+
+// Limits of a body, and of a drain.
+const (
+	BodyStartWithin = bodyStartWithin
+	MinBodyRate     = minBodyRate
+	DrainQuiet      = drainQuiet
+)

@@ -248,7 +248,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 		LogoTimeout: siteLogoTimeout, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}, deps)
 	s.must(err)
-	n.serve(t, readapi.NewListener)
+	n.serve(t, readapi.NewPlainListener)
 	return n
 }
 

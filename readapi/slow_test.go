@@ -2,7 +2,6 @@ package readapi_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -63,8 +62,8 @@ func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 			after time.Duration
 			left  int64
 		}{
-			{limits.ReadHeaderTimeout, 3 * each},
-			{limits.ReadTimeout, 2 * each},
+			{readapi.BodyStartWithin + 4*time.Second/readapi.MinBodyRate, 4 * each},
+			{limits.ReadHeaderTimeout, 2 * each},
 			{limits.WriteTimeout, each},
 			{limits.IdleTimeout, 0},
 		} {
@@ -91,7 +90,7 @@ func TestATricklingClientIsNotWaitedFor(t *testing.T) {
 			limit       time.Duration
 		}{
 			{"headers", "GET /v1/me HTTP/1.1\r\nX-Junk: ", limits.ReadHeaderTimeout},
-			{"body", halfABody, limits.ReadTimeout},
+			{"body", halfABody, readapi.BodyStartWithin},
 		} {
 			conn, err := s.pipes.dial()
 			s.must(err)
@@ -173,23 +172,24 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 		if closed(newcomers[0]) || !closed(newcomers[1]) {
 			s.t.Error("it was not the longest idle that made room")
 		}
-		// With a request under way on each there is room when one ends, and not before.
+		// With a request under way on each a new connection is told so.
 		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-underWay
 		<-underWay
-		late := make(chan net.Conn)
-		go func() { late <- connect(whole) }()
-		s.clock.add(time.Second)
-		select {
-		case <-late:
-			s.t.Error("a fourth request was read while three were under way")
-		default:
+		late, err := s.pipes.dial()
+		s.must(err)
+		resp, err := http.ReadResponse(bufio.NewReader(late), nil)
+		s.must(err)
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
+			s.t.Errorf("a fourth connection while three requests are under way: %d %v", resp.StatusCode, resp.Header)
+		}
+		if !closed(late) {
+			s.t.Error("the fourth connection stays open")
 		}
 		close(finish)
 		for _, conn := range []net.Conn{working, second, third} {
 			answered(conn)
 		}
-		answered(<-late)
 		if open := s.pipes.open.Load(); open != 3 {
 			s.t.Errorf("%d connections are open", open)
 		}
@@ -200,46 +200,6 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 			underWay <- struct{}{}
 			<-finish
 		})}
-	})
-}
-
-// TestAServerWithoutRoomShutsDown although its listener waits for room.
-func TestAServerWithoutRoomShutsDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pipes, underWay, finish := newPipes(), make(chan struct{}), make(chan struct{})
-		server := readapi.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			close(underWay)
-			<-finish
-		}))
-		done := make(chan error)
-		go func() { done <- server.Serve(readapi.NewSmallListener(pipes, 1)) }()
-		first, err := pipes.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer first.Close()
-		go io.WriteString(first, whole)
-		go io.Copy(io.Discard, first)
-		<-underWay
-		second, err := pipes.dial() // accepted, and held until there is room
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer second.Close()
-		synctest.Wait()
-		stopped := make(chan error)
-		go func() { stopped <- server.Shutdown(context.Background()) }()
-		if err := <-done; err != http.ErrServerClosed {
-			t.Errorf("serve: %v", err)
-		}
-		if _, err := second.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("the one that waited: %v", err)
-		}
-		close(finish)
-		if err := <-stopped; err != nil {
-			t.Errorf("shut down: %v", err)
-		}
 	})
 }
 

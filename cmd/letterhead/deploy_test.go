@@ -307,6 +307,33 @@ func TestComposeSettingsAreAccepted(t *testing.T) {
 	}
 }
 
+// TestMetrics_StayOffThePublicPort: what is deployed serves /metrics at an address that only Prometheus reaches.
+func TestMetrics_StayOffThePublicPort(t *testing.T) {
+	var compose composeFile
+	readYAML(t, "docker-compose.yml", &compose)
+	for _, role := range config.AllRoles() {
+		if got := compose.Services[string(role)].Environment["LETTERHEAD_METRICS_LISTEN"]; got != ":9091" {
+			t.Errorf("docker-compose.yml: %s serves metrics at %q", role, got)
+		}
+	}
+	for file, want := range map[string]string{
+		"deploy/prometheus/prometheus.yml":                      "port: 9091",
+		"deploy/helm/letterhead/templates/deployments.yaml":     `{name: LETTERHEAD_METRICS_LISTEN, value: ":9091"}`,
+		"deploy/helm/letterhead/templates/services.yaml":        "{name: metrics, port: 9091, targetPort: metrics}",
+		"deploy/helm/letterhead/templates/servicemonitor.yaml":  "port: metrics",
+		"deploy/helm/letterhead/templates/networkpolicies.yaml": "port: 9091",
+	} {
+		if !strings.Contains(read(t, file), want) {
+			t.Errorf("%s has no %q", file, want)
+		}
+	}
+	for _, file := range []string{"deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg", "deploy/helm/letterhead/templates/ingress.yaml"} {
+		if strings.Contains(read(t, file), "9091") {
+			t.Errorf("%s leads clients to the metrics", file)
+		}
+	}
+}
+
 func TestDashboardsAreProvisioned(t *testing.T) {
 	var sources struct {
 		Datasources []struct{ UID string }

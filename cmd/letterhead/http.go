@@ -10,17 +10,31 @@ import (
 	"letterhead/readapi"
 )
 
-// handler returns what the node serves over HTTP: the operators' endpoints, and the API with role api.
-func (s *service) handler() (http.Handler, error) {
-	operators := map[string]http.Handler{
-		"/healthz": http.HandlerFunc(s.healthz), "/readyz": http.HandlerFunc(s.readyz), "/metrics": s.metrics.Handler(),
+// operators returns the operators' endpoints by path.
+func (s *service) operators(metrics bool) map[string]http.Handler {
+	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(s.healthz), "/readyz": http.HandlerFunc(s.readyz)}
+	if metrics {
+		endpoints["/metrics"] = s.metrics.Handler()
 	}
+	return endpoints
+}
+
+func operatorsMux(endpoints map[string]http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	for path, h := range endpoints {
+		mux.Handle("GET "+path, h)
+	}
+	return mux
+}
+
+// operatorsHandler returns what the node serves at LETTERHEAD_METRICS_LISTEN.
+func (s *service) operatorsHandler() http.Handler { return operatorsMux(s.operators(true)) }
+
+// handler returns what the node serves at LETTERHEAD_LISTEN: the operators' endpoints, and the API with role api.
+func (s *service) handler() (http.Handler, error) {
+	operators := s.operators(s.config.MetricsListen == config.MetricsWithAPI)
 	if !s.config.Has(config.RoleAPI) {
-		mux := http.NewServeMux()
-		for path, h := range operators {
-			mux.Handle("GET "+path, h)
-		}
-		return mux, nil
+		return operatorsMux(operators), nil
 	}
 	deps := readapi.Deps{
 		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,

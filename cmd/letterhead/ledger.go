@@ -9,9 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
-	"letterhead/domain/account"
-	"letterhead/internal/eventlog"
 	"letterhead/projections/ledger"
 )
 
@@ -88,82 +85,4 @@ func ledgerShow(e *environment) *cobra.Command {
 		return table.Flush()
 	})
 	return c
-}
-
-func ledgerVerify(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Check the hash chain of one account, or of all", Args: exactArgs()}
-	accountID := c.Flags().String("account", "", "account id; all when not given")
-	asJSON := jsonFlag(c)
-	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		if s.reading && !s.served {
-			if err := s.warnBehind(ctx, e.stderr); err != nil {
-				return err
-			}
-		}
-		accounts, events, broken := 0, 0, []error{}
-		if err := s.verifyLog(ctx); ctx.Err() != nil {
-			return ctx.Err()
-		} else if err != nil {
-			broken = append(broken, err)
-		}
-		check := func(id string) error {
-			n, err := commands.VerifyChain(ctx, s.log, "account-"+id)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			accounts++
-			events += n
-			if err != nil {
-				broken = append(broken, err)
-			}
-			return nil
-		}
-		if *accountID != "" {
-			if err := s.known(ctx, *accountID); err != nil {
-				return explainAccount(*accountID, err)
-			}
-			if err := check(*accountID); err != nil {
-				return err
-			}
-		} else if err := s.eachAccount(ctx, check); err != nil {
-			return err
-		}
-		if *asJSON {
-			if err := printJSON(e.stdout, map[string]any{"accounts": accounts, "events": events, "broken": len(broken)}); err != nil {
-				return err
-			}
-		} else if len(broken) == 0 {
-			fmt.Fprintf(e.stdout, "every chain holds: %d account(s), %d events\n", accounts, events)
-		}
-		return errors.Join(broken...)
-	})
-	return c
-}
-
-// known returns account.ErrNotFound when the log has no such account.
-func (s *service) known(ctx context.Context, id string) error {
-	events, err := s.log.ReadStream(ctx, "account-"+id, 0, eventlog.Forward, 1)
-	if err == nil && len(events) == 0 {
-		err = account.ErrNotFound
-	}
-	return err
-}
-
-// eachAccount calls f for every account.
-func (s *service) eachAccount(ctx context.Context, f func(id string) error) error {
-	for after := ""; ; {
-		rows, err := s.accounts.List(ctx, after, listPage)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if err := f(r.ID); err != nil {
-				return err
-			}
-			after = r.ID
-		}
-		if len(rows) < listPage {
-			return nil
-		}
-	}
 }

@@ -112,7 +112,7 @@ func openMigrationTarget(ctx context.Context, s *service, o migrateOptions) (to 
 	closers = append(closers, log.Close)
 	to.Log = log
 	if o.database != "" {
-		store, err := sqlstore.Open(ctx, sqlstore.Config{URL: o.database, Logger: s.logger})
+		store, err := sqlstore.Open(ctx, sqlstore.Config{URL: o.database, Release: version, Logger: s.logger})
 		if err != nil {
 			return to, closeAll, err
 		}
@@ -125,6 +125,9 @@ func openMigrationTarget(ctx context.Context, s *service, o migrateOptions) (to 
 		}
 		to.Done = crawlCheckpoints()
 		to.State = loss.NewFilling(store, loss.Migrate, s.clock.Now, nil)
+		if to.Snapshots, err = sqlstore.NewSnapshots(ctx, store); err != nil {
+			return to, closeAll, err
+		}
 	}
 	if o.assets != "" {
 		bucket, err := assets.Open(ctx, o.assets)

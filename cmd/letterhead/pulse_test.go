@@ -58,7 +58,7 @@ func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 }
 
 func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
-	d := newDoor()
+	d := newDoor(nil)
 	ask := func(path string) int {
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -69,7 +69,8 @@ func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
 			t.Errorf("%s before the start: %d, want %d", path, got, want)
 		}
 	}
-	d.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	d.open(teapot, teapot)
 	if got := ask("/v1/me"); got != http.StatusTeapot {
 		t.Errorf("after the start: %d", got)
 	}

@@ -87,7 +87,7 @@ func (e *environment) restoreInto(ctx context.Context, s *service, cfg backup.Re
 	if err != nil {
 		return err
 	}
-	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints(),
+	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints(), Snapshots: s.snapshots,
 		State: loss.NewFilling(s.store, loss.Restore, s.clock.Now, s.forgetSearch)}
 	if withoutAssets {
 		to.Assets = nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/commands"
 	"letterhead/internal/config"
 	"letterhead/projections"
 )
@@ -110,7 +111,7 @@ type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []
 // opening the folder here.
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+		ctx := commands.WaitForLoading(cmd.Context())
 		return e.onService(ctx, e.args, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }

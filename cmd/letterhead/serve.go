@@ -85,11 +85,16 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.release())
 	}
-	front := newDoor()
+	clients := readapi.NewListener(listener, cfg.TrustedProxies)
+	front := newDoor(clients)
 	server := readapi.NewServer(front)
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
+	metrics, err := serveMetrics(cfg, &front.operators, failed)
+	if err != nil {
+		return errors.Join(err, listener.Close(), lock.release())
+	}
 	go func() {
-		if err := server.Serve(readapi.NewListener(listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
 		}
 	}()
@@ -98,7 +103,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		if ctx.Err() != nil {
 			err = nil // asked to stop
 		}
-		return errors.Join(err, server.Close())
+		return errors.Join(err, server.Close(), metrics.Close())
 	}
 	slog.SetDefault(s.logger) // net/http and others write to the standard logger
 	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
@@ -126,15 +131,25 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	s.stopAPI()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
 	defer cancel()
-	return errors.Join(err, shutdown(stopping, server), admin.close(stopping), s.close())
+	return errors.Join(err, clients.Drain(stopping, server), metrics.Close(), admin.close(stopping), s.close())
 }
 
-// shutdown waits for requests under way; those that take longer are cut off.
-func shutdown(ctx context.Context, server *http.Server) error {
-	if err := server.Shutdown(ctx); err != nil {
-		return server.Close()
+// serveMetrics serves what operators read at an address of its own, if there is one. It may be closed in any case.
+func serveMetrics(cfg config.Config, handler http.Handler, failed chan<- error) (*http.Server, error) {
+	server := readapi.NewServer(handler)
+	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI {
+		return server, nil
 	}
-	return nil
+	listener, err := net.Listen("tcp", cfg.MetricsListen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_METRICS_LISTEN", cfg.MetricsListen, err)
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve metrics on %s: %w", cfg.MetricsListen, err)
+		}
+	}()
+	return server, nil
 }
 
 // begin brings a started server to where it serves everything: read models caught up, starter index

@@ -14,6 +14,8 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
+	"letterhead/readapi"
 )
 
 // Pauses between attempts to start while a shared service is away; they double in between.
@@ -61,10 +63,13 @@ func startOnce(ctx context.Context, e *environment, cfg config.Config, lock *fol
 		return nil, nil, errors.Join(err, admin.close(ctx), s.close())
 	}
 	handler, err := s.handler()
+	if err == nil {
+		err = telemetry.Register(s.metrics, front.listener.Collectors()...)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, admin.close(ctx), s.close())
 	}
-	front.open(handler)
+	front.open(handler, s.operatorsHandler())
 	return s, admin, nil
 }
 
@@ -84,15 +89,30 @@ func away(err error) bool {
 }
 
 // door answers that the node is starting, until it is opened.
-type door struct{ inside atomic.Pointer[http.Handler] }
+type door struct {
+	listener  *readapi.Listener
+	inside    atomic.Pointer[http.Handler]
+	operators operatorsDoor
+}
 
-func newDoor() *door { return &door{} }
+func newDoor(l *readapi.Listener) *door { return &door{listener: l} }
 
-func (d *door) open(h http.Handler) { d.inside.Store(&h) }
+func (d *door) open(inside, operators http.Handler) {
+	d.operators.inside.Store(&operators)
+	d.inside.Store(&inside)
+}
+
+// operatorsDoor is the door of the address that serves /metrics.
+type operatorsDoor struct{ inside atomic.Pointer[http.Handler] }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if inside := d.inside.Load(); inside != nil {
+func (d *operatorsDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) { enter(&d.inside, w, r) }
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { enter(&d.inside, w, r) }
+
+func enter(inside *atomic.Pointer[http.Handler], w http.ResponseWriter, r *http.Request) {
+	if inside := inside.Load(); inside != nil {
 		(*inside).ServeHTTP(w, r)
 		return
 	}

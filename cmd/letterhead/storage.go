@@ -76,7 +76,7 @@ func (s *service) openLogFile(ctx context.Context, acceptLoss bool) error {
 }
 
 func (s *service) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Format: eventschemas.Format, Node: s.config.Node, Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Release: version, Format: eventschemas.Format, Node: s.config.Node, Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"sync"
 
+	"letterhead/domain/account"
+	"letterhead/domain/usage"
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/broker/kafka"
@@ -203,7 +205,25 @@ func (s *service) openSweeper(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{s.led("sweeper", sweeper.Run), {"stranded assets", s.removeStranded}}, nil
+	return []part{s.led("sweeper", sweeper.Run), {"stranded assets", s.removeStranded}, {"old snapshots", s.pruneSnapshots}}, nil
+}
+
+// pruneSnapshots deletes, once, the snapshots that neither this release nor the one before reads.
+func (s *service) pruneSnapshots(ctx context.Context) error {
+	for _, kind := range []struct {
+		streams string
+		oldest  int
+	}{{account.StreamPrefix, account.OldestFoldVersion}, {usage.StreamPrefix, usage.OldestFoldVersion}} {
+		pruned, err := s.snapshots.Prune(ctx, kind.streams, kind.oldest)
+		if err != nil && ctx.Err() == nil {
+			s.logger.Warn("old snapshots could not be deleted; the next start tries again", "error", err)
+		}
+		if pruned > 0 {
+			s.logger.Info("old snapshots were deleted", "streams", kind.streams, "fold_versions_below", kind.oldest, "deleted", pruned)
+		}
+	}
+	<-ctx.Done()
+	return nil
 }
 
 func (s *service) openRefresher(context.Context) ([]part, error) {

@@ -17,6 +17,10 @@ import (
 // every change of Apply or of the snapshot's shape.
 const FoldVersion = 3
 
+// OldestFoldVersion is that of the release before, which may run beside this one until an upgrade is finished.
+// Snapshots of earlier versions are of no use to anybody.
+const OldestFoldVersion = 2
+
 // ErrSnapshot means that the bytes are not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
 

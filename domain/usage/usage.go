@@ -12,6 +12,9 @@ import (
 // FoldVersion names the shape and meaning of the JSON state; see brand.FoldVersion.
 const FoldVersion = 2
 
+// OldestFoldVersion is that of the oldest release that may still run beside this one.
+const OldestFoldVersion = 2
+
 // Prefixes of the streams.
 const (
 	StreamPrefix     = "usage-"

@@ -163,6 +163,7 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 		"LETTERHEAD_BROKER=kafka://" + c.at.kafka + "?prefix=" + c.name + ".",
 		"LETTERHEAD_ASSETS=" + (&url.URL{Scheme: "file", Path: c.assets}).String(),
 		"LETTERHEAD_BASE_URL=http://letterhead.test",
+		"LETTERHEAD_METRICS_LISTEN=api",
 		"LETTERHEAD_NODE=" + name,
 		"LETTERHEAD_REFRESH=off",
 		"LETTERHEAD_CRAWL_TIMEOUT=" + crawlTimeout.String(),

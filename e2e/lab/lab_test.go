@@ -24,6 +24,7 @@ const (
 	portFigures
 	portCrowd
 	portHosts
+	portMemory
 )
 
 // node is the server that most tests share. It crawls nothing that nobody asked for.

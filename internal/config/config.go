@@ -18,11 +18,13 @@ import (
 
 // Config is what a node runs with. The zero value is not usable; see Load.
 type Config struct {
-	Data       string // folder that holds everything of the embedded shape
-	Listen     string // host:port
-	BaseURL    string // without a trailing slash; how clients reach this service
-	baseURLSet bool   // and it is not of this node's own making
-	BillingURL string
+	Data   string // folder that holds everything of the embedded shape
+	Listen string // host:port
+	// MetricsListen is where /metrics is served alone: host:port; MetricsWithAPI to serve it on Listen; "" = nowhere.
+	MetricsListen string
+	BaseURL       string // without a trailing slash; how clients reach this service
+	baseURLSet    bool   // and it is not of this node's own making
+	BillingURL    string
 
 	EventStore string // Embedded, or the connection string of an EventStoreDB
 	Database   string // Embedded, or the URL of a PostgreSQL
@@ -57,6 +59,9 @@ type Config struct {
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // text, json
 }
+
+// MetricsWithAPI is the MetricsListen of a node that serves /metrics where it serves everything.
+const MetricsWithAPI = "api"
 
 // Setting is one row of the table of settings.
 type Setting struct {
@@ -133,6 +138,20 @@ func Settings() []Setting {
 			c.Node = v
 			return nil
 		}},
+		{"LETTERHEAD_METRICS_LISTEN", "with the API; off with a shared event store", "address to serve /metrics on (with /healthz and /readyz): host:port, api for LETTERHEAD_LISTEN, or off", func(c *Config, v string) error {
+			switch {
+			case strings.HasPrefix(v, "with the API;") && !c.Shared(), v == MetricsWithAPI:
+				c.MetricsListen = MetricsWithAPI
+			case strings.HasPrefix(v, "with the API;"), v == "off":
+				c.MetricsListen = ""
+			default:
+				if _, _, err := net.SplitHostPort(v); err != nil {
+					return fmt.Errorf("%q is neither host:port nor api nor off", v)
+				}
+				c.MetricsListen = v
+			}
+			return nil
+		}},
 		{"LETTERHEAD_STARTER", "on", "load the embedded starter index at a start that finds it not loaded, or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
@@ -167,7 +186,7 @@ func Settings() []Setting {
 		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
 		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
 		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "disk for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
-		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
+		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo, and whose connections are not bounded by address", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
 		{"LETTERHEAD_CRAWL_DENY", "none", "addresses or networks, separated by commas, that crawls must not connect to, beside all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
 		{"LETTERHEAD_USER_AGENT", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "how the crawler introduces itself", func(c *Config, v string) error {
 			c.UserAgent = strings.Replace(v, "+base URL/", "+"+c.BaseURL+"/", 1)

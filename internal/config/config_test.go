@@ -106,6 +106,27 @@ func TestRolesRunApartOnSharedParts(t *testing.T) {
 	}
 }
 
+func TestMetricsListen_DefaultsByShape(t *testing.T) {
+	for _, c := range []struct {
+		pairs []string
+		want  string
+	}{
+		{nil, MetricsWithAPI},
+		{distributed, ""},
+		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_METRICS_LISTEN", ":9091"), ":9091"},
+		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_METRICS_LISTEN", "api"), MetricsWithAPI},
+		{[]string{"LETTERHEAD_METRICS_LISTEN", "off"}, ""},
+	} {
+		got, err := Load(env(c.pairs...), nil)
+		if err != nil || got.MetricsListen != c.want {
+			t.Errorf("%v: %q, %v; want %q", c.pairs, got.MetricsListen, err, c.want)
+		}
+	}
+	if _, err := Load(env("LETTERHEAD_METRICS_LISTEN", "9091"), nil); err == nil {
+		t.Error("a port without a colon was accepted")
+	}
+}
+
 func TestOneProcessHasAllRoles(t *testing.T) {
 	c, err := Load(env(), nil)
 	if err != nil {

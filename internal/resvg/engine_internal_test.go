@@ -190,7 +190,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 
 func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
 	r := &Renderer{cfg: Config{Memory: 1 << 20}}
-	m := r.takeMemory()
+	m := r.takeMemory(t.Context())
 	for i := range m.Reallocate(1 << 16) {
 		m.bytes[i] = 1
 	}
@@ -198,7 +198,7 @@ func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
 		t.Error("grew past its limit")
 	}
 	r.keepMemory(m)
-	again := r.takeMemory()
+	again := r.takeMemory(t.Context())
 	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
 		t.Error("something is left of the picture before")
 	}

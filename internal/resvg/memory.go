@@ -1,5 +1,7 @@
 package resvg
 
+import "context"
+
 // keptMemory is how much of a memory is kept for the next picture, in bytes. Most logos need less; what a
 // hostile one needed goes back.
 const keptMemory = 16 << 20
@@ -13,6 +15,11 @@ type memory struct {
 	bytes   []byte // all zero past its length
 	limit   uint64
 	refused bool
+
+	// large has room for the one memory that may be larger than keptMemory; ctx bounds the wait for it.
+	large chan struct{}
+	ctx   context.Context
+	has   bool // this is the one
 }
 
 // Reallocate implements experimental.LinearMemory. nil is no.
@@ -20,6 +27,14 @@ func (m *memory) Reallocate(size uint64) []byte {
 	if size > m.limit {
 		m.refused = true
 		return nil
+	}
+	if size > keptMemory && !m.has {
+		select {
+		case m.large <- struct{}{}:
+			m.has = true
+		case <-m.ctx.Done():
+			return nil // the picture's time is up
+		}
 	}
 	if size > uint64(cap(m.bytes)) {
 		grown := make([]byte, size, min(max(size, 2*uint64(cap(m.bytes))), m.limit))
@@ -34,19 +49,25 @@ func (m *memory) Reallocate(size uint64) []byte {
 // any more.
 func (m *memory) Free() {}
 
-func (r *Renderer) takeMemory() *memory {
+func (r *Renderer) takeMemory(ctx context.Context) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.spares); n > 0 {
 		m := r.spares[n-1]
 		r.spares = r.spares[:n-1]
+		m.ctx = ctx
 		return m
 	}
-	return &memory{limit: uint64(r.cfg.Memory)}
+	return &memory{limit: uint64(r.cfg.Memory), large: r.large, ctx: ctx}
 }
 
 // keepMemory empties a memory for the next picture, which must see nothing of this one.
 func (r *Renderer) keepMemory(m *memory) {
+	if m.has {
+		<-m.large
+		m.has = false
+	}
+	m.ctx = nil
 	if cap(m.bytes) > keptMemory {
 		return
 	}

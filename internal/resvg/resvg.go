@@ -109,6 +109,7 @@ type Renderer struct {
 	cfg    Config
 	engine *engine
 	turns  chan struct{} // one in it for each picture that is being drawn
+	large  chan struct{} // one in it while a picture takes more than keptMemory
 
 	stop    sync.Once     // closes closed
 	closed  chan struct{} // no picture begins any more
@@ -136,7 +137,7 @@ func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, err
 	if err != nil {
 		return nil, err
 	}
-	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
+	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), large: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
 }
 
 // Close waits for the pictures that are being drawn, which takes no longer than Config.Timeout, and releases
@@ -194,10 +195,10 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	default:
 	}
 
-	mem := r.takeMemory()
-	defer r.keepMemory(mem)
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
+	mem := r.takeMemory(timed)
+	defer r.keepMemory(mem)
 	img, err := r.engine.draw(timed, mem, svg, side, r.cfg.Steps/quantum)
 	switch {
 	case err == nil:

@@ -65,6 +65,8 @@ type Config struct {
 	ReadOnly bool
 	// Disposable is for a SQLite file that nobody needs after a crash: nothing of it is flushed to the disk.
 	Disposable bool
+	// Release is that of the running program. Snapshots name it.
+	Release    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

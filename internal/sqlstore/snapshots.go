@@ -1,40 +1,98 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-// MaxSnapshotBytes bounds one stored state. A larger one is refused: folding the stream's end again is
-// cheaper than reading it.
-const MaxSnapshotBytes = 16 << 20
+const (
+	// MaxSnapshotBytes bounds one state before compression. The reader holds it in memory twice.
+	MaxSnapshotBytes = 256 << 20
+	// snapshotPart is how many bytes of a compressed state one row takes: far below what either engine takes
+	// in one statement.
+	snapshotPart = 4 << 20
+	// maxSnapshotParts bounds the rows of one snapshot. Compression never makes a state longer by a part.
+	maxSnapshotParts = MaxSnapshotBytes/snapshotPart + 1
+	// pruneBatch is how many snapshots one transaction of Prune deletes, so that other writers get their turn.
+	pruneBatch = 200
+	// eachPage is how many rows Each reads at a time.
+	eachPage = 1000
+)
 
-// ErrSnapshotTooLarge: the state is past MaxSnapshotBytes; nothing was stored.
-var ErrSnapshotTooLarge = errors.New("snapshot is too large")
+var (
+	// ErrSnapshotTooLarge: the state is past MaxSnapshotBytes; nothing was stored.
+	ErrSnapshotTooLarge = errors.New("snapshot is too large")
+	// ErrSnapshotDamaged: the stored snapshot is not the one that was saved. Discard it and fold the stream.
+	ErrSnapshotDamaged = errors.New("snapshot is damaged")
+)
 
+// Earlier releases keep theirs in the table snapshots, without a checksum and with one row for a stream. It is
+// left alone: a rollback finds it as it was and reads what came since from the log. What it holds is not read,
+// because nothing shows that it is what was saved.
 const createSnapshots = `
-CREATE TABLE IF NOT EXISTS snapshots (
-	stream       TEXT   NOT NULL PRIMARY KEY,
+CREATE TABLE IF NOT EXISTS stream_snapshots (
+	stream       TEXT   NOT NULL,
 	fold_version BIGINT NOT NULL,
+	part         BIGINT NOT NULL,
+	parts        BIGINT NOT NULL,
 	revision     BIGINT NOT NULL,
-	state        BYTEA  NOT NULL
+	written_by   TEXT   NOT NULL,
+	checksum     BYTEA  NOT NULL,
+	state        BYTEA  NOT NULL,
+	PRIMARY KEY (stream, fold_version, part)
 )`
 
-// An older revision must not overwrite a newer one of the same fold: two nodes, or a slow goroutine,
-// may save out of order.
-const saveSnapshot = `
-INSERT INTO snapshots (stream, fold_version, revision, state) VALUES ($1, $2, $3, $4)
-ON CONFLICT (stream) DO UPDATE SET
-	fold_version = excluded.fold_version, revision = excluded.revision, state = excluded.state
-WHERE snapshots.fold_version <> excluded.fold_version OR snapshots.revision < excluded.revision`
+// The first part decides: an older revision must not overwrite a newer one of the same fold, because two
+// nodes, or a slow goroutine, may save out of order. It also keeps two that save the same apart.
+const saveFirstPart = `
+INSERT INTO stream_snapshots (stream, fold_version, part, parts, revision, written_by, checksum, state)
+VALUES ($1, $2, 0, $3, $4, $5, $6, $7)
+ON CONFLICT (stream, fold_version, part) DO UPDATE SET
+	parts = excluded.parts, revision = excluded.revision, written_by = excluded.written_by,
+	checksum = excluded.checksum, state = excluded.state
+WHERE stream_snapshots.revision < excluded.revision`
 
-// Snapshots keeps folded states of streams, so that a long stream need not be read from its beginning.
-// They are disposable: whoever finds none folds the stream. One state is kept for a stream.
-type Snapshots struct{ store *Store }
+const deleteFurtherParts = `DELETE FROM stream_snapshots WHERE stream = $1 AND fold_version = $2 AND part > 0`
 
-// NewSnapshots makes the table when it is missing.
+const saveFurtherPart = `
+INSERT INTO stream_snapshots (stream, fold_version, part, parts, revision, written_by, checksum, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+const loadParts = `
+SELECT part, parts, revision, written_by, checksum, state FROM stream_snapshots
+WHERE stream = $1 AND fold_version = $2 ORDER BY part`
+
+const discardSnapshot = `DELETE FROM stream_snapshots WHERE stream = $1 AND fold_version = $2`
+
+const listSnapshots = `
+SELECT stream, fold_version, revision FROM stream_snapshots
+WHERE part = 0 AND (stream > $1 OR stream = $1 AND fold_version > $2)
+ORDER BY stream, fold_version LIMIT $3`
+
+const listOutdated = `
+SELECT stream, fold_version FROM stream_snapshots
+WHERE part = 0 AND stream >= $1 AND stream < $2 AND fold_version < $3
+ORDER BY stream, fold_version LIMIT $4`
+
+// Snapshots keeps folded states of streams, so that a long stream need not be read from its beginning. They
+// are disposable: whoever finds none folds the stream. One state is kept for a stream and version of the
+// fold, with a checksum and the release that wrote it: two releases that fold differently keep theirs side
+// by side.
+type Snapshots struct {
+	store   *Store
+	release string
+	pack    *zstd.Encoder
+	unpack  *zstd.Decoder
+}
+
+// NewSnapshots makes the table when it is missing. Snapshots carry Config.Release of the store.
 func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	err := store.Setup(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(createSnapshots))
@@ -43,22 +101,94 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create table of snapshots: %w", err)
 	}
-	return &Snapshots{store: store}, nil
+	s := &Snapshots{store: store, release: store.cfg.Release}
+	// The checksum beside the state makes those of zstd superfluous.
+	s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSnapshotBytes), zstd.WithDecoderConcurrency(1), zstd.IgnoreChecksum(true))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	return s, nil
 }
 
 // Load returns the state of a stream after the event with the returned revision, when one was saved by
-// this version of the fold. Errors: ErrUnavailable, ErrCorrupt, ctx.Err().
+// this version of the fold. Errors: ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
 func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error) {
-	var rev int64
-	err = s.store.Read().QueryRowContext(ctx,
-		"SELECT revision, state FROM snapshots WHERE stream = $1 AND fold_version = $2", stream, foldVersion).Scan(&rev, &state)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil, false, nil
-	}
+	stored, err := s.read(ctx, stream, foldVersion)
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("load snapshot of %s: %w", stream, s.store.classify(err))
 	}
-	return uint64(rev), state, true, nil
+	if len(stored) == 0 {
+		return 0, nil, false, nil
+	}
+	packed, err := joinParts(stream, foldVersion, stored)
+	if err != nil {
+		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d, written by release %q: %w", stream, foldVersion, stored[0].writtenBy, err)
+	}
+	if state, err = s.unpack.DecodeAll(packed, []byte{}); err != nil {
+		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d: %w: %w", stream, foldVersion, ErrSnapshotDamaged, err)
+	}
+	return uint64(stored[0].revision), state, true, nil
+}
+
+// storedPart is one row.
+type storedPart struct {
+	part, parts, revision int64
+	writtenBy             string
+	checksum, state       []byte
+}
+
+func (s *Snapshots) read(ctx context.Context, stream string, foldVersion int) (stored []storedPart, err error) {
+	rows, err := s.store.Read().QueryContext(ctx, loadParts, stream, foldVersion)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() && len(stored) <= maxSnapshotParts {
+		var p storedPart
+		if err := rows.Scan(&p.part, &p.parts, &p.revision, &p.writtenBy, &p.checksum, &p.state); err != nil {
+			return nil, err
+		}
+		stored = append(stored, p)
+	}
+	return stored, rows.Err()
+}
+
+// joinParts returns the compressed state of a snapshot's rows. Errors: ErrSnapshotDamaged.
+func joinParts(stream string, foldVersion int, stored []storedPart) ([]byte, error) {
+	first := stored[0]
+	if first.parts != int64(len(stored)) {
+		return nil, fmt.Errorf("%w: it has %d parts, not %d", ErrSnapshotDamaged, len(stored), first.parts)
+	}
+	packed := first.state
+	for i, p := range stored[1:] {
+		if p.part != int64(i+1) {
+			return nil, fmt.Errorf("%w: part %d is missing", ErrSnapshotDamaged, i+1)
+		}
+		packed = append(packed, p.state...)
+	}
+	if sum := snapshotChecksum(stream, foldVersion, first.revision, first.writtenBy, packed); !bytes.Equal(sum, first.checksum) {
+		return nil, fmt.Errorf("%w: its checksum is not that of its content", ErrSnapshotDamaged)
+	}
+	return packed, nil
+}
+
+// snapshotChecksum covers everything that a snapshot says, texts with their lengths.
+func snapshotChecksum(stream string, foldVersion int, revision int64, writtenBy string, packed []byte) []byte {
+	h := sha256.New()
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(stream)))
+	head = append(head, stream...)
+	head = binary.BigEndian.AppendUint64(head, uint64(foldVersion))
+	head = binary.BigEndian.AppendUint64(head, uint64(revision))
+	head = binary.BigEndian.AppendUint32(head, uint32(len(writtenBy)))
+	head = append(head, writtenBy...)
+	h.Write(head)
+	h.Write(packed)
+	return h.Sum(nil)
 }
 
 // Save keeps the state of a stream after the event with that revision, unless a newer state of the same
@@ -67,15 +197,134 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 	if len(state) > MaxSnapshotBytes {
 		return fmt.Errorf("save snapshot of %s with %d bytes: %w", stream, len(state), ErrSnapshotTooLarge)
 	}
-	if state == nil {
-		state = []byte{}
-	}
+	packed := s.pack.EncodeAll(state, []byte{})
+	sum := snapshotChecksum(stream, foldVersion, int64(revision), s.release, packed)
+	parts := max(1, (len(packed)+snapshotPart-1)/snapshotPart)
+	part := func(i int) []byte { return packed[i*snapshotPart : min((i+1)*snapshotPart, len(packed))] }
 	err := s.store.Write(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, saveSnapshot, stream, foldVersion, int64(revision), state)
-		return err
+		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, parts, int64(revision), s.release, sum, part(0))
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err // a newer one is there
+		}
+		if _, err := tx.ExecContext(ctx, deleteFurtherParts, stream, foldVersion); err != nil {
+			return err
+		}
+		for i := 1; i < parts; i++ {
+			if _, err := tx.ExecContext(ctx, saveFurtherPart, stream, foldVersion, i, parts, int64(revision), s.release, []byte{}, part(i)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("save snapshot of %s: %w", stream, err)
 	}
 	return nil
+}
+
+// Discard deletes the snapshot of a stream and fold version, so that an earlier revision can be saved again.
+// Errors: ErrUnavailable, ErrClosed, ctx.Err().
+func (s *Snapshots) Discard(ctx context.Context, stream string, foldVersion int) error {
+	err := s.store.Write(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx, discardSnapshot, stream, foldVersion)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("discard snapshot of %s: %w", stream, err)
+	}
+	return nil
+}
+
+// Each calls f for every snapshot, by stream and fold version. The revision is what the row says: only Load
+// reports whether the snapshot is whole. Errors: ErrUnavailable, ErrCorrupt, ctx.Err(), and what f returns.
+func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion int, revision uint64) error) error {
+	type entry struct {
+		stream                string
+		foldVersion, revision int64
+	}
+	after := entry{foldVersion: -1}
+	for {
+		var page []entry
+		rows, err := s.store.Read().QueryContext(ctx, listSnapshots, after.stream, after.foldVersion, eachPage)
+		if err != nil {
+			return fmt.Errorf("list snapshots: %w", s.store.classify(err))
+		}
+		for rows.Next() {
+			var e entry
+			if err = rows.Scan(&e.stream, &e.foldVersion, &e.revision); err != nil {
+				break
+			}
+			page = append(page, e)
+		}
+		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+			return fmt.Errorf("list snapshots: %w", s.store.classify(err))
+		}
+		for _, e := range page {
+			if err := f(e.stream, int(e.foldVersion), uint64(e.revision)); err != nil {
+				return err
+			}
+		}
+		if len(page) < eachPage {
+			return nil
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// Prune deletes the snapshots of the streams with a prefix whose fold version is below oldest: those that no
+// release which may still run reads. It returns how many. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error) {
+	for {
+		keys, err := s.outdated(ctx, streamPrefix, oldest)
+		if err != nil {
+			return pruned, fmt.Errorf("prune snapshots of %s*: %w", streamPrefix, s.store.classify(err))
+		}
+		if len(keys) == 0 {
+			return pruned, nil
+		}
+		err = s.store.Write(ctx, func(tx *Tx) error {
+			for _, k := range keys {
+				if _, err := tx.ExecContext(ctx, discardSnapshot, k.stream, k.foldVersion); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return pruned, fmt.Errorf("prune snapshots of %s*: %w", streamPrefix, err)
+		}
+		pruned += len(keys)
+	}
+}
+
+type snapshotKey struct {
+	stream      string
+	foldVersion int64
+}
+
+func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) (keys []snapshotKey, err error) {
+	rows, err := s.store.Read().QueryContext(ctx, listOutdated, streamPrefix, prefixEnd(streamPrefix), oldest, pruneBatch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k snapshotKey
+		if err := rows.Scan(&k.stream, &k.foldVersion); err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, rows.Err()
+}
+
+// prefixEnd is the first text behind all that begin with an ASCII prefix.
+func prefixEnd(prefix string) string {
+	if prefix == "" {
+		return strings.Repeat("\U0010FFFF", 4)
+	}
+	return prefix[:len(prefix)-1] + string(rune(prefix[len(prefix)-1]+1))
 }

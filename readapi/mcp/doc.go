@@ -2,11 +2,12 @@
 // state: JSON-RPC 2.0 in the body of a POST, one JSON answer, no sessions and no streams.
 //
 // It knows the protocol and nothing of the service behind it. Whoever serves HTTP calls, in this order,
-// AllowsHost, ReadBody, then its own check of the key, then Read and Answer:
+// AllowsHost, then its own check of the key, then ReadBody, Read and Answer:
 //
 //	host      403  DNS rebinding, on loopback connections
-//	body      413  more than MaxBody
+//	length    413  a Content-Length of more than MaxBody
 //	key            the caller's business
+//	body      413  more than MaxBody
 //	JSON      400  -32700
 //	version   400  -32600; -32022 for a message that carries its version itself
 //	batch     400  -32600: a version without batches, none or more than MaxBatch messages

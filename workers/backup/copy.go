@@ -30,6 +30,7 @@ type copier struct {
 	at, source eventlog.Position
 	compared   uint64              // events
 	accounts   map[string]struct{} // streams with a chain
+	long       []string            // of these, those of at least Config.LongStream events
 }
 
 func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
@@ -253,7 +254,8 @@ func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) e
 	return fmt.Errorf("copy revision %d of %s: %w", events[0].Revision, stream, err)
 }
 
-// verifyChains checks the hash chain of every account in the target. It returns the events that hold.
+// verifyChains checks the hash chain of every account in the target. It returns the events that hold,
+// and notes which streams are long.
 //
 // Errors: *commands.ChainError of each chain that is broken.
 func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
@@ -263,6 +265,7 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 	}
 	slices.Sort(streams)
 	type checked struct {
+		stream string
 		events int
 		err    error
 	}
@@ -277,7 +280,7 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 					n, err = commands.VerifyChain(inner, c.to, s)
 					return err
 				})
-				results <- checked{n, err}
+				results <- checked{s, n, err}
 				return nil
 			})
 		}
@@ -289,6 +292,9 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 	for r := range results {
 		done++
 		events += uint64(r.events)
+		if r.events >= c.cfg.LongStream {
+			c.long = append(c.long, r.stream)
+		}
 		if r.err != nil && len(errs) < maxListed {
 			errs = append(errs, r.err)
 		}

@@ -68,6 +68,8 @@ const (
 	StageCompare Stage = "compare" // counted as StageEvents
 	StageChains  Stage = "chains"  // counted in accounts
 	StageNames   Stage = "names"
+	// StageSnapshots is counted in accounts whose streams are long.
+	StageSnapshots Stage = "snapshots"
 )
 
 // Progress says how far a stage is.

@@ -27,6 +27,7 @@ type Migrated struct {
 	Names       uint64            `json:"names"`
 	Assets      uint64            `json:"assets"`     // in the source
 	NewAssets   uint64            `json:"new_assets"` // copied by this pass
+	Snapshots   uint64            `json:"snapshots"`  // left by a final pass for accounts with long streams
 }
 
 // Migrate copies a log, with the names and the assets beside it, to another one that is empty or was filled
@@ -84,7 +85,10 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	if out.Names, err = copyNames(ctx, cfg, from.Names, to.Names); err != nil {
 		return out, err
 	}
-	out.Position, err = finishTarget(ctx, cfg, to)
+	if out.Position, err = finishTarget(ctx, cfg, to); err != nil {
+		return out, err
+	}
+	out.Snapshots, err = leaveSnapshots(ctx, cfg, to, c.long)
 	return out, err
 }
 

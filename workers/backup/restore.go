@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"letterhead/commands"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 )
@@ -23,6 +24,8 @@ type Target struct {
 	// workers that must not do old work again: the relays of the crawl lanes.
 	Positions Positions
 	Done      []string
+	// Snapshots get the state of accounts with long streams; nil: none is left.
+	Snapshots commands.Snapshots
 	// State, if it is not nil, keeps the database of the target from being served before the copy is whole.
 	State State
 }
@@ -64,6 +67,7 @@ type Restored struct {
 	Names       uint64            `json:"names"`
 	Assets      uint64            `json:"assets"`
 	Missing     uint64            `json:"missing_assets"` // that were missing when the backup was made
+	Snapshots   uint64            `json:"snapshots"`      // left for accounts with long streams
 }
 
 // Inspect reads a finished backup's manifest. Errors: as Restore's about the backup.
@@ -106,7 +110,10 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, to Target) (ou
 			return r.out, err
 		}
 	}
-	r.out.Position, err = finishTarget(ctx, cfg.Config, to)
+	if r.out.Position, err = finishTarget(ctx, cfg.Config, to); err != nil {
+		return r.out, err
+	}
+	r.out.Snapshots, err = leaveSnapshots(ctx, cfg.Config, to, r.copier.long)
 	return r.out, err
 }
 

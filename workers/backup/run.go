@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"letterhead/commands"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 )
@@ -35,6 +36,9 @@ type Config struct {
 	SegmentBytes int
 	// RetryAfter is the wait after a first failure of the log or the asset store. Default: 200 ms.
 	RetryAfter time.Duration
+	// LongStream is from how many events on a restore or a migration leaves a snapshot of an account. Default:
+	// commands.LongStream.
+	LongStream int
 	// Progress is told how far it is, from one goroutine at a time; nil for none.
 	Progress func(Progress)
 	// Now is the clock of the manifest. Default: time.Now.
@@ -47,6 +51,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = defaultSegmentBytes
+	}
+	if c.LongStream == 0 {
+		c.LongStream = commands.LongStream
 	}
 	if c.RetryAfter == 0 {
 		c.RetryAfter = defaultRetryAfter
@@ -65,6 +72,9 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.SegmentBytes != 0 && (c.SegmentBytes < minSegmentBytes || c.SegmentBytes > largestSegmentBytes) {
 		errs = append(errs, fmt.Errorf("backup: SegmentBytes is %d; it is 0 or %d to %d", c.SegmentBytes, minSegmentBytes, largestSegmentBytes))
+	}
+	if c.LongStream < 0 {
+		errs = append(errs, fmt.Errorf("backup: LongStream is %d, must not be negative", c.LongStream))
 	}
 	if c.RetryAfter < 0 {
 		errs = append(errs, fmt.Errorf("backup: RetryAfter is %s, must not be negative", c.RetryAfter))

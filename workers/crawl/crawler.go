@@ -93,6 +93,7 @@ type Crawler struct {
 	assets picture.Assets
 	gate   *gate
 	memory *semaphore.Weighted // bytes that all crawls hold beyond what each has for itself
+	pages  *room.Room          // that home pages are parsed in
 	rules  *rulebook
 }
 
@@ -109,7 +110,7 @@ func New(cfg Config, client *safehttp.Client, assets picture.Assets) (*Crawler, 
 	if err != nil {
 		return nil, err
 	}
-	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), rules: rules}, nil
+	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), pages: room.New(pageBytes), rules: rules}, nil
 }
 
 // Target is what to crawl.
@@ -176,6 +177,7 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 	run := &run{crawler: c, target: t, session: c.client.NewSession(), site: site.New(t.Domain), explained: explained}
 	run.held.common = c.memory
 	defer run.held.end()
+	defer func() { run.page.Give() }()
 	result, err := run.do(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		err = ctx.Err()
@@ -197,6 +199,7 @@ type run struct {
 	answers   answers
 	held      held
 	readings  readings
+	page      room.Part   // of the home page that was parsed last
 	withheld  atomic.Bool // robots.txt kept a file from this crawl
 }
 

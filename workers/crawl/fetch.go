@@ -74,10 +74,10 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 		response = whole
 	}
-	h, verdict := r.read(response)
+	h, verdict := r.read(ctx, response)
 	if verdict.Kind == classify.Limited {
 		if response = r.comeBack(ctx, response); response != nil {
-			h, verdict = r.read(response)
+			h, verdict = r.read(ctx, response)
 		}
 		if verdict.Kind == classify.Limited {
 			verdict.Kind = classify.Blocked
@@ -90,7 +90,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 			return nil, err // the page has nothing else to say
 		}
 		if next != nil && !next.Truncated {
-			h, verdict = r.read(next)
+			h, verdict = r.read(ctx, next)
 			h.indirect = true
 		}
 	}
@@ -102,7 +102,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 		r.ruling, here = here, r.ruling
 		if next != nil {
-			if other, second := r.read(next); second.Kind == classify.Usable || second.Kind == classify.Shell {
+			if other, second := r.read(ctx, next); second.Kind == classify.Usable || second.Kind == classify.Shell {
 				h, verdict, r.ruling = other, second, here
 				h.indirect = true
 			}
@@ -166,7 +166,7 @@ func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*ho
 	drawn.Body, drawn.FinalURL = body[:min(len(body), page.MaxBytes)], at
 	drawn.Header = shell.response.Header.Clone()
 	drawn.Header.Set("Content-Type", "text/html; charset=utf-8")
-	h, verdict := r.read(&drawn)
+	h, verdict := r.read(ctx, &drawn)
 	if verdict.Kind != classify.Usable {
 		r.ruling = here
 		return shell, was
@@ -336,7 +336,7 @@ func (r *run) conditions() []safehttp.Header {
 }
 
 // read parses an answer and classifies it.
-func (r *run) read(response *safehttp.Response) (*home, classify.Verdict) {
+func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, classify.Verdict) {
 	if r.onPlatform(response.FinalURL) {
 		h := &home{response: response, page: page.Parse(nil, "", response.FinalURL, r.site), at: time.Now()}
 		return h, classify.Verdict{Kind: classify.Missing, Sign: "its visitors are sent to another platform"}
@@ -344,7 +344,7 @@ func (r *run) read(response *safehttp.Response) (*home, classify.Verdict) {
 	if !classify.Foreign(response.FinalURL.Hostname(), r.site.OwnHost) {
 		r.site = r.site.Redirected(response.FinalURL)
 	}
-	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
+	p := page.Parse(r.parsed(ctx, response.Body), response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{
 		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body),
 	})

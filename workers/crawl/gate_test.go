@@ -84,7 +84,7 @@ func TestWhatCrawlsHoldIsBounded(t *testing.T) {
 // disc reads a picture of a disc, large enough that two of it are more than one crawl's share.
 func disc(t *testing.T, radius int) *picture.Picture {
 	t.Helper()
-	const side = 1024
+	const side = 640
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	for y := range side {
 		for x := range side {
@@ -107,14 +107,14 @@ func disc(t *testing.T, radius int) *picture.Picture {
 func TestWithoutRoomTheWorseFormOfADrawingGoesFirst(t *testing.T) {
 	full := semaphore.NewWeighted(1)
 	full.TryAcquire(1)
-	big := disc(t, 480)
+	big := disc(t, 300)
 	same := *big
 	for name, c := range map[string]struct {
 		second *picture.Picture
 		err    error
 	}{
 		"the same drawing": {&same, nil},
-		"another drawing":  {disc(t, 300), errCrowded},
+		"another drawing":  {disc(t, 190), errCrowded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &found{read: make([]*picture.Picture, 2), refused: make([]error, 2)}

@@ -1,21 +1,58 @@
 package crawl
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/internal/room"
 	"letterhead/workers/crawl/picture"
 )
 
 const (
-	// ownBytes of files and pixels every crawl may hold, however many there are: enough for one picture of the largest
-	// size that is kept.
-	ownBytes = 4<<20 + 256<<10
+	// ownBytes of files and pixels every crawl may hold, however many there are: enough for the files of most sites.
+	ownBytes = 2 << 20
 	// commonBytes is what all crawls together may hold beyond that.
-	commonBytes = 32 << 20
+	commonBytes = 64 << 20
 )
+
+// Limits of the memory that home pages take.
+const (
+	// pageBytes is what all of them together may take: 30 of a hundred thousand characters and some thousand elements,
+	// beside one of the largest.
+	pageBytes = 96 << 20
+	// perTag is what an element and the text behind it take, in bytes, and perByte the text itself.
+	perTag, perByte = 160, 3
+	// pagePatience is how long a page waits for that.
+	pagePatience = 2 * time.Second
+	// begunPage is how much is read of a page that waited in vain.
+	begunPage = 64 << 10
+)
+
+// pageCost is what a page takes at most when it is parsed, in bytes.
+func pageCost(html []byte) int64 {
+	return perTag*int64(bytes.Count(html, []byte("<"))) + perByte*int64(len(html))
+}
+
+// parsed is as much of a home page as there is room to parse: all of it, or its beginning when others hold too much for
+// too long. The room is the crawl's until it ends, or reads another home page instead.
+func (r *run) parsed(ctx context.Context, html []byte) []byte {
+	r.page.Give()
+	r.page = room.Part{}
+	ctx, cancel := context.WithTimeout(ctx, pagePatience)
+	defer cancel()
+	part := r.crawler.pages.Part(pageCost(html))
+	if part.Wait(ctx) == nil {
+		r.page = part
+		return html
+	}
+	r.held.fallShort()
+	return html[:min(len(html), begunPage)]
+}
 
 // errCrowded: a file was let go because all crawls together hold too much.
 var errCrowded = errors.New("not kept: too much is held by all crawls together")
@@ -56,6 +93,13 @@ func (h *held) give(n int64) {
 	}
 	h.beyond -= beyond
 	h.own = max(0, h.own-(n-beyond))
+}
+
+// fallShort notes that something was refused elsewhere.
+func (h *held) fallShort() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.short = true
 }
 
 // wasShort says whether something was refused.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
@@ -58,12 +59,12 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	}
 	cfg.setDefaults()
 	r := &run{
-		crawler:   &Crawler{cfg: cfg, assets: nowhere{}, gate: newGate(cfg.Decoders)},
+		crawler:   &Crawler{cfg: cfg, assets: nowhere{}, gate: newGate(cfg.Decoders), pages: room.New(pageBytes)},
 		target:    Target{Domain: domain, Start: start},
 		site:      site.New(domain),
 		explained: true,
 	}
-	h, verdict := r.read(&safehttp.Response{
+	h, verdict := r.read(ctx, &safehttp.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {saved.ContentType}}, Body: saved.Body, FinalURL: start,
 	})
 	if h, err = r.judged(h, verdict); err != nil {

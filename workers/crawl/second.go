@@ -174,6 +174,11 @@ func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) || strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
 		return nil // led back to the home page, or away, or to where we may not be
 	}
+	part := r.crawler.pages.Part(pageCost(response.Body))
+	if !part.Try() {
+		return nil // whoever waited here would hold the home page meanwhile
+	}
+	defer part.Give() // what is taken of it is little
 	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body)})
 	switch verdict.Kind {

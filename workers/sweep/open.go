@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 const (
@@ -162,6 +163,12 @@ func (s *Sweeper) remember(ctx context.Context) error {
 	}
 	if err != nil {
 		s.cfg.Logger.Warn("what the sweeper knew is unreadable; reading the log from its beginning", "error", err)
+		if !found && !errors.Is(err, sqlstore.ErrSnapshotDamaged) {
+			return nil // the database is away
+		}
+		if err := s.memory.Discard(ctx, stateName, foldVersion); err != nil { // else it could keep later saves out
+			s.cfg.Logger.Warn("what the sweeper knew could not be discarded", "error", err)
+		}
 		return nil
 	}
 	head, err := s.log.Head(ctx)

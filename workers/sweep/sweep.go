@@ -57,6 +57,7 @@ type Crawls interface {
 type Memory interface {
 	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
 	Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error
+	Discard(ctx context.Context, stream string, foldVersion int) error
 }
 
 // Config of a Sweeper. The zero value is complete.

@@ -106,6 +106,9 @@ func TestWhatWasLeftBehindBeforeTheStartIsEnded(t *testing.T) {
 // forget leaves memory that another fold wrote.
 func (w *world) forget() {
 	w.Helper()
+	if err := w.snapshots.Discard(w.Context(), stateName, foldVersion); err != nil {
+		w.Fatal(err)
+	}
 	if err := w.snapshots.Save(w.Context(), stateName, foldVersion+1, 1, []byte(`{}`)); err != nil {
 		w.Fatal(err)
 	}
@@ -115,6 +118,10 @@ type brokenMemory struct{}
 
 func (brokenMemory) Load(context.Context, string, int) (uint64, []byte, bool, error) {
 	return 0, nil, false, errors.New("the database is away")
+}
+
+func (brokenMemory) Discard(context.Context, string, int) error {
+	return errors.New("the database is away")
 }
 
 func (brokenMemory) Save(context.Context, string, int, uint64, []byte) error {

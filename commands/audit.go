@@ -1,0 +1,176 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+// AuditError is one thing that is wrong with an account.
+type AuditError struct {
+	AccountID string `json:"account"`
+	Revision  uint64 `json:"revision"` // of the event at which it shows
+	Problem   string `json:"problem"`
+}
+
+func (e *AuditError) Error() string {
+	return fmt.Sprintf("account %s at revision %d: %s", e.AccountID, e.Revision, e.Problem)
+}
+
+// Claim is what is stored beside the log about an account as of a revision.
+type Claim struct {
+	Source   string // that the account's stream is compared with: "its snapshot"
+	Revision uint64 // of the last event in it
+	// Differs says how the account, folded up to Revision, differs; it is empty when it does not.
+	Differs func(a *account.Account) string
+}
+
+// SnapshotClaims returns what the snapshots of an account claim. Those of the release before are only checked
+// for damage, because this one cannot fold as that one did.
+//
+// Errors: *AuditError for a damaged snapshot, beside the other claims; those of Snapshots.Load.
+func SnapshotClaims(ctx context.Context, snapshots Snapshots, accountID string) (claims []Claim, err error) {
+	for version := account.OldestFoldVersion; version <= account.FoldVersion; version++ {
+		revision, state, found, loadErr := snapshots.Load(ctx, account.Stream(accountID), version)
+		switch {
+		case errors.Is(loadErr, sqlstore.ErrSnapshotDamaged):
+			err = errors.Join(err, &AuditError{AccountID: accountID, Problem: loadErr.Error()})
+		case loadErr != nil:
+			return nil, loadErr
+		case found && version == account.FoldVersion:
+			claims = append(claims, Claim{Source: "its snapshot", Revision: revision, Differs: differsFrom(state)})
+		}
+	}
+	return claims, err
+}
+
+// differsFrom compares an account with a snapshot of it.
+func differsFrom(state []byte) func(a *account.Account) string {
+	return func(a *account.Account) string {
+		folded, err := a.MarshalBinary()
+		if err != nil {
+			return err.Error()
+		}
+		if bytes.Equal(folded, state) {
+			return ""
+		}
+		claimed := account.New(a.ID())
+		if err := claimed.UnmarshalBinary(state); err != nil {
+			return err.Error()
+		}
+		if claimed.Balance() != a.Balance() {
+			return fmt.Sprintf("it says a balance of %d, the events say %d", claimed.Balance(), a.Balance())
+		}
+		return "it is not what the events say"
+	}
+}
+
+// AuditAccount folds an account's stream from its first event. It checks every link of the hash chain, that no
+// event but a refund takes the balance below zero, and each claim at its revision. progress, which may be nil,
+// is called with the number of events of each page.
+//
+// It returns how many events hold, and everything that is wrong: *AuditError, *ChainError, and what keeps the
+// stream from being read or decoded. Those of ctx and eventlog.ErrUnavailable end the audit and are in err.
+func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim, progress func(events int)) (events uint64, wrong []error, err error) {
+	a := account.New(accountID)
+	complain := func(revision uint64, problem string) {
+		wrong = append(wrong, &AuditError{AccountID: accountID, Revision: revision, Problem: problem})
+	}
+	err = eachEvent(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)
+		}
+		before := a.Balance()
+		a.Apply(ev, rec.OccurredAt)
+		a.Link(head)
+		events++
+		if _, refund := ev.(eventschemas.PaymentRefunded); a.Balance() < 0 && a.Balance() < before && !refund {
+			complain(rec.Revision, fmt.Sprintf("%s takes the balance to %d, which only a refund may", rec.Type, a.Balance()))
+		}
+		for _, c := range claims {
+			if c.Revision != rec.Revision {
+				continue
+			}
+			if how := c.Differs(a); how != "" {
+				complain(rec.Revision, c.Source+": "+how)
+			}
+		}
+		return nil
+	}, progress)
+	if ctx.Err() != nil {
+		return events, wrong, ctx.Err()
+	}
+	if errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
+		return events, wrong, err
+	}
+	if err != nil {
+		return events, append(wrong, err), nil // what lies behind cannot be compared
+	}
+	for _, c := range claims {
+		if c.Revision >= events {
+			complain(c.Revision, fmt.Sprintf("%s is past the stream's end, which has %d events", c.Source, events))
+		}
+	}
+	return events, wrong, nil
+}
+
+// eachEvent reads a stream from its beginning in pages, checks every link of its hash chain, and calls f for
+// each event with the chain's head. Errors: *ChainError, those of ReadStream and of f.
+func eachEvent(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head eventschemas.Hash) error, progress func(events int)) error {
+	var head eventschemas.Hash
+	for revision := uint64(0); ; {
+		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
+		if err != nil {
+			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
+		}
+		for i := range page {
+			if head, err = nextHead(head, stream, revision, &page[i]); err != nil {
+				return err
+			}
+			if err := f(&page[i], head); err != nil {
+				return err
+			}
+			revision++
+		}
+		if progress != nil {
+			progress(len(page))
+		}
+		if len(page) < verifyPage {
+			return nil
+		}
+	}
+}
+
+// LongStream is from how many events on a stream should have a snapshot before it is served: folding as many
+// takes some tenths of a second.
+const LongStream = 1 << 16
+
+// LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served at once although
+// its stream is long. Errors: as AuditAccount finds them, and those of Snapshots.Save.
+func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots Snapshots, accountID string, progress func(events int)) error {
+	a := account.New(accountID)
+	err := eachEvent(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)
+		}
+		a.Apply(ev, rec.OccurredAt)
+		a.Link(head)
+		return nil
+	}, progress)
+	if err != nil || a.Revisions() == 0 {
+		return err
+	}
+	state, err := a.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("leave a snapshot of account %s: %w", accountID, err)
+	}
+	return snapshots.Save(ctx, account.Stream(accountID), account.FoldVersion, a.Revisions()-1, state)
+}

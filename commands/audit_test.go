@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+// appendAsIs appends events to an account that no decision would make, with a chain that holds.
+func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
+	w.Helper()
+	recs, _ := w.events(id)
+	a := account.New(id)
+	err := eachEvent(w.Context(), w.log.Log, account.Stream(id), func(_ *eventlog.Recorded, head eventschemas.Hash) error {
+		a.Link(head)
+		return nil
+	}, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var proposed []eventlog.Proposed
+	head := a.Head()
+	for i, ev := range events {
+		p, err := proposal(eventschemas.Encoder{}, account.Stream(id), authored{event: ev, request: w.request()}, eventlog.Proposed{OccurredAt: recs[len(recs)-1].OccurredAt})
+		if err != nil {
+			w.Fatal(err)
+		}
+		head = chainLink(account.Stream(id), uint64(len(recs)+i), &p).Next(head)
+		p.Metadata.Hash = hexOf(head)
+		proposed = append(proposed, p)
+	}
+	if _, err := w.log.Log.Append(w.Context(), account.Stream(id), eventlog.After(uint64(len(recs))), proposed); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) audit(id string, claims ...Claim) (problems []string) {
+	w.Helper()
+	_, wrong, err := AuditAccount(w.Context(), w.log, id, claims, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, err := range wrong {
+		problems = append(problems, err.Error())
+	}
+	return problems
+}
+
+func wantProblem(t *testing.T, problems []string, want string) {
+	t.Helper()
+	if len(problems) != 1 || !strings.Contains(problems[0], want) {
+		t.Errorf("the audit found %q, want one about %q", problems, want)
+	}
+}
+
+func TestAudit_NegativeBalance_NeedsARefund(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	refunded, overspent := w.opened(d, 100), w.opened(d, 0)
+	for range 60 {
+		w.charge(d, refunded)
+	}
+	_, events := w.events(refunded)
+	payment := events[2].(eventschemas.CreditsGranted).PaymentID
+	_, err := d.RefundPayment(t.Context(), RefundPayment{Request: w.request(), AccountID: refunded, RefundID: "refund", PaymentID: payment})
+	if err != nil || w.standing(d, refunded).Balance != -10 {
+		t.Fatalf("refund: %v", err)
+	}
+	if problems := w.audit(refunded); problems != nil {
+		t.Errorf("a refund of spent credits: %q", problems)
+	}
+	w.drain(d)
+	charge := func(id string) eventschemas.CreditsCharged {
+		return eventschemas.CreditsCharged{ChargeID: id, Credits: 30, RequestID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 1}
+	}
+	w.appendAsIs(overspent, charge("first"), charge("second"))
+	wantProblem(t, w.audit(overspent), "CreditsCharged takes the balance to -10")
+	w.appendAsIs(refunded, charge("below zero already"))
+	wantProblem(t, w.audit(refunded), "CreditsCharged takes the balance to -40")
+}
+
+func TestAudit_Snapshots(t *testing.T) {
+	kept := newMemorySnapshots()
+	w, id := snapshotWorld(t, kept, 100)
+	stream := account.Stream(id)
+	good := kept.kept[stream]
+	claims := func() []Claim {
+		t.Helper()
+		claims, err := SnapshotClaims(t.Context(), kept, id)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("%d claims, %v", len(claims), err)
+		}
+		return claims
+	}
+	if problems := w.audit(id, claims()...); problems != nil {
+		t.Errorf("a good snapshot: %q", problems)
+	}
+	at := good.revision
+	forged := good
+	forged.state = []byte(strings.Replace(string(good.state), `"balance":`, `"balance":9`, 1))
+	kept.kept[stream] = forged
+	wantProblem(t, w.audit(id, claims()...), "it says a balance of 9")
+	forged.state = []byte(strings.Replace(string(good.state), `"holder":"holder"`, `"holder":"another"`, 1))
+	kept.kept[stream] = forged
+	wantProblem(t, w.audit(id, claims()...), "not what the events say")
+	forged.state, forged.revision = good.state, 5000
+	kept.kept[stream] = forged
+	wantProblem(t, w.audit(id, claims()...), "past the stream's end")
+	forged.revision = at - 1
+	kept.kept[stream] = forged
+	wantProblem(t, w.audit(id, claims()...), "its snapshot: ")
+
+	kept.err = sqlstore.ErrSnapshotDamaged
+	if claims, err := SnapshotClaims(t.Context(), kept, id); !errors.As(err, new(*AuditError)) || len(claims) != 0 {
+		t.Errorf("a damaged snapshot: %d claims, %v", len(claims), err)
+	}
+	kept.err = errTest
+	if _, err := SnapshotClaims(t.Context(), kept, id); !errors.Is(err, errTest) || errors.As(err, new(*AuditError)) {
+		t.Errorf("a database that is away: %v", err)
+	}
+}
+
+// However a desk got to a state, from events one by one or in groups, from the beginning or from a snapshot, its
+// snapshot is what the audit's fold gives.
+func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
+	w := newWorld(t)
+	for range 3 {
+		kept := newMemorySnapshots()
+		d := w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+		id := w.opened(d, 1000)
+		w.together(d, id, 200, func(i int) {
+			in := w.lookup(id)
+			switch i % 5 {
+			case 0:
+				in.Once = onceOf(byte(i%7), 1)
+			case 1:
+				if h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Minute}); err == nil {
+					in.HoldID = h.ID
+				}
+			}
+			receipt, err := d.ChargeLookup(t.Context(), in)
+			if err == nil && i%11 == 0 {
+				err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
+			}
+			if err != nil && !errors.Is(err, account.ErrIdempotencyMismatch) {
+				t.Error(err)
+			}
+		})
+		w.drain(d)
+		claims, err := SnapshotClaims(t.Context(), kept, id)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("%d claims, %v", len(claims), err)
+		}
+		if problems := w.audit(id, claims...); problems != nil {
+			t.Errorf("%q", problems)
+		}
+	}
+}
+
+// A stream that is damaged or cannot be decoded is a finding; a log that is away ends the audit.
+func TestAudit_StreamThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 0)
+	w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
+	wantProblem(t, w.audit(id), "corrupt")
+	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
+	if _, _, err := AuditAccount(t.Context(), w.log, id, nil, nil); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestLeaveSnapshot_SavesWhatADeskLoads(t *testing.T) {
+	kept := newMemorySnapshots()
+	w, id := snapshotWorld(t, kept, 1000)
+	left := newMemorySnapshots()
+	if err := LeaveSnapshot(t.Context(), w.log, left, id, nil); err != nil {
+		t.Fatal(err)
+	}
+	if events, balance := w.readsOf(id, left); balance != 50 || events != 1 {
+		t.Errorf("balance %d after reading %d events", balance, events)
+	}
+}

@@ -1,0 +1,148 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+// Limits of loading in the background.
+const (
+	// maxLoads bounds the streams of one desk that are loaded in the background at a time: each keeps most of a
+	// processor busy. Others wait for their turn.
+	maxLoads = 2
+	// loadSlice is how long a stream is loaded before those are answered who came meanwhile.
+	loadSlice = 100 * time.Millisecond
+	// minLoadRetry and maxLoadRetry bound LoadingError.RetryAfter.
+	minLoadRetry, maxLoadRetry = time.Second, time.Minute
+	// unknownLoadRetry is LoadingError.RetryAfter when the stream's length is not known.
+	unknownLoadRetry = 5 * time.Second
+	// endWithin bounds the look for a stream's length, which is of use for RetryAfter only.
+	endWithin = time.Second
+)
+
+// LoadingError means that a stream is so long that it is still being loaded. Nothing was written. It is an
+// ErrBusy.
+type LoadingError struct {
+	Stream     string
+	Loaded     uint64        // events so far
+	Events     uint64        // of the stream when its loading began; 0 if that is not known
+	RetryAfter time.Duration // when loading should be done: whole seconds, at most a minute
+}
+
+func (e *LoadingError) Error() string {
+	if e.Events == 0 {
+		return fmt.Sprintf("%s is being loaded: %d events so far", e.Stream, e.Loaded)
+	}
+	return fmt.Sprintf("%s is being loaded: %d of %d events so far", e.Stream, e.Loaded, e.Events)
+}
+
+// Is makes errors.Is true for ErrBusy.
+func (e *LoadingError) Is(target error) bool { return target == ErrBusy }
+
+type waitForLoading struct{}
+
+// WaitForLoading returns a context whose commands wait while a long stream is loaded, for as long as the
+// context lives, in place of being refused with a *LoadingError.
+func WaitForLoading(ctx context.Context) context.Context {
+	return context.WithValue(ctx, waitForLoading{}, true)
+}
+
+func waitsForLoading(ctx context.Context) bool { return ctx.Value(waitForLoading{}) != nil }
+
+// loading is a stream that is loaded in the background. The actor's state is what was folded so far.
+type loading struct {
+	since time.Time
+	first uint64 // revisions at since
+	end   uint64 // revisions of the stream at the beginning; 0 if that is not known
+	turn  bool   // one of maxLoads is this
+}
+
+// loadLater begins loading in the background, with what was folded since then.
+func (a *actor[S]) loadLater(since time.Time, first uint64) error {
+	l := &loading{since: since, first: first}
+	ctx, cancel := context.WithTimeout(a.reg.ctx, endWithin)
+	defer cancel()
+	if last, err := a.read(ctx, eventlog.End, eventlog.Backward, 1); err == nil && len(last) == 1 {
+		l.end = last[0].Revision + 1
+	}
+	select {
+	case <-a.reg.stopping: // what is loaded is saved, and that is all there is time for
+	default:
+		a.loading = l
+		a.reg.metrics.loading.Inc()
+		a.reg.cfg.Logger.Info("a long stream is loaded in the background", "stream", a.stream, "events", l.end, "loaded", a.state.Revisions())
+	}
+	return a.stillLoading(l)
+}
+
+// stillLoading is what the commands of a stream get that is loaded in the background.
+func (a *actor[S]) stillLoading(l *loading) error {
+	loaded := a.state.Revisions()
+	out := &LoadingError{Stream: a.stream, Loaded: loaded, Events: l.end, RetryAfter: unknownLoadRetry}
+	if l.end > loaded && loaded > l.first {
+		perEvent := float64(time.Since(l.since)) / float64(loaded-l.first)
+		left := min(time.Duration(perEvent*float64(l.end-loaded)), maxLoadRetry)
+		out.RetryAfter = max(left.Truncate(time.Second)+time.Second, minLoadRetry)
+	}
+	return out
+}
+
+// loadOn answers those who came and loads some more of the stream.
+func (a *actor[S]) loadOn(group []*task[S]) {
+	l := a.loading
+	a.putBack(a.keepPatient(group, a.stillLoading(l)))
+	clear(group)
+	if !l.turn {
+		select {
+		case a.reg.loads <- struct{}{}:
+			l.turn = true
+		case <-a.wake:
+			return
+		case <-a.reg.stopping:
+		}
+	}
+	select {
+	case <-a.reg.stopping:
+		a.endLoading()
+		return
+	default:
+	}
+	err := a.load(a.reg.ctx, time.Now().Add(loadSlice))
+	if errors.Is(err, errMoreToLoad) {
+		return
+	}
+	a.endLoading()
+	if err = a.refreshed(err); err != nil {
+		a.reg.cfg.Logger.Warn("a long stream could not be loaded; the next command goes on", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
+		return
+	}
+	a.reg.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(), "took", time.Since(l.since))
+	a.saveSnapshot(false)
+}
+
+func (a *actor[S]) endLoading() {
+	if a.loading.turn {
+		<-a.reg.loads
+	}
+	a.loading = nil
+	a.reg.metrics.loading.Dec()
+}
+
+// keepPatient refuses those who do not wait for the loading, and returns the others.
+func (a *actor[S]) keepPatient(group []*task[S], err error) (patient []*task[S]) {
+	var others []*task[S]
+	for _, t := range group {
+		if t.patient && t.ctx.Err() == nil {
+			patient = append(patient, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	a.reg.metrics.refused.WithLabelValues("loading").Add(float64(len(others)))
+	a.fail(others, err)
+	return patient
+}

@@ -1,0 +1,316 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"letterhead/e2e/program"
+)
+
+// wireTimeout bounds what a client waits for on one connection. It ends a hanging test; nothing is measured by it.
+const wireTimeout = 60 * time.Second
+
+// startWithFiles starts a server that may have so many files open.
+func startWithFiles(t testing.TB, data string, files int) *node {
+	t.Helper()
+	listen, err := program.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
+	n.cmd = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh", binary, "serve", "--data", data, "--listen", listen)
+	n.cmd.Env = environ("LETTERHEAD_REFRESH=off")
+	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(n.done)
+		n.cmd.Wait()
+	}()
+	t.Cleanup(n.kill)
+	if err := program.AwaitServing(n.url+"/readyz", readyTimeout, n.done); err != nil {
+		t.Fatalf("%v:\n%s", err, n.out)
+	}
+	return n
+}
+
+// attackers are clients without a key that announce a body and send none, from eight addresses.
+type attackers struct {
+	address  string
+	answered atomic.Int64 // connections that the server answered and ended
+	dropped  atomic.Int64 // connections that the server ended without an answer
+	stopped  chan struct{}
+	running  sync.WaitGroup
+}
+
+// attack keeps n connections at it, each opened again rounds times (0 = until it is stopped), pause after it ended.
+func attack(address string, n, rounds int, pause time.Duration) *attackers {
+	a := &attackers{address: address, stopped: make(chan struct{})}
+	for i := range n {
+		a.running.Go(func() {
+			for round := 0; rounds == 0 || round < rounds; round++ {
+				a.once(i)
+				select {
+				case <-a.stopped:
+					return
+				case <-time.After(pause):
+				}
+			}
+		})
+	}
+	return a
+}
+
+func (a *attackers) once(i int) {
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%8))}, Timeout: wireTimeout}
+	conn, err := from.Dial("tcp", a.address)
+	if err != nil {
+		a.dropped.Add(1)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(wireTimeout))
+	path := []string{"/v1/brands/batch", "/mcp", "/v1/me", "/healthz", "/v1/brands/github.com", "/docs"}[i%6]
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", path, a.address, []int{1000, 100_000, 1 << 30}[i%3])
+	answers, _ := io.ReadAll(conn) // to the server's end of the connection
+	if strings.HasPrefix(string(answers), "HTTP/1.1 ") {
+		a.answered.Add(1)
+	} else {
+		a.dropped.Add(1)
+	}
+}
+
+func (a *attackers) stop() {
+	close(a.stopped)
+	a.running.Wait()
+}
+
+// TestClientsWithoutKey_HoldingBodiesBack_LockNobodyOut makes the attack that once used all connections of a server
+// with 1,024 files up: 560 connections whose bodies never come.
+func TestClientsWithoutKey_HoldingBodiesBack_LockNobodyOut(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has all of 127.0.0.0/8 on the loopback: the attack comes from several addresses")
+	}
+	const clients, rounds, asked = 560, 3, 40
+	data := t.TempDir()
+	n := startWithFiles(t, data, 1024)
+	n.t = t
+	acc, key := account(t, data, "growth")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100", "--kind", "adjustment")
+	a := attack(strings.TrimPrefix(n.url, "http://"), clients, rounds, 0)
+	client := &http.Client{Timeout: wireTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	for range asked {
+		for _, path := range []string{"/v1/brands/github.com", "/healthz"} {
+			req, err := http.NewRequest(http.MethodGet, n.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Api-Key", key)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatalf("%s under attack: %v", path, err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s under attack: %d", path, resp.StatusCode)
+			}
+		}
+	}
+	a.running.Wait() // every connection was ended by the server, though no body ever came
+	if got := a.answered.Load() + a.dropped.Load(); got != clients*rounds || a.answered.Load() == 0 {
+		t.Errorf("%d connections answered, %d dropped; want %d together", a.answered.Load(), a.dropped.Load(), clients*rounds)
+	}
+	t.Logf("%d connections of the attackers were answered and ended, %d dropped", a.answered.Load(), a.dropped.Load())
+}
+
+// BenchmarkLookupsUnderAttack reports the p99 of look-ups alone and beside 1,000 clients without a key that hold
+// bodies back, in turns, and fails if it grows by half or more.
+func BenchmarkLookupsUnderAttack(b *testing.B) {
+	const clients, askers, each, turns = 1000, 4, 2500, 3
+	data := b.TempDir()
+	n := startWithFiles(b, data, 1024)
+	// keys returns a key of an account of its own for each asker: a minute of one account has 3,000 requests.
+	keys := func() []string {
+		t := &testing.T{}
+		var all []string
+		for range askers {
+			acc, key := account(t, data, "custom")
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", strconv.Itoa(each), "--kind", "adjustment")
+			all = append(all, key)
+		}
+		return all
+	}
+	for range b.N {
+		var alone, beside []time.Duration
+		for range turns {
+			alone = append(alone, lookups(b, n, keys(), each)...)
+			under := keys()
+			a := attack(strings.TrimPrefix(n.url, "http://"), clients, 0, time.Second)
+			beside = append(beside, lookups(b, n, under, each)...)
+			a.stop()
+		}
+		before, after := p99(alone), p99(beside)
+		b.ReportMetric(float64(before.Microseconds()), "alone-p99-µs")
+		b.ReportMetric(float64(after.Microseconds()), "attacked-p99-µs")
+		if after >= before*3/2 {
+			b.Errorf("the p99 of look-ups grew from %s to %s", before, after)
+		}
+	}
+}
+
+func p99(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
+
+// lookups asks for a known brand, and returns how long each answer took.
+func lookups(b *testing.B, n *node, keys []string, each int) []time.Duration {
+	b.Helper()
+	took := make([][]time.Duration, len(keys))
+	var running sync.WaitGroup
+	for i, key := range keys {
+		running.Go(func() {
+			client := &http.Client{Timeout: wireTimeout, Transport: &http.Transport{}}
+			for range each {
+				req, err := http.NewRequest(http.MethodGet, n.url+"/v1/brands/github.com", nil)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				req.Header.Set("X-Api-Key", key)
+				began := time.Now()
+				resp, err := client.Do(req)
+				if err != nil {
+					b.Errorf("a look-up: %v", err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				took[i] = append(took[i], time.Since(began))
+				if resp.StatusCode != http.StatusOK {
+					b.Errorf("a look-up: %d", resp.StatusCode)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return slices.Concat(took...)
+}
+
+// TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead stops a server that clients keep busy. Each client sends its
+// next request as soon as it has an answer, until an answer says that the connection ends.
+func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
+	const clients, before = 24, 5
+	data := t.TempDir()
+	n := start(t, data)
+	acc, key := account(t, data, "custom")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100000", "--kind", "adjustment")
+	address := strings.TrimPrefix(n.url, "http://")
+	request := "GET /v1/brands/github.com HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + key + "\r\n\r\n"
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	// A client that was quiet for longer may find that the server has ended the connection, without reading on.
+	const quiet = 100 * time.Millisecond
+	var answered, refused, cut, late atomic.Int64
+	// ask sends requests until one answer says Connection: close, or the connection ends.
+	ask := func(conn net.Conn, last time.Time, each func()) {
+		reader := bufio.NewReader(conn)
+		for ; ; last = time.Now() {
+			_, err := io.WriteString(conn, request)
+			onTime := time.Since(last) < quiet
+			var resp *http.Response
+			if err == nil {
+				resp, err = http.ReadResponse(reader, nil)
+			}
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+			}
+			if err != nil {
+				if errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("a connection was reset: %v", err)
+				}
+				if onTime {
+					cut.Add(1)
+				} else {
+					late.Add(1)
+				}
+				return
+			}
+			if resp.StatusCode == http.StatusOK {
+				answered.Add(1)
+			} else {
+				refused.Add(1)
+			}
+			if resp.Close {
+				return
+			}
+			each()
+		}
+	}
+	var busy, warm sync.WaitGroup
+	idle := dial()
+	for range clients {
+		conn := dial()
+		warm.Add(before)
+		busy.Go(func() {
+			asked := 0
+			ask(conn, time.Now(), func() {
+				if asked++; asked <= before {
+					warm.Done()
+				}
+			})
+		})
+	}
+	warm.Wait()
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	n.out.waitFor(t, `msg=stopping`, n.done)
+	ask(idle, time.Time{}, func() {})
+	busy.Wait()
+	<-n.done
+	if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the server ended with %d:\n%s", code, n.out)
+	}
+	var charged int64
+	for _, line := range ledgerOf(t, data, acc.Account.ID, "--last", "100000") {
+		switch line.Type {
+		case "CreditsCharged":
+			charged++
+		case "ChargeReversed":
+			charged--
+		}
+	}
+	t.Logf("%d answered, %d refused, %d cut off, %d too late; %d charged", answered.Load(), refused.Load(), cut.Load(), late.Load(), charged)
+	if cut.Load() != 0 || refused.Load() != 0 {
+		t.Errorf("%d requests were cut off, %d refused", cut.Load(), refused.Load())
+	}
+	if charged != answered.Load() {
+		t.Errorf("%d answers, %d charges", answered.Load(), charged)
+	}
+}

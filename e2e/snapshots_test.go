@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	accounts "letterhead/domain/account"
+	"letterhead/internal/sqlstore"
+)
+
+// spendingFolder is a data folder whose account has spent all but 7 of 300 credits and has a snapshot.
+func spendingFolder(t *testing.T) (data, accountID, secret string) {
+	t.Helper()
+	data = t.TempDir()
+	n := start(t, data)
+	acc, key := account(t, data, "growth")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "250", "--kind", "adjustment")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 36 {
+				if a, err := n.get("/v1/brands/github.com", key); err != nil || a.status != http.StatusOK {
+					t.Errorf("a look-up: %d, %v", a.status, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for range 293 - 8*36 {
+		n.want(http.StatusOK, "/v1/brands/github.com", key)
+	}
+	n.stop() // leaves a snapshot
+	return data, acc.Account.ID, key
+}
+
+// edit changes the database of a folder that nobody serves.
+func edit(t *testing.T, data, query string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := db.Exec(query, args...)
+	if err == nil {
+		var n int64
+		if n, err = result.RowsAffected(); err == nil && n != 1 {
+			err = fmt.Errorf("%d rows were changed", n)
+		}
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forge replaces a text in the account's snapshot and saves it with a checksum that holds.
+func forge(t *testing.T, data, accountID, from, to string) {
+	t.Helper()
+	ctx := context.Background()
+	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(data, "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	snapshots, err := sqlstore.NewSnapshots(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := accounts.Stream(accountID)
+	revision, raw, found, err := snapshots.Load(ctx, stream, accounts.FoldVersion)
+	if err != nil || !found {
+		t.Fatalf("the server left no snapshot: %v", err)
+	}
+	forged := strings.Replace(string(raw), from, to, 1)
+	if forged == string(raw) {
+		t.Fatalf("the snapshot does not say %s: %s", from, raw)
+	}
+	if err := snapshots.Discard(ctx, stream, accounts.FoldVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := snapshots.Save(ctx, stream, accounts.FoldVersion, revision, []byte(forged)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One changed byte of a snapshot once gave an account credits that it had spent.
+func TestAChangedSnapshot_GivesNoCredits(t *testing.T) {
+	data, id, key := spendingFolder(t)
+	edit(t, data, `UPDATE stream_snapshots SET state = CAST(substr(state, 1, 40) || x'ff' || substr(state, 42) AS BLOB) WHERE stream = ?`, accounts.Stream(id))
+	if out, errs, code := letterhead(t, data, "ledger", "verify"); code != 1 || !strings.Contains(errs, "damaged") {
+		t.Errorf("ledger verify ended with %d: %s%s", code, out, errs)
+	}
+	n := start(t, data)
+	if got := n.want(http.StatusOK, "/v1/me", key).json(t)["credits"].(map[string]any)["balance"]; got != 7.0 {
+		t.Errorf("the balance is %v, not 7", got)
+	}
+	for range 7 {
+		n.want(http.StatusOK, "/v1/brands/github.com", key)
+	}
+	n.want(http.StatusPaymentRequired, "/v1/brands/github.com", key)
+	if metrics := string(n.want(http.StatusOK, "/metrics", "").body); !strings.Contains(metrics, `letterhead_desk_snapshots_total{desk="account",result="damaged"} 1`) {
+		t.Error("the metrics do not count it")
+	}
+	if !strings.Contains(n.out.String(), "snapshot is not usable") {
+		t.Errorf("the log does not tell: %s", n.out)
+	}
+	n.stop()
+	ok(t, data, "ledger", "verify") // the snapshot was replaced
+}
+
+// What a checksum cannot show, the replay shows.
+func TestLedgerVerify_ComparesTheLogWithWhatIsBesideIt(t *testing.T) {
+	data, id, _ := spendingFolder(t)
+	if out := ok(t, data, "ledger", "verify"); !strings.Contains(out, "1 account(s)") && !strings.Contains(out, "2 account(s)") {
+		t.Error(out)
+	}
+	found := func(what string) {
+		t.Helper()
+		out, errs, code := letterhead(t, data, "ledger", "verify", "--json")
+		if code != 1 || !strings.Contains(errs, what) || !strings.Contains(errs, id) {
+			t.Errorf("ledger verify ended with %d, want a word on %q: %s%s", code, what, out, errs)
+		}
+		var said struct {
+			Broken   int
+			Findings []string
+		}
+		decode(t, out, &said)
+		if said.Broken != len(said.Findings) || said.Broken == 0 {
+			t.Errorf("it printed %s", out)
+		}
+	}
+	forge(t, data, id, `"balance":7,`, `"balance":5000,`)
+	found("its snapshot: it says a balance of 5000, the events say 7")
+	forge(t, data, id, `"balance":5000,`, `"balance":7,`)
+	ok(t, data, "ledger", "verify", "--account", id)
+
+	var table string
+	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.QueryRow(`SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'accounts_v%'`).Scan(&table); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, data, "UPDATE "+table+" SET balance = balance + 5000 WHERE id = ?", id)
+	found("its row in the read model: it says a balance of 5007, the events say 7")
+	edit(t, data, "UPDATE "+table+" SET balance = balance - 5000, revision = revision - 1 WHERE id = ?", id)
+	found("its row in the read model")
+	edit(t, data, "DELETE FROM "+table+" WHERE id = ?", id)
+	found("the read model lacks the account")
+}

@@ -1,0 +1,275 @@
+package readapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/readapi"
+)
+
+// sent opens a connection that sends bytes.
+func (s *service) sent(text string) net.Conn {
+	s.t.Helper()
+	conn, err := s.pipes.dial()
+	s.must(err)
+	s.t.Cleanup(func() { conn.Close() })
+	_, err = io.WriteString(conn, text)
+	s.must(err)
+	return conn
+}
+
+func (s *service) answer(conn net.Conn) *http.Response {
+	s.t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	s.must(err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	s.must(err)
+	synctest.Wait() // the server closes its end, if it does
+	return resp
+}
+
+func withBody(method, path, headers string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: in.the.bubble\r\n%sContent-Length: 1000\r\n\r\n", method, path, headers)
+}
+
+func TestRequest_BodyNeverSent_IsAnsweredAtOnceAndClosed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		s.known("acme.com", record("acme"))
+		key := "X-Api-Key: " + c.secret + "\r\n"
+		for _, test := range []struct {
+			sent string
+			want int
+		}{
+			{withBody("POST", "/v1/me", ""), http.StatusMethodNotAllowed},
+			{withBody("GET", "/v1/me", ""), http.StatusUnauthorized},
+			{withBody("POST", "/v1/brands/batch", ""), http.StatusUnauthorized},
+			{withBody("POST", "/v1/brands/batch", "X-Api-Key: lh_sk_nonsense\r\n"), http.StatusUnauthorized},
+			{withBody("POST", "/mcp", ""), http.StatusUnauthorized},
+			{withBody("POST", "/mcp", "Expect: 100-continue\r\n"), http.StatusUnauthorized},
+			{withBody("GET", "/operators", ""), http.StatusOK},
+			{withBody("GET", "/docs/errors", ""), http.StatusOK},
+			{withBody("GET", "/nothing", ""), http.StatusNotFound},
+			{withBody("GET", "/v1/me", "Expect: 100-continue\r\n"+key), http.StatusOK},
+			{withBody("GET", "/v1/brands/acme.com", "Expect: 100-continue\r\n"+key), http.StatusOK},
+		} {
+			began := time.Now()
+			conn := s.sent(test.sent)
+			resp := s.answer(conn)
+			_, err := conn.Read(make([]byte, 1))
+			if resp.StatusCode != test.want || !resp.Close || err == nil {
+				s.t.Errorf("%q: %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
+			}
+			// The end of an unread body beyond what net/http reads takes it half a second.
+			if took := time.Since(began); took > time.Second {
+				s.t.Errorf("%q held the connection for %s", test.sent, took)
+			}
+		}
+	}, operators)
+}
+
+// operators is a handler of another part.
+func operators(set *setup) {
+	set.config.Extra = map[string]http.Handler{"/operators": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
+}
+
+func TestBody_Slow_IsRefusedByName(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		s.known("acme.com", record("acme"))
+		for _, target := range []string{"POST /v1/brands/batch", "POST /mcp", "GET /v1/brands/acme.com"} {
+			began := time.Now()
+			method, path, _ := strings.Cut(target, " ")
+			conn := s.sent(withBody(method, path, "X-Api-Key: "+c.secret+"\r\n"))
+			if resp := s.answer(conn); resp.StatusCode != http.StatusBadRequest || !resp.Close {
+				s.t.Errorf("%s: %d, close %t", path, resp.StatusCode, resp.Close)
+			}
+			if took := time.Since(began); took != readapi.BodyStartWithin {
+				s.t.Errorf("%s: answered after %s", path, took)
+			}
+		}
+		if b := c.books(); b.balance() != 50 {
+			s.t.Errorf("balance %d", b.balance())
+		}
+		// A body at the least rate is read to its end, and its connection serves the next request.
+		conn := s.sent("POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(8*readapi.MinBodyRate) + "\r\n\r\n")
+		for range 8 {
+			s.clock.add(time.Second)
+			_, err := io.WriteString(conn, strings.Repeat("x", readapi.MinBodyRate))
+			s.must(err)
+		}
+		if resp := s.answer(conn); resp.StatusCode != http.StatusOK || resp.Close {
+			s.t.Errorf("a body at the least rate: %d, close %t", resp.StatusCode, resp.Close)
+		}
+		_, err := io.WriteString(conn, whole)
+		s.must(err)
+		if resp := s.answer(conn); resp.StatusCode != http.StatusOK {
+			s.t.Errorf("the next request: %d", resp.StatusCode)
+		}
+	}, reads)
+}
+
+func TestConnections_WaitingForBody_MakeRoomWithAnAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		var held []net.Conn
+		for range 3 {
+			held = append(held, s.sent(withBody("POST", "/v1/brands/batch", "X-Api-Key: "+c.secret+"\r\n")))
+			synctest.Wait()
+			s.clock.add(time.Millisecond)
+		}
+		if resp := s.answer(s.sent("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + c.secret + "\r\n\r\n")); resp.StatusCode != http.StatusOK {
+			s.t.Errorf("a request while all connections wait for bodies: %d", resp.StatusCode)
+		}
+		if resp := s.answer(held[0]); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !resp.Close {
+			s.t.Errorf("the connection that waited longest: %d %v", resp.StatusCode, resp.Header)
+		}
+		if b := c.books(); b.balance() != 50 {
+			s.t.Errorf("balance %d", b.balance())
+		}
+	}, func(set *setup) { set.maxConns = 3 })
+}
+
+func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
+	t.Parallel()
+	const limit = 32 // two of them are the reserve
+	var underWay, finish chan struct{}
+	inBubble(t, func(s *service) {
+		var busy []net.Conn
+		for range limit - 2 {
+			busy = append(busy, s.sent("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"))
+			<-underWay
+		}
+		for range 5 {
+			if resp := s.answer(s.sent("GET /operators HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); resp.StatusCode != http.StatusOK {
+				s.t.Errorf("a health check: %d", resp.StatusCode)
+			}
+			resp := s.answer(s.sent(whole))
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Request-Id") == "" || !resp.Close {
+				s.t.Errorf("another request: %d %v", resp.StatusCode, resp.Header)
+			}
+		}
+		waits := s.sent("") // in the reserve, until its request finds room
+		synctest.Wait()
+		close(finish)
+		for _, conn := range busy {
+			s.answer(conn)
+		}
+		_, err := io.WriteString(waits, whole)
+		s.must(err)
+		if resp := s.answer(waits); resp.StatusCode != http.StatusOK {
+			s.t.Errorf("a request once there is room: %d", resp.StatusCode)
+		}
+	}, operators, func(set *setup) {
+		set.maxConns = limit
+		underWay, finish = make(chan struct{}), make(chan struct{}) // of the bubble
+		set.config.Extra["/slow"] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			underWay <- struct{}{}
+			<-finish
+		})
+	})
+}
+
+func TestExtraHandlers_AnswerWithoutCORS(t *testing.T) {
+	t.Parallel()
+	s := start(t, operators)
+	for _, method := range []string{http.MethodGet, http.MethodOptions} {
+		req, err := http.NewRequest(method, s.url+"/operators", nil)
+		s.must(err)
+		req.Header.Set("Origin", "https://example.com")
+		req.Header.Set("Access-Control-Request-Method", "GET")
+		resp, err := s.transport.RoundTrip(req)
+		s.must(err)
+		resp.Body.Close()
+		for name := range resp.Header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: %s is set", method, name)
+			}
+		}
+	}
+}
+
+// TestDrain_EveryRequestThatIsReadIsAnswered covers the connections that a drain finds: at work, idle and used again,
+// idle and left alone.
+func TestDrain_EveryRequestThatIsReadIsAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pipes, underWay, finish := newPipes(), make(chan struct{}), make(chan struct{})
+		var served int
+		server := readapi.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			served++
+			if r.URL.Path == "/slow" {
+				close(underWay)
+				<-finish
+			}
+		}))
+		listener := readapi.NewSmallListener(pipes, 10)
+		done := make(chan error)
+		go func() { done <- server.Serve(listener) }()
+		dial := func() net.Conn {
+			conn, err := pipes.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return conn
+		}
+		ask := func(conn net.Conn, path string) (*http.Response, error) {
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				return nil, err
+			}
+			return http.ReadResponse(bufio.NewReader(conn), nil)
+		}
+		used, left, working := dial(), dial(), dial()
+		for _, conn := range []net.Conn{used, left} {
+			if resp, err := ask(conn, "/"); err != nil || resp.Close {
+				t.Fatal(resp, err)
+			}
+		}
+		slow := make(chan *http.Response, 1)
+		go func() {
+			resp, _ := ask(working, "/slow")
+			slow <- resp
+		}()
+		<-underWay
+		time.Sleep(time.Hour / 60) // of the bubble; long idle is no reason to end a connection at once
+		drained := make(chan error)
+		go func() { drained <- listener.Drain(context.Background(), server) }()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
+		time.Sleep(readapi.DrainQuiet - time.Millisecond)
+		if resp, err := ask(used, "/"); err != nil || !resp.Close {
+			t.Errorf("a request on an idle connection: %v, %v; want an answer with Connection: close", resp, err)
+		}
+		if n, err := left.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("a connection without a request: %d bytes, %v", n, err)
+		}
+		synctest.Wait()
+		select {
+		case <-drained:
+			t.Error("the drain ended while a request was under way")
+		default:
+		}
+		close(finish)
+		if resp := <-slow; resp == nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("the request under way: %v", resp)
+		}
+		if err := <-drained; err != nil || served != 4 {
+			t.Errorf("drain: %v, %d requests served", err, served)
+		}
+	})
+}

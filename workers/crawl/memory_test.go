@@ -1,0 +1,187 @@
+package crawl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/process"
+	"letterhead/internal/race"
+	"letterhead/internal/resvg"
+	"letterhead/workers/crawl"
+)
+
+// mostCrawlMemory is what a process may ever hold that crawls hostile sites and serves them to itself, in bytes: the
+// container that the README names. Go's collector is kept below nine tenths of it, as there.
+const mostCrawlMemory = 512 << 20
+
+// hostileFiles are made before anything is measured.
+var hostileFiles = map[string]func(*testing.T) []byte{
+	"deep.png":  deepPNG,
+	"noise.jpg": func(t *testing.T) []byte { return noiseJPEG(t, 2600) },
+	"page.html": func(*testing.T) []byte { return []byte(hostilePage()) },
+}
+
+// deepPNG is 16 million pixels of 16 bits a channel in some 140 kB. Decoded as it is, it takes 128 MiB, and as much
+// again for each form that it is turned into.
+func deepPNG(t *testing.T) []byte {
+	img := image.NewNRGBA64(image.Rect(0, 0, 4096, 4096))
+	for y := 1000; y < 3000; y++ {
+		for x := 1000; x < 3000; x++ {
+			img.SetNRGBA64(x, y, color.NRGBA64{0xc000, 0x2000, 0x1000, 0xffff})
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func noiseJPEG(t *testing.T, side int) []byte {
+	img := image.NewRGBA(image.Rect(0, 0, side, side))
+	rand.NewChaCha8([32]byte{}).Read(img.Pix)
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: 60}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// hostilePage names one picture in many ways, and many pictures that are large, and has as many elements as fit.
+func hostilePage() string {
+	var b strings.Builder
+	b.WriteString(`<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta property="og:image" content="/deep.png?share">`)
+	for i := range 6 {
+		fmt.Fprintf(&b, `<link rel="icon" sizes="%dx%d" href="/deep.png?icon=%d">`, 512-i, 512-i, i)
+	}
+	b.WriteString(`<header><a href="/">`)
+	for i := range 6 {
+		fmt.Fprintf(&b, `<img class="logo" alt="Acme" src="/deep.png?logo=%d">`, i)
+	}
+	for i := range 4 {
+		fmt.Fprintf(&b, `<img class="logo" alt="Acme" src="/hostile.svg?%d">`, i)
+	}
+	b.WriteString(`</a></header>`)
+	for i := range 6 {
+		fmt.Fprintf(&b, `<img width="1200" height="800" src="/noise.jpg?%d">`, i)
+	}
+	b.WriteString(strings.Repeat("<p>a<br>", 30_000))
+	return b.String()
+}
+
+// TestHostileSites_CrawlsStayWithinTheirMemory has sites crawled, all at once, each of which would take a gigabyte: the
+// process that crawls does nothing else, so the most memory that it ever held is what all of it takes.
+func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
+	const folderOf = "LETTERHEAD_TEST_CRAWLS_HOSTILE_SITES"
+	if folder := os.Getenv(folderOf); folder != "" {
+		crawlHostileSites(t, folder)
+		return
+	}
+	folder := t.TempDir()
+	for name, made := range hostileFiles {
+		if err := os.WriteFile(filepath.Join(folder, name), made(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled.Close(t.Context())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSites_CrawlsStayWithinTheirMemory$", "-test.v")
+	child.Env = append(os.Environ(), folderOf+"="+folder, "GOMEMLIMIT=460MiB") // nine tenths of 512
+	out, err := child.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSites_CrawlsStayWithinTheirMemory")) {
+		t.Fatalf("%v\n%.20000s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// crawlHostileSites crawls three sites, or 32 where make verify asks for it.
+func crawlHostileSites(t *testing.T, folder string) {
+	sites := 3
+	if os.Getenv("LETTERHEAD_VERIFY") != "" {
+		sites = 32
+	}
+	n := newInternet(t)
+	site, fetched := files{}, atomic.Int64{}
+	for name := range hostileFiles {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".html": "text/html"}[filepath.Ext(name)]
+		site["/"+name] = func(w http.ResponseWriter, _ *http.Request) {
+			fetched.Add(1)
+			w.Header().Set("Content-Type", kind)
+			w.Write(data)
+		}
+	}
+	site["/"] = site["/page.html"]
+	var svg string
+	for _, h := range imagingtest.HostileSVGs() {
+		if h.Name == "many masks in each other" {
+			svg = h.SVG
+		}
+	}
+	site["/hostile.svg"] = typed("image/svg+xml", svg)
+	for i := range sites {
+		n.serve(fmt.Sprintf("acme%d.com", i), site)
+	}
+	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer renderer.Close(context.Background())
+	crawler, err := crawl.New(crawl.Config{Renderer: renderer}, n.client(), n.assets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range sites {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			// What is found depends on what there was time and room for, but a site with a title is a brand.
+			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: fmt.Sprintf("acme%d.com", i)})
+			if err != nil || text(result.Record.Name) != "Acme" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	peak, err := process.ID(os.Getpid()).Peak()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.Log("this system does not tell the peak of a process's memory")
+	case err != nil:
+		t.Error(err)
+	case race.Enabled:
+		t.Logf("peak %d MiB, most of it the race detector's", peak>>20)
+	case peak > mostCrawlMemory:
+		t.Errorf("peak %d MiB, limit %d", peak>>20, mostCrawlMemory>>20)
+	}
+	t.Logf("%d sites, %d files fetched, peak %d MiB", sites, fetched.Load(), peak>>20)
+}

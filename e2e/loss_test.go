@@ -16,7 +16,7 @@ import (
 const exitLoss = 3
 
 // Files of the log in a data folder, and the marker beside it.
-var logNames, markerFile = []string{"events.db", "events.db-wal"}, "events.head"
+var lossFiles, markerFile = []string{"events.db", "events.db-wal"}, "events.head"
 
 // move copies files of one data folder over those of another; one that is not there is removed there.
 func move(t *testing.T, from, to string, names ...string) {
@@ -48,14 +48,14 @@ func wound(t *testing.T) wounded {
 	n := start(t, w.data, "LETTERHEAD_STARTER=off")
 	w.account, w.key = account(t, w.data, "free")
 	n.stop()
-	move(t, w.data, w.older, append(logNames, markerFile)...)
+	move(t, w.data, w.older, append(lossFiles, markerFile)...)
 	n = start(t, w.data, "LETTERHEAD_STARTER=off")
 	for i := range 3 {
 		ok(t, w.data, "credits", "grant", "--account", w.account.Account.ID, "--amount", "7", "--kind", "topup", "--payment-id", fmt.Sprint(i))
 	}
 	n.want(200, "/v1/me", w.key)
 	n.stop()
-	move(t, w.data, w.newer, append(logNames, markerFile)...)
+	move(t, w.data, w.newer, append(lossFiles, markerFile)...)
 	return w
 }
 
@@ -103,6 +103,8 @@ func refused(t *testing.T, data string, commands ...[]string) {
 	for _, command := range commands {
 		if out, errs, code := letterhead(t, data, command...); code != exitLoss {
 			t.Errorf("%v ended with %d, want %d: %s%s", command, code, exitLoss, out, errs)
+		} else if command[0] == "doctor" && !strings.Contains(out, "FAIL event log") {
+			t.Errorf("doctor printed %s", out)
 		}
 	}
 	if after := remembered(t, data); after != before {
@@ -141,22 +143,22 @@ func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 	w := wound(t)
 	other := wound(t)
 	t.Run("every command", func(t *testing.T) {
-		move(t, w.older, w.data, logNames...)
+		move(t, w.older, w.data, lossFiles...)
 		refused(t, w.data, []string{"doctor"}, []string{"ledger", "verify"}, []string{"projections", "verify"},
 			[]string{"projections", "rebuild", "--all"}, []string{"account", "list"}, []string{"backup", t.TempDir()})
 	})
 	for name, hurt := range map[string]func(){
-		"an older copy with its marker":   func() { move(t, w.older, w.data, append(logNames, markerFile)...) },
-		"an older copy without a marker":  func() { move(t, w.older, w.data, logNames...); move(t, t.TempDir(), w.data, markerFile) },
-		"another folder's log":            func() { move(t, other.newer, w.data, logNames...) },
-		"another folder's log and marker": func() { move(t, other.newer, w.data, append(logNames, markerFile)...) },
-		"no log":                          func() { move(t, t.TempDir(), w.data, logNames...) },
-		"neither log nor marker":          func() { move(t, t.TempDir(), w.data, append(logNames, markerFile)...) },
+		"an older copy with its marker":   func() { move(t, w.older, w.data, append(lossFiles, markerFile)...) },
+		"an older copy without a marker":  func() { move(t, w.older, w.data, lossFiles...); move(t, t.TempDir(), w.data, markerFile) },
+		"another folder's log":            func() { move(t, other.newer, w.data, lossFiles...) },
+		"another folder's log and marker": func() { move(t, other.newer, w.data, append(lossFiles, markerFile)...) },
+		"no log":                          func() { move(t, t.TempDir(), w.data, lossFiles...) },
+		"neither log nor marker":          func() { move(t, t.TempDir(), w.data, append(lossFiles, markerFile)...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			hurt()
 			refused(t, w.data)
-			move(t, w.newer, w.data, append(logNames, markerFile)...)
+			move(t, w.newer, w.data, append(lossFiles, markerFile)...)
 		})
 	}
 	w.served(t, 71)
@@ -164,7 +166,7 @@ func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 
 // An accepted loss is recorded once, and the service goes on with what is left.
 func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
-	for name, files := range map[string][]string{"without its marker": logNames, "with its marker": append(logNames, markerFile)} {
+	for name, files := range map[string][]string{"without its marker": lossFiles, "with its marker": append(lossFiles, markerFile)} {
 		t.Run(name, func(t *testing.T) {
 			w := wound(t)
 			if out := ok(t, w.data, "recover", "accept-loss"); !strings.Contains(out, "nothing is missing") {
@@ -200,7 +202,7 @@ func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 	}
 	t.Run("another folder's log", func(t *testing.T) {
 		w, other := wound(t), wound(t)
-		move(t, other.newer, w.data, logNames...)
+		move(t, other.newer, w.data, lossFiles...)
 		ok(t, w.data, "recover", "accept-loss", "--yes")
 		n := start(t, w.data, "LETTERHEAD_STARTER=off")
 		if got := n.balance(other.key); got != 71 {
@@ -214,7 +216,7 @@ func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 	})
 	t.Run("neither log nor marker", func(t *testing.T) {
 		w := wound(t)
-		move(t, t.TempDir(), w.data, append(logNames, markerFile)...)
+		move(t, t.TempDir(), w.data, append(lossFiles, markerFile)...)
 		ok(t, w.data, "recover", "accept-loss", "--yes")
 		start(t, w.data, "LETTERHEAD_STARTER=off").stop()
 		if n := len(acceptances(t, w.data)); n != 1 {
@@ -247,7 +249,7 @@ func killSteps(step func(time.Duration) (ended bool)) {
 // once.
 func TestAcceptLoss_Killed_IsFinishedByTheNext(t *testing.T) {
 	w := wound(t)
-	move(t, w.older, w.data, logNames...)
+	move(t, w.older, w.data, lossFiles...)
 	kills := 0
 	killSteps(func(d time.Duration) bool {
 		if killedAfter(t, d, "--data", w.data, "recover", "accept-loss", "--yes") {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,7 +45,10 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 		for _, p := range phases {
 			acc, key := account(t, data, "custom") // each has a minute of its own, which is enough
 			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchAsks), "--kind", "adjustment")
-			took := n.lookupsBeside(b, key, p.command)
+			took, peak := n.lookupsBeside(b, key, p.command)
+			if peak > 0 {
+				b.ReportMetric(float64(peak)/(1<<20), "MiB-"+p.name)
+			}
 			slices.Sort(took)
 			for _, q := range []int{50, 99} {
 				b.ReportMetric(float64(took[len(took)*q/100].Microseconds())/1000, fmt.Sprintf("ms-p%d-%s", q, p.name))
@@ -53,8 +57,9 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	}
 }
 
-// lookupsBeside measures look-ups beside a command that is run again and again.
-func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []string) []time.Duration {
+// lookupsBeside measures look-ups beside a command that is run again and again, and the most memory that a run of it
+// took, in bytes.
+func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []string) (took []time.Duration, peak int64) {
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -66,9 +71,11 @@ func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []str
 			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
 				ended <- fmt.Errorf("%s: %w: %s", strings.Join(command(i), " "), err, out)
 			}
+			if usage, known := cmd.ProcessState.SysUsage().(*syscall.Rusage); known {
+				peak = max(peak, usage.Maxrss<<10) // KiB on Linux
+			}
 		}
 	}()
-	took := make([]time.Duration, 0, benchAsks)
 	for len(took) < benchAsks {
 		began := time.Now()
 		a, err := n.get("/v1/brands/github.com", key)
@@ -82,5 +89,5 @@ func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []str
 	if err := <-ended; err != nil {
 		b.Fatal(err)
 	}
-	return took
+	return took, peak
 }

@@ -106,10 +106,10 @@ func TestReadOnlyFolder_SaysSoAndCanBeVerified(t *testing.T) {
 			}
 		}
 		for want, args := range map[string][]string{
-			"ledger    agrees":   {"projections", "verify"},
-			"every chain holds":  {"ledger", "verify"},
-			"cannot be written":  {"doctor"},
-			"every checksum hol": {"doctor"},
+			"ledger    agrees":  {"projections", "verify"},
+			"every chain holds": {"ledger", "verify"},
+			"cannot be written": {"doctor"},
+			"every checksum":    {"doctor"},
 		} {
 			if said, code := run(args...); code != 0 || !strings.Contains(said, want) {
 				t.Errorf("killed %t: %s ended with %d: %s", killed, strings.Join(args, " "), code, said)

@@ -34,13 +34,17 @@ type room struct {
 // roomFor returns the room for copies of the models' live tables, in the folder, or, with "", in the database file
 // itself. Errors: ErrNoRoom when they do not fit.
 func (r *Runner) roomFor(ctx context.Context, models []*model, folder string) (room, error) {
-	size, err := r.store.Size(ctx, liveTables(models))
+	size, err := r.store.Size(ctx, tablesOf(models, (*model).liveGeneration))
 	if err != nil || size.Folder == "" {
 		return room{}, err
 	}
 	need := size.Tables + size.Tables/spareTables
 	if folder == "" {
-		folder, need = size.Folder, max(0, need-size.Unused)
+		begun, err := r.store.Size(ctx, tablesOf(models, (*model).buildingGeneration)) // by a rebuild that was interrupted
+		if err != nil {
+			return room{}, err
+		}
+		folder, need = size.Folder, max(0, need-size.Unused-begun.Tables)
 	}
 	need += min(size.Tables, maxWriteAhead)
 	s := room{folder, r.space}
@@ -57,11 +61,11 @@ func (r *Runner) buildRoom(ctx context.Context, models []*model) (room, error) {
 	return room{size.Folder, r.space}, err
 }
 
-// liveTables returns the names of the models' live tables.
-func liveTables(models []*model) []string {
+// tablesOf returns the names of the tables of one generation of each model.
+func tablesOf(models []*model, generation func(*model) *generation) []string {
 	var names []string
 	for _, m := range models {
-		if g := m.liveGeneration(); g != nil {
+		if g := generation(m); g != nil {
 			for _, t := range g.version.Tables {
 				names = append(names, g.tables.names[t.Name])
 			}

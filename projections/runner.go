@@ -116,6 +116,12 @@ func (m *model) liveGeneration() *generation {
 	return m.live
 }
 
+func (m *model) buildingGeneration() *generation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.building
+}
+
 // New checks the configuration and the read models. Errors say everything that is wrong.
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projection) (*Runner, error) {
 	errs := []error{cfg.Validate()}

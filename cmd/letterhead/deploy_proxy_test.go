@@ -11,11 +11,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"letterhead/internal/testwait"
 )
 
 // proxyTimeout bounds how long a test waits for the proxy.
@@ -36,10 +41,7 @@ func newProxied(t *testing.T) *proxied {
 // newProxiedWith changes lines of the configuration: what is there, and what is to be there, in turn.
 func newProxiedWith(t *testing.T, changes ...string) *proxied {
 	t.Helper()
-	program, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("haproxy is not installed: the proxy's configuration was not run")
-	}
+	haproxy(t)
 	p := &proxied{}
 	servers := ""
 	for _, name := range []string{"a", "b", "c"} {
@@ -53,6 +55,23 @@ func newProxiedWith(t *testing.T, changes ...string) *proxied {
 		p.nodes = append(p.nodes, node)
 		servers += fmt.Sprintf("    server %s %s\n", name, node.Listener.Addr())
 	}
+	p.url = startProxy(t, adaptProxy(t, servers, changes))
+	return p
+}
+
+func haproxy(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("haproxy")
+	if err != nil {
+		t.Skip("haproxy is not installed: the proxy's configuration was not run")
+	}
+	return program
+}
+
+// startProxy starts HAProxy with a configuration that listens at descriptor 3, and returns its URL.
+func startProxy(t *testing.T, config string) string {
+	t.Helper()
+	program := haproxy(t)
 	// The port is opened here and handed over, so that nobody can take it between.
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -64,9 +83,8 @@ func newProxiedWith(t *testing.T, changes ...string) *proxied {
 		t.Fatal(err)
 	}
 	defer handle.Close()
-	p.url = "http://" + listener.Addr().String()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(adaptProxy(t, servers, changes)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
@@ -85,7 +103,7 @@ func newProxiedWith(t *testing.T, changes ...string) *proxied {
 			t.Logf("haproxy said:\n%s", said.String())
 		}
 	})
-	return p
+	return "http://" + listener.Addr().String()
 }
 
 // adaptProxy puts servers that are here in place of names that Docker resolves, and changes nothing else.
@@ -256,5 +274,162 @@ func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
 				t.Errorf("%s on %s reached %s, /logo/%s reaches %s", domain, host, got, domain, want)
 			}
 		}
+	}
+}
+
+// headless is the chart's headless Service: nodes at addresses of their own and one port, and the DNS that tells the
+// proxy about them.
+type headless struct {
+	port    int
+	publish bool // addresses of nodes that are not ready, too
+	ready   atomic.Bool
+	dns     net.PacketConn
+}
+
+func newHeadless(t *testing.T, publish bool) *headless {
+	t.Helper()
+	h := &headless{publish: publish}
+	h.ready.Store(true)
+	node := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/cdn/logo.png": // is served without the event store
+			fmt.Fprint(w, "logo")
+		case h.ready.Load():
+			fmt.Fprint(w, "ok")
+		default:
+			http.Error(w, "the node's own words", http.StatusServiceUnavailable)
+		}
+	})
+	for i := 1; i <= 2; i++ {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.14.%d:%d", i, h.port)) // the first one chooses the port
+		if err != nil {
+			t.Skipf("this machine does not listen at other loopback addresses: %v", err)
+		}
+		h.port = listener.Addr().(*net.TCPAddr).Port
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: node}}
+		server.Start()
+		t.Cleanup(server.Close)
+	}
+	var err error
+	if h.dns, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	answering := make(chan struct{})
+	t.Cleanup(func() {
+		h.dns.Close()
+		<-answering
+	})
+	go func() {
+		defer close(answering)
+		h.answer(t)
+	}()
+	return h
+}
+
+// answer answers DNS queries until the socket is closed: A records of the nodes while they are ready, or published
+// all the same, and none otherwise, as Kubernetes does for a headless Service.
+func (h *headless) answer(t *testing.T) {
+	packet := make([]byte, 1<<12)
+	for {
+		n, from, err := h.dns.ReadFrom(packet)
+		if err != nil {
+			return
+		}
+		var query dnsmessage.Message
+		if err := query.Unpack(packet[:n]); err != nil || len(query.Questions) != 1 {
+			t.Errorf("a DNS query that cannot be read: %v", err)
+			continue
+		}
+		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
+		question := query.Questions[0]
+		switch {
+		case !h.publish && !h.ready.Load():
+			reply.RCode = dnsmessage.RCodeNameError
+		case question.Type == dnsmessage.TypeA:
+			for i := range byte(2) {
+				reply.Answers = append(reply.Answers, dnsmessage.Resource{
+					Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
+					Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 14, i + 1}},
+				})
+			}
+		}
+		out, err := reply.Pack()
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, _ = h.dns.WriteTo(out, from) // it asks again
+	}
+}
+
+// chartProxy is the chart's configuration of HAProxy as it is with the usual values, on this machine. The times for
+// which an answer of the DNS holds are shorter.
+func (h *headless) chartProxy(t *testing.T) string {
+	t.Helper()
+	text := read(t, "deploy/helm/letterhead/files/haproxy.cfg")
+	text = regexp.MustCompile(`(?m)^ *\{\{- with .*\n(?:.*\n)*? *\{\{- end \}\}\n`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`(?m)^# For the probes of the pod\.\nfrontend health\n(?: .*\n)*`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`\{\{ include "letterhead.fullname" \. \}\}-api\.\{\{ .*:8080`).ReplaceAllString(text, fmt.Sprintf("lint-letterhead-api.default.svc.cluster.local:%d", h.port))
+	for _, change := range [][2]string{
+		{"    maxconn 8000\n", "    maxconn 200\n"},
+		{"    parse-resolv-conf\n", fmt.Sprintf("    nameserver cluster %s\n    hold nx 1s\n    hold other 1s\n", h.dns.LocalAddr())},
+		{"    hold valid 5s\n", "    hold valid 1s\n"},
+		{"bind :8080", "bind fd@3"},
+		{"1-{{ .Values.proxy.maxNodes }}", "1-4"},
+		{" hash-key addr", ""}, // of HAProxy 3.0
+	} {
+		if !strings.Contains(text, change[0]) {
+			t.Fatalf("the chart's haproxy.cfg has no %q: the test must be adapted", change[0])
+		}
+		text = strings.ReplaceAll(text, change[0], change[1])
+	}
+	if strings.Contains(text, "{{") {
+		t.Fatalf("a part of the chart's haproxy.cfg is not filled in:\n%s", text)
+	}
+	return text
+}
+
+// All nodes lose the event store and are not ready, so Kubernetes takes their addresses out of the DNS, unless the
+// Service publishes them all the same. What does not need the event store must still be served, and the rest answered
+// in the API's own words.
+func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.T) {
+	_, service, _ := strings.Cut(read(t, "deploy/helm/letterhead/templates/services.yaml"), "-api\n")
+	service, _, _ = strings.Cut(service, "---")
+	for name, publish := range map[string]bool{
+		"as the chart has it":                           strings.Contains(service, "publishNotReadyAddresses: true"),
+		"without addresses of nodes that are not ready": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHeadless(t, publish)
+			p := &proxied{url: startProxy(t, h.chartProxy(t))}
+			until := func(path string, status int, body string) {
+				t.Helper()
+				var last string
+				if _, ok := testwait.Until(proxyTimeout, func() bool {
+					got, said := p.ask(t, path)
+					last = fmt.Sprintf("%d %q", got, said)
+					return got == status && strings.Contains(said, body)
+				}); !ok {
+					t.Fatalf("%s is %s, want %d %q", path, last, status, body)
+				}
+			}
+			until("/v1/me", http.StatusOK, "ok")
+			h.ready.Store(false)
+			if name != "as the chart has it" {
+				until("/cdn/logo.png", http.StatusServiceUnavailable, "No server is available") // the defect that the chart had
+				return
+			}
+			until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
+			for range 20 { // for longer than the DNS is believed
+				if status, said := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || said != "logo" {
+					t.Fatalf("an asset while no node is ready: %d %q", status, said)
+				}
+				until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
+				<-time.After(100 * time.Millisecond)
+			}
+			h.ready.Store(true)
+			until("/v1/me", http.StatusOK, "ok")
+		})
 	}
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -399,5 +402,158 @@ func TestTheChartsFilesAreUsed(t *testing.T) {
 		if !strings.Contains(templates.String(), `.Files.Get "files/`+e.Name()+`"`) {
 			t.Errorf("no template reads files/%s", e.Name())
 		}
+	}
+}
+
+// chartValues is what the tests look at of the chart's values.
+type chartValues struct {
+	Roles map[string]struct {
+		Resources struct {
+			Limits struct{ Memory string }
+		}
+	}
+	NetworkPolicy struct {
+		DNS []struct {
+			IPBlock struct{ CIDR string } `yaml:"ipBlock"`
+		} `yaml:"dns"`
+		Services map[string]struct {
+			Ports  []int
+			Peers  []any
+			Public *bool
+		}
+	} `yaml:"networkPolicy"`
+}
+
+// The installation that the documents show has its pictures in Amazon S3, whose addresses are public. The same words
+// must let nodes out to it, and only those that use it.
+func TestTheDocumentedInstallReachesItsBucket(t *testing.T) {
+	for _, name := range []string{"docs/distributed.md", "deploy/helm/letterhead/README.md"} {
+		text := read(t, name)
+		install := text[strings.Index(text, "helm install brands"):]
+		install = install[:strings.Index(install, "```")]
+		if !strings.Contains(text, "LETTERHEAD_ASSETS='s3://") || !strings.Contains(install, "--set networkPolicy.services.assets.public=true") {
+			t.Errorf("%s installs with a bucket at S3 and does not let nodes out to it", name)
+		}
+	}
+	var values chartValues
+	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
+	if public := values.NetworkPolicy.Services["assets"].Public; public == nil || *public {
+		t.Error("nodes other than crawlers get out without being asked to, or the value is not there")
+	}
+	helpers, policies := read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), read(t, "deploy/helm/letterhead/templates/networkpolicies.yaml")
+	if !strings.Contains(helpers, `{{- else if $service.public }}`) || strings.Count(policies, `"letterhead.internet"`) != 1 {
+		t.Error("the chart does not let out to public services what has them, or others than crawlers to the internet")
+	}
+}
+
+func TestTheChartAsksNodeLocalDNSToo(t *testing.T) {
+	var values chartValues
+	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
+	for _, peer := range values.NetworkPolicy.DNS {
+		if peer.IPBlock.CIDR == "169.254.20.10/32" {
+			return
+		}
+	}
+	t.Errorf("pods whose resolver is NodeLocal DNSCache may ask %v only", values.NetworkPolicy.DNS)
+}
+
+func TestTheChartBoundsGosMemoryBelowTheLimit(t *testing.T) {
+	if !strings.Contains(read(t, "deploy/helm/letterhead/templates/deployments.yaml"), "{name: GOMEMLIMIT, value: {{ . }}}") {
+		t.Error("nodes of the chart get no GOMEMLIMIT")
+	}
+	var values chartValues
+	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
+	for role, r := range values.Roles {
+		if limit := r.Resources.Limits.Memory; !strings.HasSuffix(limit, "Gi") && !strings.HasSuffix(limit, "Mi") {
+			t.Errorf("the memory limit of %s, %q, is not in a unit that the chart reads", role, limit)
+		}
+	}
+}
+
+// rendered returns what the chart makes of a file of values; helm is not there everywhere.
+func rendered(t *testing.T, values string, sets ...string) string {
+	t.Helper()
+	helm := os.Getenv("HELM")
+	if helm == "" {
+		t.Skip("HELM does not name a helm program: the chart was not rendered (make lint-deploy does it)")
+	}
+	arguments := []string{"template", "lint", "../../deploy/helm/letterhead", "-f", "../../deploy/helm/letterhead/ci/" + values, "--kube-version", "1.33.0"}
+	for _, set := range sets {
+		arguments = append(arguments, "--set", set)
+	}
+	out, err := exec.Command(helm, arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %v: %v\n%s", arguments, err, out)
+	}
+	return string(out)
+}
+
+func TestTheRenderedChart(t *testing.T) {
+	type object struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			PublishNotReadyAddresses bool `yaml:"publishNotReadyAddresses"`
+			Egress                   []struct {
+				Ports []struct{ Port int }
+				To    []struct {
+					IPBlock struct {
+						CIDR   string
+						Except []string
+					} `yaml:"ipBlock"`
+				}
+			}
+			Template struct {
+				Spec struct {
+					Containers []struct {
+						Env []struct{ Name, Value string }
+					}
+				}
+			}
+		}
+	}
+	objects := func(sets ...string) map[string]object {
+		all := map[string]object{}
+		decoder := yaml.NewDecoder(strings.NewReader(rendered(t, "full.yaml", sets...)))
+		for {
+			var o object
+			if err := decoder.Decode(&o); errors.Is(err, io.EOF) {
+				return all
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			all[o.Kind+" "+o.Metadata.Name] = o
+		}
+	}
+	// out says whether a role may go to the internet: to every address but private ones, on 443.
+	out := func(all map[string]object, role string) bool {
+		for _, rule := range all["NetworkPolicy lint-letterhead-"+role].Spec.Egress {
+			for _, to := range rule.To {
+				if to.IPBlock.CIDR == "0.0.0.0/0" && slices.Contains(to.IPBlock.Except, "10.0.0.0/8") && slices.ContainsFunc(rule.Ports, func(p struct{ Port int }) bool { return p.Port == 443 }) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	usual, s3 := objects(), objects("networkPolicy.services.assets.public=true")
+	for _, role := range config.AllRoles() {
+		role := string(role)
+		if got := out(usual, role); got != (role == "crawler") {
+			t.Errorf("%s may go to the internet: %t", role, got)
+		}
+		if got := out(s3, role); got != (role == "crawler" || role == "api") {
+			t.Errorf("with a bucket at S3, %s may go to public addresses: %t", role, got)
+		}
+		env := map[string]string{}
+		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {
+			env[e.Name] = e.Value
+		}
+		if want := map[string]string{"api": "870MiB", "crawler": "1740MiB", "relay": "435MiB"}[role]; want != "" && env["GOMEMLIMIT"] != want {
+			t.Errorf("GOMEMLIMIT of %s is %q, want %s", role, env["GOMEMLIMIT"], want)
+		}
+	}
+	if !usual["Service lint-letterhead-api"].Spec.PublishNotReadyAddresses {
+		t.Error("the proxy is not told the addresses of nodes that are not ready")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
 )
@@ -171,6 +172,9 @@ func (s *service) checkLog(ctx context.Context) (string, error) {
 func (s *service) verifyLog(ctx context.Context) error {
 	if s.logFile == nil {
 		return nil
+	}
+	if log, reading := s.log.(sqlite.ReadOnly); reading {
+		return log.Check(ctx, nil)
 	}
 	return s.logFile.Check(ctx, nil)
 }

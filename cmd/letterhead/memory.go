@@ -8,7 +8,7 @@ import (
 
 // memoryShare of the memory that the process may use is what Go's collector keeps it below. The rest is for what the
 // collector does not see: compiled code of the vector renderer, stacks of the kernel, pages of the databases.
-const memoryShare = 0.9
+const memoryShare = 0.8
 
 // limitMemory sets GOMEMLIMIT from the memory limit of the cgroup (v1 or v2), unless the operator has set it. Without a
 // limit it changes nothing. A container that is about to be killed for its memory collects garbage first.

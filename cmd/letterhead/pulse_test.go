@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -16,7 +17,8 @@ import (
 func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
-		p, err := newPulse(prometheus.NewPedanticRegistry(), map[string]func(context.Context) error{
+		metrics := prometheus.NewPedanticRegistry()
+		p, err := newPulse(metrics, map[string]func(context.Context) error{
 			"event store": func(ctx context.Context) error {
 				if !away.Load() {
 					return nil
@@ -36,6 +38,21 @@ func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 			time.Sleep(time.Duration(beats)*(pulseEvery+pulseTimeout) + time.Millisecond) // of the bubble's clock
 			return p.missing()
 		}
+		reaches := func() string {
+			said := ""
+			families, err := metrics.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					if f.GetName() == "letterhead_node_reaches" {
+						said += fmt.Sprintf("%s %v ", m.GetLabel()[0].GetValue(), m.GetGauge().GetValue())
+					}
+				}
+			}
+			return said
+		}
 		if got := after(4); got != "" {
 			t.Errorf("with everything there %q is missing", got)
 		}
@@ -43,12 +60,18 @@ func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 		if got := after(1); got != "" {
 			t.Errorf("after one miss %q is missing already", got)
 		}
+		if got, want := reaches(), "database 1 event store 0 "; got != want {
+			t.Errorf("after one miss the metric says %q, want %q", got, want)
+		}
 		if got := after(pulseMisses); got != "event store" {
 			t.Errorf("after %d misses %q is missing, want the event store", pulseMisses, got)
 		}
 		away.Store(false)
 		if got := after(1); got != "" {
 			t.Errorf("once it is back %q is missing", got)
+		}
+		if got, want := reaches(), "database 1 event store 1 "; got != want {
+			t.Errorf("once it is back the metric says %q, want %q", got, want)
 		}
 		stop()
 		if err := <-ended; err != nil {

@@ -15,10 +15,12 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
+	"letterhead/workers/loss"
 )
 
 // Heavy commands (backup, verify) run in a process of their own also while a server holds the data folder. They
@@ -180,6 +182,9 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 	if s.snapshots, err = sqlstore.NewSnapshots(ctx, s.store); err != nil {
 		return nil, err
 	}
+	if err := loss.Verify(ctx, s.store, eventlog.Probe(s.log)); err != nil {
+		return nil, err
+	}
 	if s.assets, err = assets.Open(ctx, cfg.AssetsURL()); err != nil {
 		return nil, err
 	}
@@ -208,6 +213,18 @@ func (s *service) scratchPath() string {
 		return ""
 	}
 	return filepath.Join(s.config.Data, "scratch")
+}
+
+// readingBatch is what a verify beside a server folds in one transaction: less than the server itself would, because
+// both share one machine's memory.
+const readingBatch = 4096
+
+// batchEvents is 0 for the usual.
+func (s *service) batchEvents() int {
+	if s.reading {
+		return readingBatch
+	}
+	return 0
 }
 
 // lowestPriority is that of setpriority(2).

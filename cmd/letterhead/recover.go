@@ -182,6 +182,9 @@ func asLoss(err error) ([]*eventlog.LossError, error) {
 
 func (s *service) surveySearch(ctx context.Context) (lost *eventlog.LossError, err error) {
 	if s.config.Search == config.Embedded {
+		if s.config.Shared() { // each node has its own, which openIndex compares
+			return nil, nil
+		}
 		if _, err := os.Stat(s.config.SearchPath()); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -216,6 +219,9 @@ func (s *service) eachIndex(ctx context.Context, do func(searchindex.Index) erro
 // forgetSearch empties the search index.
 func (s *service) forgetSearch(ctx context.Context) error {
 	if s.config.Search == config.Embedded {
+		if s.config.Shared() { // each node has its own, which openIndex compares
+			return nil
+		}
 		return os.RemoveAll(s.config.SearchPath())
 	}
 	return s.eachIndex(ctx, func(index searchindex.Index) error { return search.Empty(ctx, index) })

@@ -161,7 +161,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), ReadOnly: s.reading, ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err

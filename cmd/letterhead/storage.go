@@ -114,5 +114,5 @@ func (s *service) openAssets(ctx context.Context) error {
 		return err
 	}
 	s.closing(s.assets.Close)
-	return nil
+	return s.assets.Register(s.metrics)
 }

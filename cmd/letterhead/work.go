@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/safehttp"
+	"letterhead/internal/sqlstore"
 	"letterhead/workers/crawl"
 	"letterhead/workers/refresh"
 	"letterhead/workers/relay"
@@ -34,6 +35,7 @@ func (s *service) work(ctx context.Context) error {
 		wanted bool
 		open   func(context.Context) ([]part, error)
 	}{
+		{s.config.Shared(), s.openName}, // before anything is written under it
 		{s.config.Has(config.RoleCrawler) || s.config.Has(config.RoleRelay), s.openBroker},
 		{s.config.Shared(), s.openPulse},
 		{s.config.Has(config.RoleAPI), s.openAPI},
@@ -76,11 +78,43 @@ func (s *service) led(name string, run func(context.Context) error) part {
 	return part{name, func(ctx context.Context) error { return s.store.Lead(ctx, name, run) }}
 }
 
+// errNodeName: two processes that serve have one name.
+var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process a name of its own, or stop the other one")
+
+// openName takes the node's name for as long as the service is open: usage is counted on a stream of that name, which
+// one process writes. While the database is away the node goes on, and takes the name again afterwards.
+func (s *service) openName(ctx context.Context) ([]part, error) {
+	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
+	held, ended := make(chan struct{}, 1), make(chan error, 1)
+	s.run(holding, "name of the node", func(ctx context.Context) error {
+		err := s.store.Hold(ctx, "node "+s.config.Node, func() {
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+		})
+		if errors.Is(err, sqlstore.ErrHeld) {
+			err = fmt.Errorf("%s: %w", s.config.Node, errNodeName)
+		}
+		ended <- err
+		return err
+	})
+	s.closing(func() error { stop(); return nil })
+	select {
+	case <-held:
+		return nil, nil
+	case err := <-ended:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 func (s *service) openPulse(context.Context) (_ []part, err error) {
 	if err := s.watchLoss(); err != nil {
 		return nil, err
 	}
-	s.pulse, err = newPulse(s.metrics, map[string]func(context.Context) error{
+	asks := map[string]func(context.Context) error{
 		"event store": func(ctx context.Context) error {
 			_, err := s.log.Head(ctx)
 			return err
@@ -93,8 +127,11 @@ func (s *service) openPulse(context.Context) (_ []part, err error) {
 			_, err := s.runner.Stale()
 			return err
 		},
-	})
-	if err != nil {
+	}
+	if s.config.Has(config.RoleAPI) || s.config.Has(config.RoleCrawler) { // others do not read or write pictures
+		asks["object storage"] = s.assets.Reachable
+	}
+	if s.pulse, err = newPulse(s.metrics, asks); err != nil {
 		return nil, err
 	}
 	return []part{{"pulse", s.pulse.run}}, nil

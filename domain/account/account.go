@@ -82,7 +82,7 @@ type Account struct {
 	chargeKey  map[string]string   // key hash by charge id, for what stands in charged
 	families   map[string][]string // the key hashes in charged of one idempotency key, in the order of the stream
 	kept       map[string]struct{} // charges that are not handed back because a client has gone, by charge id
-	reversed   map[string]struct{}
+	reversed   map[reversalKey]struct{}
 	recent     []recentCharge    // the latest charges, one after the other; the first recentGone are forgotten
 	recentAt   map[string]uint64 // number of the latest charge by charge id, for what stands in recent
 	recentGone int
@@ -91,7 +91,7 @@ type Account struct {
 	endedOrder    []remembered
 	chargedOrder  []remembered
 	keptOrder     []remembered
-	reversedOrder []remembered
+	reversedOrder []reversal
 
 	tentative bool
 	journal   journal
@@ -204,7 +204,7 @@ func New(id string) *Account {
 		chargeKey: map[string]string{},
 		families:  map[string][]string{},
 		kept:      map[string]struct{}{},
-		reversed:  map[string]struct{}{},
+		reversed:  map[reversalKey]struct{}{},
 		recentAt:  map[string]uint64{},
 	}
 }

@@ -124,7 +124,7 @@ func (a *Account) affordsCharge(credits, covered, reserved int64) error {
 }
 
 func (a *Account) repeatCharge(requestID string, now time.Time, first ChargeFact) (Outcome, ChargeFact, error) {
-	if _, ok := a.reversed[first.ChargeID]; ok {
+	if a.isReversed(first.ChargeID) {
 		return Outcome{}, ChargeFact{}, ErrChargeReversed
 	}
 	return a.answerAgain(requestID, now, first), first, nil
@@ -200,7 +200,7 @@ func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	if a.later(now).Sub(in.ChargedAt) >= window {
 		return Outcome{}, ErrTooLate
 	}
-	if _, ok := a.reversed[in.ChargeID]; ok {
+	if a.isReversed(in.ChargeID) {
 		return repeated(), nil
 	}
 	if in.Reason == ReasonClientGone && a.isKept(in.ChargeID, in.ChargedAt) {

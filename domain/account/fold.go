@@ -23,7 +23,7 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	case eventschemas.HoldReleased:
 		a.applyReleased(ev, revision, at)
 	case eventschemas.ChargeReversed:
-		a.applyReversed(ev, revision, at)
+		a.applyReversed(ev, at)
 	case eventschemas.ChargeKept:
 		a.applyKept(ev, revision, at)
 	case eventschemas.CreditsGranted:
@@ -149,13 +149,12 @@ func (a *Account) endHold(id string, h hold, revision uint64, at time.Time) {
 	}
 }
 
-func (a *Account) applyReversed(ev eventschemas.ChargeReversed, revision uint64, at time.Time) {
+func (a *Account) applyReversed(ev eventschemas.ChargeReversed, at time.Time) {
 	a.core.balance += ev.Credits
 	if a.chargedThisMonth(ev.ChargeID, a.core.lastAt) {
 		a.core.lookups--
 	}
-	put(a, a.reversed, ev.ChargeID, struct{}{})
-	a.reversedOrder = append(a.reversedOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
+	a.rememberReversed(ev.ChargeID, at)
 	if keyHash, ok := a.chargeKey[ev.ChargeID]; ok {
 		a.dropKey(keyHash)
 	}
@@ -213,9 +212,7 @@ func (a *Account) forget() {
 		}
 	})
 	a.forgetRecent(now.Add(-HoldMemory))
-	a.reversedOrder = forgetOldest(a.reversedOrder, now.Add(-ReversalWindow), func(r remembered) {
-		delete(a.reversed, r.id)
-	})
+	a.forgetReversed(now.Add(-ReversalWindow))
 	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), func(r remembered) {
 		delete(a.kept, r.id)
 	})

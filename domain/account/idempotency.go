@@ -90,8 +90,7 @@ func (a *Account) standing(keyHash, requestHash string, older *Older, now time.T
 			return nil, ErrKeysForgotten
 		}
 		for _, c := range older.Charges {
-			_, reversed := a.reversed[c.ChargeID]
-			if c.Revision < a.core.keysPast && !reversed && family(c.KeyHash) == family(keyHash) && now.Sub(c.At) < IdempotencyWindow {
+			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && family(c.KeyHash) == family(keyHash) && now.Sub(c.At) < IdempotencyWindow {
 				out = append(out, standingCharge{c.KeyHash, c.RequestHash, c.ChargeFact})
 			}
 		}

@@ -51,18 +51,18 @@ func (a *Account) endGroup() {
 }
 
 // put writes a map entry of the account, with its step back.
-func put[V any](a *Account, m map[string]V, k string, v V) {
+func put[K comparable, V any](a *Account, m map[K]V, k K, v V) {
 	stepBack(a, m, k)
 	m[k] = v
 }
 
 // remove deletes a map entry of the account, with its step back.
-func remove[V any](a *Account, m map[string]V, k string) {
+func remove[K comparable, V any](a *Account, m map[K]V, k K) {
 	stepBack(a, m, k)
 	delete(m, k)
 }
 
-func stepBack[V any](a *Account, m map[string]V, k string) {
+func stepBack[K comparable, V any](a *Account, m map[K]V, k K) {
 	if !a.tentative {
 		return
 	}

@@ -49,7 +49,7 @@ type snapshot struct {
 	KeysAt      time.Time         `json:"keys_at,omitzero"`
 	Kept        []snapshotMark    `json:"kept"`
 	KeptPast    time.Time         `json:"kept_past,omitzero"`
-	Reversed    []snapshotMark    `json:"reversed"`
+	Reversed    []byte            `json:"reversed"` // see packReversed
 	Recent      []snapshotRecent  `json:"recent"`
 }
 
@@ -169,7 +169,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	s.Charged = a.snapshotCharges()
 	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
 	s.Kept, s.KeptPast = snapshotMarks(a.keptOrder), a.core.keptPast
-	s.Reversed = snapshotMarks(a.reversedOrder)
+	s.Reversed = a.packReversed()
 	for _, c := range a.recent[a.recentGone:] {
 		s.Recent = append(s.Recent, snapshotRecent{
 			Charge: c.chargeID, Credits: c.credits, Brand: c.brandID, Domain: c.domain,
@@ -262,6 +262,9 @@ func (a *Account) restore(s snapshot) error {
 	}
 	a.restoreMoney(s)
 	a.restoreCharges(s)
+	if err := a.unpackReversed(s.Reversed); err != nil {
+		return err
+	}
 	return a.restoreRecent(s)
 }
 
@@ -352,8 +355,4 @@ func (a *Account) restoreCharges(s snapshot) {
 	}
 	a.core.keysPast, a.core.keysAt = s.KeysPast, s.KeysAt.UTC()
 	a.core.keptPast = s.KeptPast.UTC()
-	for _, r := range s.Reversed {
-		a.reversed[r.Charge] = struct{}{}
-		a.reversedOrder = append(a.reversedOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})
-	}
 }

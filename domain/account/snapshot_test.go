@@ -3,6 +3,7 @@ package account
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,8 @@ func TestASnapshotComesBackWhole(t *testing.T) {
 	}
 }
 
+var versionField = fmt.Sprintf(`"fold_version":%d`, FoldVersion)
+
 func TestUnusableSnapshots(t *testing.T) {
 	good := string(marshal(t, full(t)))
 	change := func(old, replacement string) string {
@@ -62,8 +65,8 @@ func TestUnusableSnapshots(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty":             "",
 		"null":              "null",
-		"other version":     change(`"fold_version":3`, `"fold_version":1`),
-		"no version":        change(`"fold_version":3,`, ``),
+		"other version":     change(versionField, `"fold_version":1`),
+		"no version":        change(versionField+`,`, ``),
 		"unknown field":     change(`{"fold_version"`, `{"extra":1,"fold_version"`),
 		"unknown status":    change(`"status":"active"`, `"status":"asleep"`),
 		"short head":        change(`"head":"01`, `"head":"`),
@@ -96,7 +99,7 @@ func TestUnusableSnapshots(t *testing.T) {
 func FuzzUnmarshalSnapshot(f *testing.F) {
 	f.Add(marshal(f, full(f)))
 	f.Add(marshal(f, New(testID)))
-	f.Add([]byte(`{"fold_version":3,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
+	f.Add([]byte(`{` + versionField + `,"id":"` + testID + `","status":"","head":"` + strings.Repeat("0", 64) + `"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := New(testID)

@@ -18,7 +18,7 @@ const mostServiceMemory = 512 << 20
 // and again, while the logos that were found are drawn in every size. The starter index is loaded, and all roles run in
 // the one process.
 func TestTheWholeServiceStaysWithinItsMemory(t *testing.T) {
-	s := own(t, portMemory, "GOMEMLIMIT=460MiB") // nine tenths of 512, as from a cgroup
+	s := own(t, portMemory, "GOMEMLIMIT=410MiB") // eight tenths of 512, as from a cgroup
 	hosts := slices.Sorted(maps.Keys(builtIn))
 	for range 8 {
 		for _, name := range []string{"gzip-bomb", "png-bomb", "ico-bomb", "svg-bomb", "endless-body", "nested-513", "huge-header", "many-icons"} {

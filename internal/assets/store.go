@@ -15,10 +15,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob" // registers file://
 	_ "gocloud.dev/blob/s3blob"   // registers s3://
 	"gocloud.dev/gcerrors"
+
+	"letterhead/internal/telemetry"
 )
 
 const (
@@ -44,8 +47,9 @@ var (
 
 // Store holds assets. It is safe for concurrent use, by several processes too.
 type Store struct {
-	bucket *blob.Bucket
-	folder string // of a file:// store, else empty
+	bucket   *blob.Bucket
+	folder   string // of a file:// store, else empty
+	failures *prometheus.CounterVec
 }
 
 // Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
@@ -60,7 +64,9 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		}
 		return nil, fmt.Errorf("open assets: the URL cannot be read: %w", err)
 	}
-	s := &Store{}
+	s := &Store{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_assets_failures_total", Help: "Calls of the asset storage that could not be done.",
+	}, []string{"call"})}
 	switch u.Scheme {
 	case "file":
 		if s.folder, err = folderOf(u); err != nil {
@@ -109,6 +115,31 @@ func folderOf(u *url.URL) (string, error) {
 	return filepath.Abs(filepath.FromSlash(path))
 }
 
+// Register adds the store's metrics to reg; nil adds them to none.
+func (s *Store) Register(reg prometheus.Registerer) error {
+	if err := telemetry.Register(reg, s.failures); err != nil {
+		return fmt.Errorf("register metrics of the asset storage: %w", err)
+	}
+	return nil
+}
+
+// Reachable asks the bucket, or the folder, whether it is there. Errors: ErrUnavailable, ctx.Err().
+func (s *Store) Reachable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	there := make(chan bool, 1)
+	go func() { there <- s.present(ctx, nil) }() // a folder on a network may hang, whatever the context says
+	select {
+	case yes := <-there:
+		if yes {
+			return nil
+		}
+		return s.failed(ctx, "reach", "the storage", errors.New("it does not answer, is not there, or may not be listed"))
+	case <-ctx.Done():
+		return s.failed(ctx, "reach", "the storage", ctx.Err())
+	}
+}
+
 // Close lets the store go.
 func (s *Store) Close() error { return s.bucket.Close() }
 
@@ -130,7 +161,7 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 	}
 	// Whoever stores the same bytes at the same moment writes the same object; either order will do.
 	if err := s.bucket.Upload(call, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
-		return "", s.failed(call, "put asset "+k, err)
+		return "", s.failed(call, "put", "asset "+k, err)
 	}
 	if err := s.sync(k); err != nil {
 		return "", fmt.Errorf("put asset %s: %w: %w", k, ErrUnavailable, err)
@@ -186,7 +217,7 @@ func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	r, err := s.bucket.NewReader(call, k, nil)
 	late.Stop()
 	if err != nil {
-		err = s.failed(call, "open asset "+k, err)
+		err = s.failed(call, "open", "asset "+k, err)
 		cancel(nil)
 		return nil, err
 	}
@@ -219,7 +250,7 @@ func (s *Store) Read(ctx context.Context, id, ext string) ([]byte, error) {
 	}
 	data := make([]byte, r.Size)
 	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, s.failed(call, "read asset "+id, err)
+		return nil, s.failed(call, "read", "asset "+id, err)
 	}
 	return data, nil
 }
@@ -233,14 +264,14 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := call.Err(); err != nil { // the driver for folders does not look
-		return false, s.failed(call, "look for asset "+k, err)
+		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	there, err := s.bucket.Exists(call, k)
 	if err != nil {
-		return false, s.failed(call, "look for asset "+k, err)
+		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	if !there && !s.present(call, nil) {
-		return false, fmt.Errorf("look for asset %s: %w", k, ErrUnavailable)
+		return false, s.failed(call, "find", "asset "+k, errors.New("the storage does not answer or is not there"))
 	}
 	return there, nil
 }
@@ -262,7 +293,7 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := s.bucket.Delete(call, k); err != nil {
-		if err = s.failed(call, "delete asset "+k, err); errors.Is(err, ErrNotFound) {
+		if err = s.failed(call, "delete", "asset "+k, err); errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		return err
@@ -271,15 +302,18 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 }
 
 // failed turns an error of the bucket into one of this package's.
-func (s *Store) failed(ctx context.Context, what string, err error) error {
+func (s *Store) failed(ctx context.Context, call, what string, err error) error {
+	what = call + " " + what
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
+		s.failures.WithLabelValues(call).Inc()
 		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, cause)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	case gcerrors.Code(err) == gcerrors.NotFound && s.present(ctx, err):
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
+	s.failures.WithLabelValues(call).Inc()
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
@@ -346,7 +380,7 @@ func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, erro
 			continue
 		}
 		if err := s.bucket.Delete(ctx, o.Key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return removed, s.failed(ctx, "remove "+o.Key, err)
+			return removed, s.failed(ctx, "delete", o.Key, err)
 		}
 		removed++
 	}
@@ -381,13 +415,13 @@ func (s *Store) below(ctx context.Context, prefix string, yield func(*blob.ListO
 		defer cancel()
 		o, err := list.Next(call)
 		if err != nil && err != io.EOF {
-			return nil, s.failed(call, "list assets", err)
+			return nil, s.failed(call, "list", "assets", err)
 		}
 		return o, err
 	}
 	for {
 		if err := ctx.Err(); err != nil {
-			yield(nil, s.failed(ctx, "list assets", err))
+			yield(nil, s.failed(ctx, "list", "assets", err))
 			return false
 		}
 		o, err := next()

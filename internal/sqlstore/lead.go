@@ -30,6 +30,8 @@ const (
 	standbyWait = 5 * time.Second
 	// leadPause is the mean pause before another attempt after an error.
 	leadPause = time.Second
+	// holdWithin is how long Hold waits for a name: longer than a process that was cut off keeps it.
+	holdWithin = leaderSilence + standbyWait
 	// leaveTimeout bounds the goodbye of a leader; without it the lock is free when the server notices.
 	leaveTimeout = time.Second
 )
@@ -59,6 +61,74 @@ func (s *sqliteFile) lead(ctx context.Context, name string, do func(ctx context.
 		return err
 	}
 	return nil
+}
+
+// ErrHeld: another process holds the name.
+var ErrHeld = errors.New("another process holds the name")
+
+// Hold keeps a name for this process until ctx ends (nil), and calls held each time that it has the name. A name
+// that another process (on the same database and schema) keeps for 15 s after this one began to wait for it is
+// refused: ErrHeld. So is one that was lost, for example by a restart of the server, and that another process took
+// meanwhile. While the database is away Hold waits for it.
+//
+// On PostgreSQL the name is an advisory lock of a connection of its own, as Lead's is. A database of this process
+// alone (SQLite) has no other process.
+func (s *Store) Hold(ctx context.Context, name string, held func()) error {
+	return s.engine.hold(ctx, name, held)
+}
+
+func (s *sqliteFile) hold(ctx context.Context, _ string, held func()) error {
+	held()
+	<-ctx.Done()
+	return nil
+}
+
+func (p *postgres) hold(ctx context.Context, name string, held func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
+	for {
+		err := p.holdOnce(ctx, name, held)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, ErrHeld) {
+			return err
+		}
+		p.cfg.Logger.WarnContext(ctx, "does not hold its name, and tries again", slog.String("name", name), slog.Any("error", err))
+		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
+			return nil
+		}
+	}
+}
+
+func (p *postgres) holdOnce(ctx context.Context, name string, held func()) error {
+	conn, err := p.leaderConnection(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.leave(ctx, conn)
+	for began := time.Now(); ; {
+		err := p.queue(ctx, conn, "hold "+name)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errStillTaken) {
+			return err
+		}
+		if time.Since(began) >= holdWithin {
+			return ErrHeld
+		}
+	}
+	held()
+	return heartbeats(ctx, conn)
+}
+
+// leave closes a connection that holds a lock.
+func (p *postgres) leave(ctx context.Context, conn *pgx.Conn) {
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	_ = conn.Close(leave) // the server notices in any case
 }
 
 // errNotLeading: the lock was not had, or not any more.
@@ -97,13 +167,9 @@ func (p *postgres) leadOnce(ctx context.Context, name string, do func(ctx contex
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-		defer cancel()
-		_ = conn.Close(leave) // the server notices in any case
-	}()
+	defer p.leave(ctx, conn)
 	for {
-		err := p.queue(ctx, conn, name)
+		err := p.queue(ctx, conn, "lead "+name)
 		if err == nil {
 			break
 		}
@@ -145,13 +211,13 @@ var errStillTaken = errors.New("another leads")
 func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, standbyWait+heartbeatTimeout)
 	defer cancel()
-	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", p.lockKey("lead "+name))
+	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", p.lockKey(name))
 	var e *pgconn.PgError
 	if errors.As(err, &e) && e.Code == codeLockTimeout {
 		return errStillTaken
 	}
 	if err != nil {
-		return fmt.Errorf("queue for the lead of %s: %w", name, err)
+		return fmt.Errorf("queue for the lock %q: %w", name, err)
 	}
 	return nil
 }

@@ -252,3 +252,49 @@ func TestDifferentNamesAndSchemasAreLedApart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestHold_NameOfALiveProcess_IsRefusedAndFreeAfterwards(t *testing.T) {
+	t.Parallel() // it waits for as long as a process that was cut off keeps its name
+	cfg := sqlstoretest.Postgres(t)
+	first, second := sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)
+	holding, leave := context.WithCancel(t.Context())
+	held, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() { ended <- first.Hold(holding, "node a", func() { held <- struct{}{} }) }()
+	<-held
+	other, stop := context.WithCancel(t.Context())
+	go func() { ended <- first.Hold(other, "node b", func() { held <- struct{}{} }) }() // another name is free
+	<-held
+	if err := second.Hold(t.Context(), "node a", func() { t.Error("the name of a live process was given twice") }); !errors.Is(err, sqlstore.ErrHeld) {
+		t.Errorf("the second process: %v", err)
+	}
+	leave()
+	stop()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	again, leaveAgain := context.WithCancel(t.Context())
+	if err := second.Hold(again, "node a", leaveAgain); err != nil {
+		t.Errorf("once it was free: %v", err)
+	}
+}
+
+// The connection that holds the name is lost, as in a restart of the server: the process takes its name again.
+func TestHold_ConnectionIsLost_NameIsTakenAgain(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	proxy, url := testlink.ThroughURL(t, cfg.URL)
+	cfg.URL = url
+	store := sqlstoretest.Open(t, cfg)
+	ctx, leave := context.WithCancel(t.Context())
+	held, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() { ended <- store.Hold(ctx, "node a", func() { held <- struct{}{} }) }()
+	<-held
+	proxy.Refuse()
+	proxy.Resume()
+	<-held
+	leave()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

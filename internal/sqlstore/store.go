@@ -34,6 +34,7 @@ type engine interface {
 	size(ctx context.Context, tables []string) (Size, error)
 	reclaim(ctx context.Context) (bytes int64, err error)
 	lead(ctx context.Context, name string, do func(ctx context.Context) error) error
+	hold(ctx context.Context, name string, held func()) error
 	close() error
 }
 

@@ -28,7 +28,7 @@ const (
 	DefaultEvery = 5 * time.Second
 	// DefaultMaxOpen bounds the holds and crawls that are remembered. It is some hundred times what the
 	// service-wide crawl ceiling of 240 a minute leaves open, and as saved memory, of at most some 340 bytes
-	// each, it stays below the 16 MiB that a snapshot may have.
+	// each, it stays far below sqlstore.MaxSnapshotBytes.
 	DefaultMaxOpen = 1 << 15
 	// DefaultSaveEvery is the time between two saves of the memory, so that a start reads little of the log.
 	DefaultSaveEvery = time.Minute

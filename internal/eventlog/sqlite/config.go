@@ -18,7 +18,7 @@ const (
 	defaultReaders         = 4
 	defaultTailEvents      = 8192
 	defaultCheckpointPages = 2048
-	defaultVerifyBytes     = 32 << 20
+	defaultVerifyBytes     = 16 << 20
 	defaultScrubBytes      = 8 << 20
 	defaultScrubEvery      = 6 * time.Hour
 )
@@ -40,8 +40,8 @@ type Config struct {
 	TailEvents int
 	// CheckpointPages is how many pages (of 4 KiB) may be written to the WAL before a checkpoint begins.
 	CheckpointPages int
-	// VerifyBytes is the size of the files up to which Open verifies every event; the default takes about a third of a
-	// second. Of a larger log Open verifies the end, and Scrub the rest.
+	// VerifyBytes is the size of the files up to which Open verifies every event. Of a larger log Open verifies the end,
+	// and Scrub the rest.
 	VerifyBytes int
 	// ScrubBytes bounds the bytes of events that Scrub reads in a second.
 	ScrubBytes int

@@ -154,7 +154,11 @@ func (s *statement) each(columns int, do func(row []driver.Value) error, args ..
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+	defer func() {
+		if closing := rows.Close(); err == nil { // else it is the same again
+			err = closing
+		}
+	}()
 	if len(s.values) != columns {
 		s.values = make([]driver.Value, columns)
 	}

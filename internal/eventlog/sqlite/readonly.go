@@ -16,7 +16,10 @@ var ErrReadOnly = errors.New("the event log was opened for reading only")
 // ReadOnly reads a log and writes nothing, neither to the file nor beside it. It is for a folder that cannot be
 // written, and for a process beside the one that has the log open. It implements eventlog.Log; Append and
 // Subscribe return ErrReadOnly.
-type ReadOnly struct{ *Log }
+type ReadOnly struct {
+	*Log
+	alone bool // without a write-ahead log
+}
 
 var _ eventlog.Log = ReadOnly{}
 
@@ -33,39 +36,90 @@ func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
 	}
 	cfg = cfg.withDefaults()
 	l := &Log{cfg: cfg, names: newNames(), readers: make(chan *reader, cfg.Readers), closing: make(chan struct{})}
-	err := l.openReaders()
+	mode, err := l.openReaders()
+	r := ReadOnly{l, mode == modeAlone}
 	if err == nil {
 		var head eventlog.Position
-		head, err = ReadOnly{l}.Head(ctx)
+		head, err = r.Head(ctx)
 		l.tail = newTail(head, 1)
 	}
 	if err != nil {
 		return ReadOnly{}, errors.Join(err, l.closeReaders())
 	}
-	return ReadOnly{l}, nil
+	return r, nil
 }
 
-func (l *Log) openReaders() error {
+func (l *Log) openReaders() (mode string, err error) {
 	attempt := "open the event log " + l.cfg.Path + " for reading"
 	if err := checkHeader(l.cfg.Path); err != nil {
-		return err
+		return "", err
 	}
-	mode, err := readingMode(l.cfg.Path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", attempt, err)
+	if mode, err = readingMode(l.cfg.Path); err != nil {
+		return "", fmt.Errorf("%s: %w", attempt, err)
 	}
 	for range l.cfg.Readers {
 		conn, err := connect(l.cfg.Path, mode, "query_only(1)")
 		if err != nil {
-			return classify(attempt, err)
+			return "", classify(attempt, err)
 		}
 		r, err := prepareReader(conn, l.names)
 		if err != nil {
-			return classify(attempt, err)
+			return "", classify(attempt, err)
 		}
 		l.readers <- r
 	}
+	return mode, nil
+}
+
+// Check is Log.Check, with the marker that is beside the file. Errors: as Log.Check.
+func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
+	const attempt = "check the event log"
+	if err := r.usable(ctx, attempt); err != nil {
+		return err
+	}
+	m, _, err := readMark(r.cfg.Path) // before the log's end: the marker of an open log is never past it
+	if err != nil {
+		return fmt.Errorf("%s: %w", attempt, err)
+	}
+	a, err := openAudit(r.cfg.Path, r.alone)
+	if err != nil {
+		return classify(attempt, err)
+	}
+	err = a.compare(ctx, m, progress)
+	if err := errors.Join(err, a.close()); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return classify(attempt, err)
+	}
 	return nil
+}
+
+// compare verifies all that the log has, and that it is what the marker says, when there is one.
+func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last eventlog.Position)) error {
+	last, err := a.last()
+	if err != nil {
+		return err
+	}
+	var want chain
+	if m != nil {
+		want = m.chain()
+		first, err := a.first()
+		switch {
+		case err != nil:
+			return err
+		case last < want.position:
+			return fmt.Errorf("%w: it ends at position %d, and its marker says that it had %d", errDamaged, last, want.position)
+		case want.position > 0 && first != m.LogID:
+			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, first, m.LogID)
+		}
+	}
+	a.start(chain{}, want)
+	return a.all(ctx, last, func(done int64) {
+		if progress != nil {
+			progress(eventlog.Position(done), eventlog.Position(last))
+		}
+	})
 }
 
 // readingMode returns how a file is opened without writing: by itself when there is no write-ahead log, because

@@ -74,6 +74,33 @@ func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
 	}
 }
 
+// What a folder that is only read has lost is noticed, too.
+func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 50)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shorter, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, sqlite.Config{Path: path})
+	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(50, 25)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, shorter, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := openReadOnly(t, path).Check(t.Context(), nil); !errors.Is(err, eventlog.ErrCorrupt) {
+		t.Errorf("the check ended with %v", err)
+	}
+}
+
 // Without its index, a write-ahead log could be read only by writing one: leaving it out would lose events.
 func TestOpenReadOnly_WriteAheadLogWithoutIndex_Refuses(t *testing.T) {
 	path := logPath(t)

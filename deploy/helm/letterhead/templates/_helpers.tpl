@@ -42,6 +42,30 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Every address that is not private. */}}
+{{- define "letterhead.internet" -}}
+- ipBlock:
+    cidr: 0.0.0.0/0
+    except:
+      {{- toYaml .Values.networkPolicy.private | nindent 6 }}
+- ipBlock:
+    cidr: ::/0
+    except:
+      {{- range .Values.networkPolicy.privateIPv6 }}
+      - {{ . | quote }}
+      {{- end }}
+{{- end -}}
+
+{{/* The memory that Go tries to keep to: 85 % of a limit in Gi or Mi. Without one the node takes it from its cgroup. */}}
+{{- define "letterhead.memory" -}}
+{{- $limit := dig "limits" "memory" "" . | toString -}}
+{{- if hasSuffix "Gi" $limit -}}
+{{- mulf (trimSuffix "Gi" $limit | float64) 870 | floor | int64 }}MiB
+{{- else if hasSuffix "Mi" $limit -}}
+{{- mulf (trimSuffix "Mi" $limit | float64) 0.85 | floor | int64 }}MiB
+{{- end -}}
+{{- end -}}
+
 {{/* Peers of a service, by its name under networkPolicy.services; call with (dict "root" $ "service" name). */}}
 {{- define "letterhead.egress" -}}
 {{- $policy := .root.Values.networkPolicy -}}
@@ -53,6 +77,8 @@ capabilities: {drop: [ALL]}
   to:
     {{- if $service.peers }}
     {{- toYaml $service.peers | nindent 4 }}
+    {{- else if $service.public }}
+    {{- include "letterhead.internet" .root | nindent 4 }}
     {{- else }}
     {{- range concat (list "10.0.0.0/8" "172.16.0.0/12" "192.168.0.0/16" "100.64.0.0/10" "fc00::/7") }}
     - ipBlock: {cidr: {{ . | quote }}}

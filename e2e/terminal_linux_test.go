@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"letterhead/e2e/program"
+)
+
+// Requests of ioctl(2) for pseudo-terminals, https://man7.org/linux/man-pages/man2/ioctl_tty.2.html
+const (
+	tiocsptlck = 0x40045431 // unlocks the other side
+	tiocgptn   = 0x80045430 // number of the other side
+)
+
+// terminal returns both sides of a new pseudo-terminal.
+func terminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("this machine has no pseudo-terminals: %v", err)
+	}
+	var unlocked, number int32
+	for request, value := range map[uintptr]*int32{tiocsptlck: &unlocked, tiocgptn: &number} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, ours.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	return ours, theirs
+}
+
+// A first start at a terminal shows the keys there, and leaves no file with them.
+func TestFirstStart_AtATerminal_PrintsTheKeys(t *testing.T) {
+	ours, theirs := terminal(t)
+	listen, err := program.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	n := &node{t: t, data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
+	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", listen)
+	n.cmd.Env = environ("LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
+	n.cmd.Stdout = theirs
+	n.cmd.Stderr = n.out
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	go func() {
+		defer close(n.done)
+		n.cmd.Wait()
+	}()
+	t.Cleanup(n.kill)
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			read, err := ours.Read(buf)
+			if err != nil {
+				return
+			}
+			n.out.Write(buf[:read])
+		}
+	}()
+	secret := n.out.waitFor(t, `(?m)^  secret       (lh_sk_[0-9A-Za-z]{38})`, n.done)[1]
+	n.out.waitFor(t, `ledger show`, n.done)
+	n.ready()
+	n.want(200, "/v1/me", secret)
+	if _, err := os.Stat(filepath.Join(data, "first-keys")); !os.IsNotExist(err) {
+		t.Errorf("the file of keys: %v", err)
+	}
+	n.stop()
+}

@@ -101,7 +101,7 @@ func TestTheDataFolderIsPrivate(t *testing.T) {
 	}
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	account(t, data, "free")
-	for _, name := range []string{"events.db", "events.db-wal", "letterhead.db", "letterhead.db-wal", "admin.sock", "format.json"} {
+	for _, name := range []string{"events.db", "events.db-wal", "events.head", "letterhead.db", "letterhead.db-wal", "admin.sock", "format.json"} {
 		info, err := os.Stat(filepath.Join(data, name))
 		if err != nil {
 			t.Fatal(err)

@@ -48,6 +48,9 @@ func serveCommand(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := cfg.CheckServe(); err != nil {
+			return usageError{fmt.Errorf("settings: %w", err)}
+		}
 		return serve(cmd.Context(), e, cfg)
 	}
 	return c

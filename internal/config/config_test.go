@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
 		{"a shared log without a shared database", []string{"LETTERHEAD_EVENTSTORE", "esdb://events:2113"}, []string{"LETTERHEAD_DATABASE"}},
 		{"roles apart with nothing between them", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
 			[]string{"LETTERHEAD_BROKER", "LETTERHEAD_SEARCH"}},
-		{"nodes with pictures and URLs of their own", distributed[:4], []string{"LETTERHEAD_ASSETS", "LETTERHEAD_BASE_URL"}},
+		{"nodes with pictures of their own", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
 	} {
 		_, err := Load(env(c.pairs...), nil)
 		for _, want := range c.want {
@@ -156,6 +157,22 @@ func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
 				t.Errorf("%s: the error does not name %s: %v", c.name, want, err)
 			}
 		}
+	}
+}
+
+// Commands such as restore answer nobody, and run before there is an address.
+func TestOnlyServeNeedsABaseURL(t *testing.T) {
+	without := slices.Clone(distributed)
+	i := slices.Index(without, "LETTERHEAD_BASE_URL")
+	c, err := Load(env(slices.Delete(without, i, i+2)...), nil)
+	if err != nil {
+		t.Errorf("settings of a command: %v", err)
+	}
+	if err := c.CheckServe(); err == nil || !strings.Contains(err.Error(), "LETTERHEAD_BASE_URL") {
+		t.Errorf("a node without a base URL: %v", err)
+	}
+	if c, err = Load(env(distributed...), nil); err != nil || c.CheckServe() != nil {
+		t.Errorf("a node: %v, %v", err, c.CheckServe())
 	}
 }
 

@@ -67,12 +67,19 @@ func (c Config) check() error {
 	}
 	needs(c.Database == Embedded, "LETTERHEAD_DATABASE: nodes that share an event store must share a database; set a postgres:// URL")
 	needs(c.Assets == "", "LETTERHEAD_ASSETS: nodes that share an event store must share a bucket of assets; set an s3:// URL, or a file:/// URL of a folder that all of them see")
-	needs(c.Has(RoleAPI) && !c.baseURLSet, "LETTERHEAD_BASE_URL: nodes that share an event store answer with the same URLs; set how clients reach the service, such as the proxy's address")
 	if some {
 		needs(c.Broker == Embedded, "LETTERHEAD_BROKER: roles that run apart need a broker between them; set a kafka:// URL")
 		needs(c.Search == Embedded, "LETTERHEAD_SEARCH: roles that run apart must share a search index; set the URL of an Elasticsearch")
 	}
 	return errors.Join(errs...)
+}
+
+// CheckServe reports what `letterhead serve` needs beside what every command needs.
+func (c Config) CheckServe() error {
+	if c.Shared() && c.Has(RoleAPI) && !c.baseURLSet {
+		return errors.New("LETTERHEAD_BASE_URL: nodes that share an event store answer with the same URLs; set how clients reach the service, such as the proxy's address")
+	}
+	return nil
 }
 
 // maxNode bounds a node's name; longer host names are cut.

@@ -39,13 +39,15 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 	copied := cfg.Path + suffixSalvaged
 	err := removeLog(copied)
 	if err == nil {
-		err = copyIntact(ctx, cfg, copied, s.alone)
+		if err = copyIntact(ctx, cfg, copied, s.alone); err != nil {
+			err = errors.Join(err, removeLog(copied))
+		}
 	}
 	if err == nil {
-		err = replace(cfg.Path, copied)
+		err = replace(cfg.Path, copied) // from here on the copy may be all that is in place
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", attempt, errors.Join(err, removeLog(copied)))
+		return fmt.Errorf("%s: %w", attempt, err)
 	}
 	return nil
 }
@@ -111,9 +113,9 @@ func (c *copier) write() error {
 // Errors: ErrInUse, those of the file system.
 func Replace(path, with string) (err error) {
 	for _, p := range []string{path, with} {
-		lock, err := takeLock(p)
-		if err != nil {
-			return err
+		lock, locking := takeLock(p)
+		if locking != nil {
+			return locking
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
 	}

@@ -49,7 +49,7 @@ func longHistory(t testing.TB, id string, n int, do func(eventlog.Recorded)) {
 	var head eventschemas.Hash
 	r := uint64(0)
 	add := func(ev eventschemas.Event) {
-		p, err := proposal(stream, authored{event: ev, request: Request{ID: fmt.Sprint("r", r), Actor: "account:test"}}, eventlog.Proposed{OccurredAt: at.Add(time.Duration(r) * time.Millisecond)})
+		p, err := proposal(eventschemas.Encoder{}, stream, authored{event: ev, request: Request{ID: fmt.Sprint("r", r), Actor: "account:test"}}, eventlog.Proposed{OccurredAt: at.Add(time.Duration(r) * time.Millisecond)})
 		if err != nil {
 			t.Fatal(err)
 		}

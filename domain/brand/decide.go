@@ -55,7 +55,7 @@ func (in RequestCrawl) Validate() error {
 // request it is superseded.
 //
 // Refusals: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while a
-// failure is remembered; the last two not with Force, but for a crawl that was lost. ErrInvalidCrawl.
+// failure is remembered; the last two not with Force, unless the crawl was lost twice in a row. ErrInvalidCrawl.
 func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -72,8 +72,9 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if !in.Force && b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
 		return nil, ErrAlreadyKnown
 	}
-	// A crawl that was lost is not even tried again for money: what took one process down would take the next.
-	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 0) {
+	// One lost crawl may have met a restart. What was lost twice in a row takes processes down: not even a paid
+	// refresh tries it again at once.
+	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 1) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
 	return []eventschemas.Event{eventschemas.CrawlRequested{

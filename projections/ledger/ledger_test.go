@@ -51,7 +51,7 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
 			ledger.Entry{Held: 3, Balance: 50, HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com"},
-			ledger.Entry{Amount: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
+			ledger.Entry{Amount: -2, Held: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
 		{eventschemas.ChargeKept{ChargeID: "c1", RequestID: "r2"}, ledger.Entry{Balance: 48, ChargeID: "c1", RequestID: "r2"}},
 		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
@@ -81,6 +81,56 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 	}
 	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 10 {
 		t.Errorf("%d entries of ten events", len(all))
+	}
+}
+
+func TestEntries_CapturesOfHolds_AddUp(t *testing.T) {
+	projectionstest.Each(t, testCapturesOfHoldsAddUp)
+}
+
+func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
+	hold := func(id string, n int64) eventschemas.Event {
+		return eventschemas.CreditsHeld{HoldID: id, Credits: n, Deadline: at, RequestID: "r" + id, Domain: "d.com"}
+	}
+	capture := func(id, charge string, n int64) eventschemas.Event {
+		return eventschemas.CreditsCharged{ChargeID: charge, Credits: n, RequestID: "r" + id, HoldID: id, Domain: "d.com"}
+	}
+	e.Events("account-b", at, hold("1", 9)) // of another account
+	for _, event := range []eventschemas.Event{
+		eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p"},
+		hold("1", 1), capture("1", "c1", 1), // as look-ups do
+		hold("2", 3), capture("2", "c2", 2), capture("2", "c3", 2), // the hold covers half of the last
+		hold("3", 5), hold("4", 2),
+		eventschemas.CreditsCharged{ChargeID: "c4", Credits: 1, RequestID: "r5", Domain: "d.com"},
+		capture("3", "c5", 1), capture("3", "c6", 1), // and 3 stay held
+		eventschemas.ChargeReversed{ChargeID: "c1", Credits: 1, RequestID: "r1", Reason: "operator"},
+	} {
+		e.Events("account-a", at, event)
+	}
+	e.Append(projectionstest.Group{Stream: "account-a", At: at, RequestID: "r4", Events: []eventschemas.Event{
+		eventschemas.HoldReleased{HoldID: "4", Credits: 2, Cause: "expired"}, capture("4", "c7", 1), // after its end: an ordinary charge
+	}})
+	e.CatchUp(r)
+	all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{}))
+	var amount, held int64
+	for _, entry := range all {
+		amount, held = amount+entry.Amount, held+entry.Held
+	}
+	if last := all[len(all)-1]; amount != last.Balance || amount != 42 || held != 3 {
+		t.Errorf("amounts add up to %d and the balance is %d, want 42; %d are held, want 3", amount, last.Balance, held)
+	}
+	for from := range all { // also when the hold lies before the first entry
+		if got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(from)})); got[0] != all[from] {
+			t.Errorf("from revision %d:\n%+v\nwant\n%+v", from, got[0], all[from])
+		}
+	}
+	var ofRequest int64
+	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{RequestID: "r3"})) {
+		ofRequest += entry.Held
+	}
+	if ofRequest != 3 {
+		t.Errorf("%d are held for the request, want 3", ofRequest)
 	}
 }
 

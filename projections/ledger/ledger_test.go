@@ -214,6 +214,43 @@ func testAsOf(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
+func TestSince_ReturnsEveryEntryFromThenOn(t *testing.T) {
+	projectionstest.Each(t, testSinceReturnsEveryEntryFromThenOn)
+}
+
+func testSinceReturnsEveryEntryFromThenOn(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
+	e.CatchUp(r)
+	if none := collect(t, m.Since(t.Context(), at)); len(none) != 0 {
+		t.Errorf("%d entries of an empty ledger", len(none))
+	}
+	const n = 40
+	for i := range n {
+		when := at.Add(time.Duration(i) * 10 * time.Minute)
+		if i%2 == 1 {
+			when = when.Add(-10*time.Minute - 30*time.Second) // another node's clock is behind
+		}
+		e.Events(fmt.Sprint("account-", i%2), when, charge(i))
+	}
+	e.CatchUp(r)
+	all := collect(t, m.All(t.Context(), 0))
+	for i := -1; i <= n; i++ {
+		since := at.Add(time.Duration(i) * 10 * time.Minute)
+		got := map[string]bool{}
+		for _, entry := range collect(t, m.Since(t.Context(), since)) {
+			got[entry.ChargeID] = true
+			if entry.At.Before(since.Add(-15 * time.Minute)) {
+				t.Errorf("since %s: an entry of %s", since, entry.At)
+			}
+		}
+		for _, entry := range all {
+			if !entry.At.Before(since) && !got[entry.ChargeID] {
+				t.Errorf("since %s: no entry of %s", since, entry.At)
+			}
+		}
+	}
+}
+
 func TestErrorEndsTheIteration(t *testing.T) { projectionstest.Each(t, testErrorEndsTheIteration) }
 
 func testErrorEndsTheIteration(t *testing.T, e *projectionstest.Env) {

@@ -11,7 +11,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services race vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
+.PHONY: run build test test-services race verify vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -61,6 +61,23 @@ lint-tools: ## Fetch what the three lints need and do nothing with it
 	go run $(STATICCHECK) -version
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
 	@deploy/lint/lint.sh --fetch
+
+# What takes too long for every change: the gate, everything under the race detector, attacks and long streams as
+# benchmarks, every fuzz target, and the closed network. PREVIOUS may name the binary of the release before.
+PREVIOUS ?=
+verify: ## Run everything: the gate, the race detector, fuzzing, attacks, benchmarks (hours)
+	.ci/run
+	$(MAKE) race
+	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites -count=1 -v
+	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_RUN=TestTheWholeServiceStaysWithinItsMemory LAB_FLAGS=-v; fi
+	LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' go test ./e2e -count=1 -run Upgrade -v
+	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
+	LETTERHEAD_BENCH_EVENTS=300000 go test ./e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
+	go test ./commands -run '^$$' -bench LoadLongStream -benchtime 100x -timeout 60m
+	go test ./internal/eventlog/sqlite -run 'ChangedBytes|Scan' -rapid.checks=5000 -count=1
+	$(MAKE) fuzz
+	$(MAKE) bench
+	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 
 FUZZ_TIME ?= 10s
 fuzz: ## Run every fuzz target for FUZZ_TIME each

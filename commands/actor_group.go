@@ -168,7 +168,7 @@ func (a *actor[S]) include(r *round[S], events []authored) error {
 // write adds applied events to what the round appends.
 func (a *actor[S]) write(r *round[S], events []eventschemas.Event, request Request) error {
 	for _, ev := range events {
-		p, err := proposal(a.stream, authored{event: ev, request: request}, eventlog.Proposed{OccurredAt: r.at})
+		p, err := proposal(a.reg.cfg.Events, a.stream, authored{event: ev, request: request}, eventlog.Proposed{OccurredAt: r.at})
 		if err != nil {
 			return err
 		}

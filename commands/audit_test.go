@@ -27,7 +27,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	var proposed []eventlog.Proposed
 	head := a.Head()
 	for i, ev := range events {
-		p, err := proposal(account.Stream(id), authored{event: ev, request: w.request()}, eventlog.Proposed{OccurredAt: recs[len(recs)-1].OccurredAt})
+		p, err := proposal(eventschemas.Encoder{}, account.Stream(id), authored{event: ev, request: w.request()}, eventlog.Proposed{OccurredAt: recs[len(recs)-1].OccurredAt})
 		if err != nil {
 			w.Fatal(err)
 		}

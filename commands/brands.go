@@ -29,6 +29,8 @@ const (
 
 // BrandsConfig configures the brand commands.
 type BrandsConfig struct {
+	// Events is as in DeskConfig.
+	Events eventschemas.Encoder
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -36,8 +38,9 @@ type BrandsConfig struct {
 // Brands holds the use cases of a brand's life. Brand streams are cold: each command folds the stream,
 // decides, and appends at the revision that it folded.
 type Brands struct {
-	log eventlog.Log
-	now func() time.Time
+	log    eventlog.Log
+	events eventschemas.Encoder
+	now    func() time.Time
 }
 
 // NewBrands returns the brand commands on a log.
@@ -48,7 +51,7 @@ func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Brands{log: log, now: cfg.Now}, nil
+	return &Brands{log: log, events: cfg.Events, now: cfg.Now}, nil
 }
 
 // State folds the stream of the brand at a registrable domain. It is never nil without an error: a brand
@@ -127,7 +130,7 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 		if err != nil || len(events) == 0 {
 			return state, eventlog.Appended{}, false, err
 		}
-		proposed, err := propose(brand.Stream(domain), events, request, key, now)
+		proposed, err := propose(b.events, brand.Stream(domain), events, request, key, now)
 		if err != nil {
 			return state, eventlog.Appended{}, false, err
 		}
@@ -162,14 +165,14 @@ func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Ex
 }
 
 // propose encodes the events of one decision.
-func propose(stream string, events []eventschemas.Event, request Request, key string, at time.Time) ([]eventlog.Proposed, error) {
+func propose(encoder eventschemas.Encoder, stream string, events []eventschemas.Event, request Request, key string, at time.Time) ([]eventlog.Proposed, error) {
 	correlation := request.CorrelationID
 	if correlation == "" {
 		correlation = request.ID
 	}
 	proposed := make([]eventlog.Proposed, len(events))
 	for i, ev := range events {
-		enc, err := eventschemas.Encode(ev)
+		enc, err := encoder.Encode(ev)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)
 		}

@@ -25,6 +25,7 @@ type ChargeLookup struct {
 	FromStream bool
 	HoldID     string // optional: the hold to capture
 	Item       string // optional: tells several charges of one request apart; the domain when empty
+	KeyID      string // optional: the API key of the request
 
 	Once *Once // optional: charges once for an idempotency key
 }
@@ -67,7 +68,7 @@ func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, erro
 	started := time.Now()
 	j := &chargeJob{fromStream: in.FromStream, in: account.Charge{
 		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
-		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item,
+		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item, KeyID: in.KeyID,
 	}}
 	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
 	var err error

@@ -54,7 +54,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	id := w.opened(d, 0)
 	receipt, err := d.ChargeLookup(t.Context(), ChargeLookup{
 		Request:   Request{ID: "req-1", Actor: "account:" + id, CorrelationID: "corr", CausationID: "cause"},
-		AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 9, Item: "7",
+		AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 9, Item: "7", KeyID: "key-1",
 		Once: &Once{Key: [32]byte(bytes.Repeat([]byte{0xaa}, 32)), Request: [32]byte(bytes.Repeat([]byte{0xbb}, 32)), Item: "acme.com"},
 	})
 	if err != nil {
@@ -64,6 +64,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	want := eventschemas.CreditsCharged{
 		ChargeID: receipt.ChargeID, Credits: 1, RequestID: "req-1", BrandID: testBrand, Domain: "acme.com", RecordRevision: 9,
 		IdempotencyKeyHash: strings.Repeat("a", 32) + hexOf(sha256.Sum256([]byte("acme.com")))[:32], RequestHash: strings.Repeat("b", 64),
+		KeyID: "key-1",
 	}
 	if events[2] != want || recs[2].Revision != receipt.Revision {
 		t.Fatalf("event %+v at %d, want %+v", events[2], recs[2].Revision, want)

@@ -23,7 +23,7 @@ const (
 	DefaultSettleWithin  = 2 * time.Second
 	DefaultKnowWithin    = 5 * time.Second
 	DefaultAppendWithin  = 5 * time.Second
-	DefaultLoadWithin    = 5 * time.Second
+	DefaultLoadWithin    = 3 * time.Second // less than a request may take, so that its answer says why
 	DefaultSnapshotEvery = 4096
 )
 
@@ -50,6 +50,8 @@ type DeskConfig struct {
 	// account leaves a turn to them now and then, and a charge for a record that is older than what another
 	// node answered is refused (ErrOlderRecord).
 	Shared bool
+	// Events writes them in the versions that every node in service reads; the zero one in the current versions.
+	Events eventschemas.Encoder
 	// Keys finds charges under older idempotency keys; nil: a request with a key is refused with ErrKeysUnknown
 	// while the account has forgotten keys that still count.
 	Keys KeyIndex
@@ -69,7 +71,7 @@ func (c DeskConfig) Validate() error {
 func (c DeskConfig) actors() actorConfig {
 	return actorConfig{
 		MaxQueue: c.MaxQueue, MaxLive: c.MaxLive, IdleAfter: c.IdleAfter, SettleWithin: c.SettleWithin, KnowWithin: c.KnowWithin,
-		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Now: c.Now, Logger: c.Logger,
+		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Events: c.Events, Now: c.Now, Logger: c.Logger,
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // two desks that race to release the same hold would use the same id at the same revision; the log would
 // take the second for a repeat of the first, and the second desk would go on from a hash that was never
 // stored. With it, equal ids mean equal events: a retry is the same event, and a lost race is a conflict.
-func proposal(stream string, a authored, p eventlog.Proposed) (eventlog.Proposed, error) {
-	enc, err := eventschemas.Encode(a.event)
+func proposal(encoder eventschemas.Encoder, stream string, a authored, p eventlog.Proposed) (eventlog.Proposed, error) {
+	enc, err := encoder.Encode(a.event)
 	if err != nil {
 		return p, fmt.Errorf("encode %s for %s: %w", a.event.EventType(), stream, err)
 	}

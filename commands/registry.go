@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -30,6 +31,7 @@ type actorConfig struct {
 	LoadWithin    time.Duration
 	SnapshotEvery int
 	Shared        bool // other nodes append to the same streams
+	Events        eventschemas.Encoder
 	Now           func() time.Time
 	Logger        *slog.Logger
 }

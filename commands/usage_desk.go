@@ -14,6 +14,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/domain/usage"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -27,6 +28,7 @@ type UsageConfig struct {
 	SnapshotEvery            int
 	Shared                   bool      // other nodes count too: Searches reads the tail first
 	Snapshots                Snapshots // nil for none
+	Events                   eventschemas.Encoder
 	Now                      func() time.Time
 	Logger                   *slog.Logger
 	Registerer               prometheus.Registerer
@@ -38,7 +40,7 @@ func (c UsageConfig) Validate() error { return validateActors("usage desk", c.ac
 func (c UsageConfig) actors() actorConfig {
 	return actorConfig{
 		MaxQueue: c.MaxQueue, MaxLive: c.MaxLive, IdleAfter: c.IdleAfter, SettleWithin: c.SettleWithin, KnowWithin: c.KnowWithin,
-		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Now: c.Now, Logger: c.Logger,
+		AppendWithin: c.AppendWithin, LoadWithin: c.LoadWithin, SnapshotEvery: c.SnapshotEvery, Shared: c.Shared, Events: c.Events, Now: c.Now, Logger: c.Logger,
 	}
 }
 

@@ -45,6 +45,7 @@ const (
 // RecorderConfig configures a UsageRecorder.
 type RecorderConfig struct {
 	FlushEvery time.Duration // DefaultFlushEvery when zero
+	Events     eventschemas.Encoder
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -260,7 +261,7 @@ func (e *recorded) entry(k entryKey) eventschemas.UsageEntry {
 
 // add puts an event behind those that are to be sent.
 func (r *UsageRecorder) add(tick eventschemas.UsageTicked) error {
-	enc, err := eventschemas.Encode(tick)
+	enc, err := r.cfg.Events.Encode(tick)
 	if err != nil {
 		return fmt.Errorf("encode usage of %d accounts: %w", len(tick.Entries), err)
 	}

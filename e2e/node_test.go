@@ -114,12 +114,17 @@ func environ(extra ...string) []string { return program.Environ(filepath.Dir(bin
 // launch starts a server without waiting until it is ready.
 func launch(t *testing.T, data string, env ...string) *node {
 	t.Helper()
+	return launchRelease(t, binary, data, env...)
+}
+
+func launchRelease(t *testing.T, release, data string, env ...string) *node {
+	t.Helper()
 	listen, err := program.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &node{t: t, data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
-	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", listen)
+	n.cmd = exec.Command(release, "serve", "--data", data, "--listen", listen)
 	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
 	if err := n.cmd.Start(); err != nil {
@@ -282,6 +287,7 @@ type ledgerLine struct {
 	Balance   int64
 	RequestID string `json:"request_id"`
 	Domain    string
+	KeyID     string `json:"key_id"`
 }
 
 func ledgerOf(t *testing.T, data, accountID string, flags ...string) []ledgerLine {

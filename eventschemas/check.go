@@ -24,6 +24,9 @@ func (r *Registry) Check() error {
 			errs = append(errs, fmt.Errorf("%s is defined twice", d.name))
 		}
 		seen[d.name] = true
+		if d.from > Format {
+			errs = append(errs, fmt.Errorf("%s begins with data format %d; this release writes format %d", d.name, d.from, Format))
+		}
 		errs = append(errs, r.checkVersions(d)...)
 		if err := r.checkRoundTrip(d); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d.name, err))
@@ -35,12 +38,28 @@ func (r *Registry) Check() error {
 func (r *Registry) checkVersions(d *Definition) []error {
 	var errs []error
 	for v := 1; v <= d.version(); v++ {
-		if v < d.version() && d.upcasters[v-1] == nil {
-			errs = append(errs, fmt.Errorf("%s has no upcaster from version %d to %d", d.name, v, v+1))
+		if v < d.version() {
+			errs = append(errs, r.checkChange(d, v)...)
 		}
 		if err := r.checkSchemaFile(d.name, v); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	return errs
+}
+
+// checkChange checks the way from a version to the next, and, for a change of this release, back.
+func (r *Registry) checkChange(d *Definition, v int) []error {
+	var errs []error
+	c := d.changes[v-1]
+	if c.Up == nil {
+		errs = append(errs, fmt.Errorf("%s has no upcaster from version %d to %d", d.name, v, v+1))
+	}
+	if c.Format < 1 || c.Format > Format || v > 1 && c.Format <= d.changes[v-2].Format {
+		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; this release writes format %d, and each version begins with a later format than the one before", d.name, v+1, c.Format, Format))
+	}
+	if c.Format == Format && c.Down == nil {
+		errs = append(errs, fmt.Errorf("%s has no way back from version %d to %d, which nodes of the release before read until the upgrade is finished", d.name, v+1, v))
 	}
 	return errs
 }

@@ -30,6 +30,8 @@ var (
 	ErrDamaged = errors.New("damaged event body")
 	// ErrNotEncodable means that the value cannot be written as JSON: a NaN, or a raw value that is not JSON.
 	ErrNotEncodable = errors.New("event cannot be encoded")
+	// ErrNotYet means that the type is new in this release, and that nodes of the release before may still run.
+	ErrNotYet = errors.New("this can be done when the upgrade is finished (letterhead upgrade finish)")
 	// ErrSchemaViolation means that a body is JSON but not what its JSON Schema describes.
 	ErrSchemaViolation = errors.New("event body violates its schema")
 )
@@ -40,6 +42,34 @@ var (
 // It returns ErrUnknownType for a type that is not in the table (a pointer to an event is not an event)
 // and ErrNotEncodable.
 func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
+
+// Format is the data format of this release: it grows by one with each release that writes a new version of an
+// event, or serves a new version of a read model. A release also works with data of the format before, which nodes
+// of the release before read and write too, until an operator finishes the upgrade; see docs/upgrade.md.
+const Format = 2
+
+// Encoder writes events in the versions of the data format that is in force. The zero Encoder writes the current
+// versions. It is safe for concurrent use.
+type Encoder struct {
+	registry *Registry
+	format   func() int
+}
+
+// NewEncoder returns an Encoder that asks for the format in force with every event.
+func NewEncoder(format func() int) Encoder { return EncoderOf(current, format) }
+
+// EncoderOf is NewEncoder on another registry.
+func EncoderOf(r *Registry, format func() int) Encoder { return Encoder{r, format} }
+
+// Encode is the function Encode, but for the version: while the format before is in force it is that of the release
+// before. Errors: as Encode, ErrNotYet for a type that the release before does not know, and ErrUnknownVersion when the
+// format in force is older than that.
+func (e Encoder) Encode(ev Event) (Encoded, error) {
+	if e.registry == nil {
+		return current.Encode(ev)
+	}
+	return e.registry.encode(ev, e.format())
+}
 
 // Decode reads a stored event of any version ever written and returns the struct of the current version
 // by value, for example a CreditsCharged. Fields that the version does not have are ignored, so that the

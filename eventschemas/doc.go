@@ -6,7 +6,7 @@
 // and audits. ChainLink is the hash chain that runs through every account stream.
 //
 // Events are facts and are never rewritten. A change of shape is a new version: a new schema file
-// under schemas/, an upcaster from the version before, and a golden file that is kept for ever.
+// under schemas/, a Change with an upcaster from the version before, and a golden file that is kept for ever.
 // No event holds personal data (names and e-mail addresses live in internal/holders) and no event
 // holds a map, so that encoding a value twice gives the same bytes.
 package eventschemas

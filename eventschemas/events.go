@@ -68,6 +68,8 @@ type (
 		Item               string `json:"item,omitempty"`
 		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // 32 hex digits of the key's SHA-256, 32 of the item's
 		RequestHash        string `json:"request_hash,omitempty"`         // hex SHA-256
+		// KeyID is the API key of the request; none in version 1, and none where no key was used.
+		KeyID string `json:"key_id,omitempty"`
 	}
 	// HoldReleased hands what is left of a hold back.
 	HoldReleased struct {

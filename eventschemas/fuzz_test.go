@@ -111,7 +111,7 @@ func schemaIsWider(err error) bool {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, name := range []string{"CreditsCharged.v1", "CreditsCharged.v1.least", "CrawlSucceeded.v1", "UsageTicked.v1"} {
+	for _, name := range []string{"CreditsCharged.v1", "CreditsCharged.v2", "CreditsCharged.v2.least", "CrawlSucceeded.v1", "UsageTicked.v1"} {
 		b.Run(name, func(b *testing.B) {
 			eventType, version := typeAndVersion(b, name)
 			data := readGolden(b, name)
@@ -127,7 +127,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	for _, name := range []string{"CreditsCharged.v1", "CreditsCharged.v1.least", "CrawlSucceeded.v1"} {
+	for _, name := range []string{"CreditsCharged.v2", "CreditsCharged.v2.least", "CrawlSucceeded.v1"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -2,7 +2,9 @@ package eventschemas_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -49,6 +51,13 @@ var golden = map[string]eventschemas.Event{
 		HoldID: "hold-1", Item: "3", IdempotencyKeyHash: hashA, RequestHash: hashB,
 	},
 	"CreditsCharged.v1.least": eventschemas.CreditsCharged{
+		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "xn--bcher-kva.de",
+	},
+	"CreditsCharged.v2": eventschemas.CreditsCharged{
+		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "acme.com", RecordRevision: 1<<53 + 1,
+		HoldID: "hold-1", Item: "3", IdempotencyKeyHash: hashA, RequestHash: hashB, KeyID: "key-1",
+	},
+	"CreditsCharged.v2.least": eventschemas.CreditsCharged{
 		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "xn--bcher-kva.de",
 	},
 	"HoldReleased.v1":    eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
@@ -186,6 +195,47 @@ func TestGoldenFiles(t *testing.T) {
 				t.Fatalf("encodes to %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
 			}
 		})
+	}
+}
+
+// Until an upgrade is finished this release writes what the release before reads: the very bytes that it would have
+// written itself, less what its version has no place for.
+func TestTheVersionBefore_IsWrittenUntilTheUpgradeIsFinished(t *testing.T) {
+	format := eventschemas.Format - 1
+	encoder := eventschemas.NewEncoder(func() int { return format })
+	changed := 0
+	for name, ev := range golden {
+		eventType, version := typeAndVersion(t, name)
+		if version != eventschemas.Current().Version(eventType) {
+			continue
+		}
+		format = eventschemas.Format - 1
+		before, err := encoder.Encode(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := eventschemas.ValidateJSON(before.Type, before.SchemaVersion, before.Data); err != nil {
+			t.Error(err)
+		}
+		if before.SchemaVersion < version {
+			changed++
+			old := strings.Replace(name, fmt.Sprintf(".v%d", version), fmt.Sprintf(".v%d", before.SchemaVersion), 1)
+			if want := readGolden(t, old); !bytes.Equal(before.Data, want) {
+				t.Errorf("%s as version %d:\n%s\nwant\n%s", name, before.SchemaVersion, before.Data, want)
+			}
+		}
+		format = eventschemas.Format
+		after, err := encoder.Encode(ev)
+		if want := readGolden(t, name); err != nil || after.SchemaVersion != version || !bytes.Equal(after.Data, want) {
+			t.Errorf("%s after the upgrade: version %d\n%s\n%v", name, after.SchemaVersion, after.Data, err)
+		}
+	}
+	if changed == 0 {
+		t.Error("no event has a version that is new in this data format")
+	}
+	format = 0
+	if _, err := encoder.Encode(eventschemas.CreditsCharged{}); eventschemas.Format > 2 && !errors.Is(err, eventschemas.ErrUnknownVersion) {
+		t.Errorf("a format of two releases ago: %v", err)
 	}
 }
 

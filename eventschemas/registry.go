@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -28,24 +29,34 @@ type Registry struct {
 // Upcaster rewrites a body of one version as a body of the next.
 type Upcaster func(data []byte) ([]byte, error)
 
-// Definition is one line of the table: an event type, its current struct and the way to it.
-type Definition struct {
-	name      string
-	upcasters []Upcaster // [0] leads from version 1 to version 2
-	goType    reflect.Type
-	decode    func([]byte) (Event, error)
-	zero      Event
+// Change is what makes a new version of an event type.
+type Change struct {
+	// Format is the data format that first writes the new version; see Format.
+	Format int
+	// Up rewrites a stored body of the version before as one of the new version.
+	Up Upcaster
+	// Down returns what the version before stores of an event: a value whose JSON is a body of that version. It
+	// is needed as long as Format is that of this release, for the nodes of the release before.
+	Down func(Event) any
 }
 
-// Define describes an event type whose current struct is T. The first upcaster leads from version 1 to
+// Definition is one line of the table: an event type, its current struct and the way to it.
+type Definition struct {
+	name    string
+	changes []Change // [0] leads from version 1 to version 2
+	from    int      // the data format that first has the type
+	goType  reflect.Type
+	decode  func([]byte) (Event, error)
+}
+
+// Define describes an event type whose current struct is T. The first change leads from version 1 to
 // version 2, and so on; the current version is one more than their number.
-func Define[T Event](upcasters ...Upcaster) Definition {
+func Define[T Event](changes ...Change) Definition {
 	var zero T
 	return Definition{
-		name:      zero.EventType(),
-		upcasters: upcasters,
-		zero:      zero,
-		goType:    reflect.TypeFor[T](),
+		name:    zero.EventType(),
+		changes: changes,
+		goType:  reflect.TypeFor[T](),
 		decode: func(data []byte) (Event, error) {
 			var v T
 			if err := gojson.Unmarshal(data, &v); err != nil {
@@ -56,8 +67,24 @@ func Define[T Event](upcasters ...Upcaster) Definition {
 	}
 }
 
+// From says that a type is new in a data format: before that is in force nothing writes it, because the release before
+// cannot read it.
+func (d Definition) From(format int) Definition {
+	d.from = format
+	return d
+}
+
 // version is the current one.
-func (d *Definition) version() int { return len(d.upcasters) + 1 }
+func (d *Definition) version() int { return len(d.changes) + 1 }
+
+// written is the version that is written while a data format is in force.
+func (d *Definition) written(format int) int {
+	version := d.version()
+	for version > 1 && d.changes[version-2].Format > format {
+		version--
+	}
+	return version
+}
 
 // NewRegistry builds a registry of definitions whose schemas are files named <Type>.v<version>.json.
 // Whether it is whole, Check says.
@@ -94,17 +121,29 @@ func (r *Registry) Version(eventType string) int {
 }
 
 // Encode is the function Encode on this registry.
-func (r *Registry) Encode(ev Event) (Encoded, error) {
+func (r *Registry) Encode(ev Event) (Encoded, error) { return r.encode(ev, math.MaxInt) }
+
+func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 	// By Go type, not by name: a pointer to an event has the method too, and a nil one would panic.
 	d, ok := r.byGoType[reflect.TypeOf(ev)]
 	if !ok {
 		return Encoded{}, fmt.Errorf("encode %T: %w", ev, ErrUnknownType)
 	}
-	data, err := marshal(normalized(ev))
+	body, version := any(normalized(ev)), d.written(format)
+	switch {
+	case d.from > format:
+		return Encoded{}, fmt.Errorf("encode %s: %w", d.name, ErrNotYet)
+	case version == d.version():
+	case version == d.version()-1 && d.changes[version-1].Down != nil:
+		body = d.changes[version-1].Down(normalized(ev))
+	default:
+		return Encoded{}, fmt.Errorf("encode %s: data format %d wants version %d, which this release does not write: %w", d.name, format, version, ErrUnknownVersion)
+	}
+	data, err := marshal(body)
 	if err != nil {
 		return Encoded{}, fmt.Errorf("encode %s: %w", d.name, err)
 	}
-	return Encoded{Type: d.name, SchemaVersion: d.version(), Data: data}, nil
+	return Encoded{Type: d.name, SchemaVersion: version, Data: data}, nil
 }
 
 // Decode is the function Decode on this registry.
@@ -114,7 +153,7 @@ func (r *Registry) Decode(eventType string, version int, data []byte) (Event, er
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	for v := version; v < d.version(); v++ {
-		if data, err = d.upcasters[v-1](data); err != nil {
+		if data, err = d.changes[v-1].Up(data); err != nil {
 			return nil, fmt.Errorf("upcast %s from version %d: %w: %w", eventType, v, ErrDamaged, err)
 		}
 	}

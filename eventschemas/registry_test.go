@@ -26,16 +26,26 @@ type greeted struct {
 
 func (greeted) EventType() string { return "Greeted" }
 
-// upcast changes a body by the values of its fields.
-func upcast(change func(map[string]any)) eventschemas.Upcaster {
-	return func(data []byte) ([]byte, error) {
+// Data formats: that of the release before, and that of this one.
+const before, now = eventschemas.Format - 1, eventschemas.Format
+
+// change is one whose upcaster changes the values of the fields; without edit it has none.
+func change(format int, edit func(map[string]any)) eventschemas.Change {
+	c := eventschemas.Change{Format: format, Down: func(ev eventschemas.Event) any {
+		return map[string]any{"first": ev.(greeted).First, "last": ev.(greeted).Last}
+	}}
+	if edit == nil {
+		return c
+	}
+	c.Up = func(data []byte) ([]byte, error) {
 		var fields map[string]any
 		if err := json.Unmarshal(data, &fields); err != nil {
 			return nil, err
 		}
-		change(fields)
+		edit(fields)
 		return json.Marshal(fields)
 	}
+	return c
 }
 
 func splitName(fields map[string]any) {
@@ -62,7 +72,7 @@ func greetedSchemas() fstest.MapFS {
 }
 
 func TestEveryOldVersionIsUpcast(t *testing.T) {
-	r := eventschemas.NewRegistry(greetedSchemas(), eventschemas.Define[greeted](upcast(splitName), upcast(countOne)))
+	r := eventschemas.NewRegistry(greetedSchemas(), eventschemas.Define[greeted](change(before, splitName), change(now, countOne)))
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,16 +132,22 @@ func (withLostData) EventType() string { return "Greeted" }
 func (twin) EventType() string         { return "Greeted" }
 
 func TestCheckFindsWhatIsNotWhole(t *testing.T) {
-	two := eventschemas.Define[greeted](upcast(splitName), upcast(countOne))
+	two := eventschemas.Define[greeted](change(before, splitName), change(now, countOne))
 	one := fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}
 	for name, c := range map[string]struct {
 		files       fstest.MapFS
 		definitions []eventschemas.Definition
 		says        []string
 	}{
-		"a gap in the chain": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](nil, upcast(countOne))}, []string{"no upcaster from version 1 to 2"}},
-		"two gaps":           {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](nil, nil)}, []string{"version 1 to 2", "version 2 to 3"}},
-		"no schema":          {fstest.MapFS{"Greeted.v2.json": schemaText("Greeted", 2)}, []eventschemas.Definition{two}, []string{"version 1 has no schema", "version 3 has no schema"}},
+		"a gap in the chain": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, nil), change(now, countOne))}, []string{"no upcaster from version 1 to 2"}},
+		"two gaps":           {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, nil), change(now, nil))}, []string{"version 1 to 2", "version 2 to 3"}},
+		"no way back": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), eventschemas.Change{
+			Format: now, Up: func(data []byte) ([]byte, error) { return data, nil },
+		})}, []string{"no way back from version 3 to 2"}},
+		"a format that is not this release's": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), change(now+1, countOne))}, []string{"version 3 begins with data format"}},
+		"two versions of one format":          {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(now, splitName), change(now, countOne))}, []string{"version 3 begins with data format"}},
+		"a type of a format to come":          {one, []eventschemas.Definition{eventschemas.Define[greeted]().From(now + 1)}, []string{"Greeted begins with data format"}},
+		"no schema":                           {fstest.MapFS{"Greeted.v2.json": schemaText("Greeted", 2)}, []eventschemas.Definition{two}, []string{"version 1 has no schema", "version 3 has no schema"}},
 		"another's schema": {fstest.MapFS{"Greeted.v1.json": schemaText("Farewell", 1)}, []eventschemas.Definition{eventschemas.Define[greeted]()},
 			[]string{`that of "Farewell"`}},
 		"a schema under another's title": {fstest.MapFS{"Greeted.v1.json": {Data: []byte(`{"$id":"https://letterhead.invalid/events/Greeted.v1.json","title":"Farewell"}`)}},
@@ -194,7 +210,7 @@ func TestUnknownTypesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := eventschemas.ValidateJSON("CreditsCharged", 2, []byte(`{}`)); !errors.Is(err, eventschemas.ErrUnknownVersion) {
+	if err := eventschemas.ValidateJSON("CreditsCharged", 3, []byte(`{}`)); !errors.Is(err, eventschemas.ErrUnknownVersion) {
 		t.Error(err)
 	}
 }
@@ -306,5 +322,21 @@ func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("%s: %s, then %s, %v", name, first.Data, again.Data, err)
 		}
+	}
+}
+
+func TestANewType_IsNotWrittenBeforeTheUpgradeIsFinished(t *testing.T) {
+	r := eventschemas.NewRegistry(fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}, eventschemas.Define[greeted]().From(now))
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	format := before
+	encoder := eventschemas.EncoderOf(r, func() int { return format })
+	if _, err := encoder.Encode(greeted{}); !errors.Is(err, eventschemas.ErrNotYet) {
+		t.Errorf("before: %v", err)
+	}
+	format = now
+	if _, err := encoder.Encode(greeted{}); err != nil {
+		t.Errorf("after: %v", err)
 	}
 }

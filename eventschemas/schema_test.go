@@ -154,7 +154,7 @@ func objects(node any, do func(map[string]any)) {
 
 // optional names what may be absent on purpose.
 var optional = []string{
-	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash",
+	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
 	"searches", "logos", "keys_used", "etag", "last_modified",
 }
 
@@ -198,6 +198,8 @@ func TestSchemasRefuseMissingAndUnknownFields(t *testing.T) {
 func requiredHere(object map[string]any, field string) bool {
 	has := func(name string) bool { _, ok := object[name]; return ok }
 	switch field {
+	case "key_id": // optional in a charge only
+		return !has("charge_id")
 	case "payment_id":
 		return has("refund_id")
 	case "reason":

@@ -12,8 +12,8 @@ func Current() *Registry { return current }
 // them refer to under parts/.
 func Schemas() fs.FS { return schemaDir() }
 
-// Definitions returns every event type of this release. A new version of a type is a new struct, with
-// the upcaster from the version before as an argument here.
+// Definitions returns every event type of this release. A new version of a type is a Change here; docs/upgrade.md
+// lists every file that it touches.
 func Definitions() []Definition {
 	return []Definition{
 		// account-<id>
@@ -24,7 +24,7 @@ func Definitions() []Definition {
 		Define[AccountClosed](),
 		Define[CreditsGranted](),
 		Define[CreditsHeld](),
-		Define[CreditsCharged](),
+		Define[CreditsCharged](chargeNamesItsKey),
 		Define[HoldReleased](),
 		Define[ChargeReversed](),
 		Define[ChargeKept](),
@@ -48,4 +48,16 @@ func Definitions() []Definition {
 		// log
 		Define[LossAccepted](),
 	}
+}
+
+// chargeNamesItsKey is version 2 of CreditsCharged: key_id, the key that the request was made with. Charges of
+// version 1 have none.
+var chargeNamesItsKey = Change{
+	Format: 2,
+	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
+	Down: func(ev Event) any {
+		v1 := ev.(CreditsCharged)
+		v1.KeyID = ""
+		return v1
+	},
 }

@@ -125,7 +125,7 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 			return err
 		}
 		for i, m := range fresh {
-			if made[i], err = m.begin(ctx, tx, m.current(), m.next(entries), stateBuilding); err != nil {
+			if made[i], err = m.begin(ctx, tx, r.target(m), m.following(entries), stateBuilding); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,7 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 	}
 	for i, m := range fresh {
 		m.mu.Lock()
-		m.building = m.generation(m.current(), made[i])
+		m.building = m.generation(r.target(m), made[i])
 		m.mu.Unlock()
 	}
 	for _, m := range models {
@@ -157,7 +157,7 @@ func (r *Runner) build(ctx context.Context, models []*model, space room, progres
 	}
 	err = c.run(ctx,
 		func(ctx context.Context) error { return r.index(ctx, c.units) },
-		func(ctx context.Context) error { return r.swap(ctx, c.units) })
+		func(ctx context.Context) error { return r.swap(ctx, c.units, nil) })
 	for g, cause := range c.failed {
 		if failed == nil {
 			failed = make(map[*model]error)
@@ -177,8 +177,8 @@ func (r *Runner) index(ctx context.Context, units []*generation) error {
 	return nil
 }
 
-// swap makes level generations live in one step. The caller holds step.
-func (r *Runner) swap(ctx context.Context, units []*generation) error {
+// swap makes level generations live in one step, with what else the transaction does. The caller holds step.
+func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlstore.Tx) error) error {
 	applies := make([]func(), len(units))
 	for i, g := range units {
 		var err error
@@ -201,6 +201,9 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 				return err
 			}
 		}
+		if also != nil {
+			return also(tx)
+		}
 		return nil
 	})
 	if err != nil {
@@ -213,7 +216,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation) error {
 		m.mu.Unlock()
 		g.state = stateLive
 		g.publish(applies[i])
-		r.main = slices.DeleteFunc(r.main, func(u *generation) bool { return u == old[i] })
+		r.main = slices.DeleteFunc(r.main, func(u *generation) bool { return u == old[i] || u == g })
 		r.main = append(r.main, g)
 		if old[i] != nil && !r.shared { // else see sweeper
 			r.retire(ctx, old[i])

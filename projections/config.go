@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/eventschemas"
 )
 
 // Defaults and limits.
@@ -73,6 +75,11 @@ type Config struct {
 	// DropAfter is how long tables that are not live any more stay for readers on other nodes, who cannot be
 	// counted. Default: DefaultDropAfter. A database of this process alone drops them with the last reader.
 	DropAfter time.Duration
+	// Format is the data format of this release. Default: eventschemas.Format.
+	Format int
+	// Single says that no other process works on the same data, also where the database could be shared: an upgrade is
+	// finished at Start.
+	Single bool
 	// BatchEvents is the most events of one transaction. Default: DefaultBatchEvents.
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
@@ -90,6 +97,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Format == 0 {
+		c.Format = eventschemas.Format
+	}
 	if c.BatchEvents == 0 {
 		c.BatchEvents = DefaultBatchEvents
 	}

@@ -40,6 +40,12 @@
 //	   └──► failed (a rebuild; the reason is for who asked)
 //	scratch ──► dropped by its Verify, or after long when that died
 //
+// Nodes of one release and of the one before may share the database. A Version says with which data format readers
+// begin to get it; a row of the registry says which format is in force. Until it is the new one, a leader of the new
+// release folds a generation of the new version beside the live one, in a state that the release before leaves alone:
+//
+//	next ──► live   with all others and the data format in one transaction, when an operator finishes the upgrade
+//
 // Leadership only keeps two nodes from doing the same work. What keeps them from doing it twice is the
 // checkpoint: each transaction begins by moving it from exactly where, and in the state in which, this node
 // left it. When no such row is there, another node has been at work; then nothing of the batch is written,

@@ -51,8 +51,8 @@ func (m *model) generation(v *Version, e entry) *generation {
 	return g
 }
 
-// next is a number that no generation has, or had in this process's time.
-func (m *model) next(entries []entry) int {
+// following is a number that no generation has, or had in this process's time.
+func (m *model) following(entries []entry) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range entries {

@@ -39,16 +39,16 @@ type leadership struct {
 
 // runNode is Run on a shared database: a follower for ever, and beside it the lanes while this node leads.
 func (r *Runner) runNode(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { r.followRegistry(ctx) })
+	beside.Go(func() { stop(r.followRegistry(ctx)) })
 	defer func() {
-		stop()
+		stop(nil)
 		beside.Wait()
 	}()
 	if r.cfg.FollowOnly {
 		<-ctx.Done()
-		return nil
+		return outdated(ctx)
 	}
 	pause := r.cfg.faultBackoff()
 	for {
@@ -57,7 +57,7 @@ func (r *Runner) runNode(ctx context.Context) error {
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return outdated(ctx)
 		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed), errors.Is(err, sqlstore.ErrClosed):
 			return err
 		case err == nil, errors.Is(err, errDeposed):
@@ -66,9 +66,17 @@ func (r *Runner) runNode(ctx context.Context) error {
 			r.cfg.Logger.ErrorContext(ctx, "this node could not fold the read models and will try again", slog.Any("error", err))
 		}
 		if delay.For(ctx, pause.pause()) != nil {
-			return nil
+			return outdated(ctx)
 		}
 	}
+}
+
+// outdated returns ErrNewerRelease when that is why a context ended.
+func outdated(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrNewerRelease) {
+		return cause
+	}
+	return nil
 }
 
 // foldAsLeader takes the read models as the registry has them, folds until ctx ends or another node turns
@@ -127,6 +135,7 @@ func (r *Runner) forget(l *leadership) {
 		}
 		m.building, m.busy, m.stale = nil, false, true
 		m.mu.Unlock()
+		m.next = nil
 	}
 	r.main, r.leading = nil, nil
 	r.leads.Store(false)
@@ -147,7 +156,7 @@ func (r *Runner) depose() {
 
 // found is what the registry says of a model to who is about to fold it.
 type found struct {
-	live, building *entry
+	live, building, next *entry
 }
 
 // takeOver finds or makes the tables, as the registry has them at this moment, and publishes the live ones.
@@ -202,6 +211,10 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 		m.p.Handle().live.Store(nil)
 	}
 	m.mu.Unlock()
+	m.next = nil
+	if f.next != nil {
+		m.next = m.generation(m.current(), *f.next) // it may want indexes; see catchUpNext
+	}
 	if f.live == nil {
 		m.mark.vanish()
 		return nil
@@ -236,6 +249,11 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	if err != nil {
 		return nil, err
 	}
+	if inForce, _ := formatOf(entries); r.shared && inForce != 0 {
+		if err := r.adoptFormat(inForce); err != nil {
+			return nil, err
+		}
+	}
 	plan := make(map[*model]*found, len(r.models))
 	for _, m := range r.models {
 		plan[m] = &found{}
@@ -252,12 +270,20 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	}
 	for _, m := range r.models {
 		f := plan[m]
-		if f.building == nil && (f.live == nil || f.live.version < m.current().Number) {
-			e, err := m.begin(ctx, tx, m.current(), m.next(entries), stateBuilding)
+		target, current := r.target(m), m.current()
+		if f.building == nil && (f.live == nil || f.live.version < target.Number) {
+			e, err := m.begin(ctx, tx, target, m.following(entries), stateBuilding)
 			if err != nil {
 				return nil, err
 			}
 			f.building = &e
+		}
+		if f.next == nil && current.Number > target.Number && (f.live == nil || f.live.version < current.Number) {
+			e, err := m.begin(ctx, tx, current, m.following(entries), stateNext)
+			if err != nil {
+				return nil, err
+			}
+			f.next = &e
 		}
 	}
 	return plan, nil
@@ -269,12 +295,19 @@ func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, m *model, f 
 	switch {
 	case e.version > m.current().Number && working:
 		return newerRelease(m, e)
+	case e.state == stateNext && e.version > m.current().Number:
+		return nil // a newer release began it and goes on with it
+	case e.state == stateNext && v == m.current() && v.Number > r.target(m).Number && f.next == nil:
+		f.next = e
+		return nil
+	case e.state == stateNext:
+		return drop(ctx, tx, *e)
 	case r.shared && !working:
 		return nil
 	case e.state == stateLive && v != nil:
 		f.live = e
 		return nil
-	case e.state == stateBuilding && v == m.current() && f.building == nil:
+	case e.state == stateBuilding && v == r.target(m) && f.building == nil:
 		f.building = e
 		return nil
 	}

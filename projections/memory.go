@@ -240,7 +240,7 @@ func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry"); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name <> $1", formatName); err != nil {
 		return fmt.Errorf("forget the read models: %w", err)
 	}
 	return nil

@@ -13,7 +13,11 @@ import (
 
 // join is Start on a shared database.
 func (r *Runner) join(ctx context.Context) error {
-	if _, err := r.registry(ctx); err != nil {
+	entries, err := r.registry(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.agree(ctx, entries); err != nil {
 		return err
 	}
 	if err := r.refresh(ctx); err != nil {
@@ -91,8 +95,8 @@ func (r *Runner) wake() {
 	}
 }
 
-// followRegistry looks at the registry until ctx ends.
-func (r *Runner) followRegistry(ctx context.Context) {
+// followRegistry looks at the registry until ctx ends. Errors: ErrNewerRelease.
+func (r *Runner) followRegistry(ctx context.Context) error {
 	failed := r.cfg.faultBackoff()
 	busy := backoff{next: pollFirst, last: pollLast}
 	s := &sweeper{r: r, seen: make(map[entryKey]sighting)}
@@ -104,7 +108,9 @@ func (r *Runner) followRegistry(ctx context.Context) {
 		pause, cutShort := pollPause, r.look
 		switch {
 		case ctx.Err() != nil:
-			return
+			return nil
+		case errors.Is(err, ErrNewerRelease):
+			return err
 		case err != nil:
 			r.lookFailed(began, err)
 			r.cfg.Logger.WarnContext(ctx, "state of the read models could not be read", slog.Any("error", err))
@@ -168,8 +174,15 @@ func (r *Runner) lookOnce(ctx context.Context) error {
 	if err != nil {
 		return sqlstore.Classify(err)
 	}
+	if inForce, _ := formatOf(entries); inForce != 0 {
+		if err := r.adoptFormat(inForce); err != nil {
+			return err
+		}
+	}
 	if r.leading != nil {
-		err = r.inspect(entries)
+		if err = r.inspect(entries); err == nil {
+			err = r.finishIfAsked(ctx, entries)
+		}
 	} else {
 		err = r.adoptAll(ctx, entries)
 	}
@@ -325,9 +338,9 @@ func (r *Runner) inspect(entries []entry) error {
 			case stateLive:
 				same = live != nil && live.number == e.generation && !r.overtook(live, e.position)
 			case stateBuilding:
-				if building == nil && !busy && e.version == m.current().Number && r.spawn != nil {
+				if building == nil && !busy && e.version == r.target(m).Number && r.spawn != nil {
 					m.mu.Lock()
-					m.building, m.busy = m.generation(m.current(), *e), true
+					m.building, m.busy = m.generation(r.target(m), *e), true
 					m.mu.Unlock()
 					asked = append(asked, m)
 				}

@@ -49,6 +49,9 @@ type Invalidator interface {
 type Version struct {
 	// Number grows whenever folding the same events would give other rows.
 	Number int
+	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is in
+	// force, on a database that nodes of two releases share, its tables are folded beside those of the version before.
+	Format int
 	// Families are the streams that it folds.
 	Families Family
 	Tables   []Table
@@ -144,7 +147,7 @@ const maxVersions = 2
 
 var word = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 
-func validate(p Projection) error {
+func validate(p Projection, format int) error {
 	var errs []error
 	if !word.MatchString(p.Name()) {
 		errs = append(errs, fmt.Errorf("name %q is not a short lower-case word", p.Name()))
@@ -157,8 +160,11 @@ func validate(p Projection) error {
 		errs = append(errs, fmt.Errorf("%d versions; a release carries 1 to %d", len(versions), maxVersions))
 	}
 	for i, v := range versions {
-		if v.Number < 1 || (i > 0 && v.Number >= versions[i-1].Number) {
+		if v.Number < 1 || i > 0 && (v.Number >= versions[i-1].Number || v.Format > versions[i-1].Format) {
 			errs = append(errs, fmt.Errorf("version %d is out of order", v.Number))
+		}
+		if v.Format > format {
+			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d", v.Number, v.Format, format))
 		}
 		if v.Families == 0 || v.NewFold == nil || len(v.Tables) == 0 {
 			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))

@@ -14,7 +14,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-var names = []string{"accounts", "brands", "keys", "ledger", "usage"}
+var names = []string{"accounts", "brands", "idempotency", "keys", "ledger", "usage"}
 
 func dumps(e *projectionstest.Env) map[string]string {
 	out := make(map[string]string, len(names))
@@ -216,7 +216,7 @@ func TestVerifyFindsTheFirstDifference(t *testing.T) {
 		e.CatchUp(r)
 		tampered := map[string]string{
 			"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
-			"ledger":   `DELETE FROM ledger_v2_g1_entries WHERE position = (SELECT max(position) FROM ledger_v2_g1_entries)`,
+			"ledger":   `DELETE FROM ledger_v3_g1_entries WHERE position = (SELECT max(position) FROM ledger_v3_g1_entries)`,
 			"usage":    `INSERT INTO usage_v1_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
 		}
 		for _, sql := range tampered {

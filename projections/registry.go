@@ -16,9 +16,12 @@ import (
 const (
 	stateLive     = "live"     // it is read
 	stateBuilding = "building" // it will be live when it has caught up
-	stateScratch  = "scratch"  // it is for one comparison
-	stateRetired  = "retired"  // its tables are to be dropped
-	stateFailed   = "failed"   // a rebuild could not fill it; the reason is for who asked for it
+	// stateNext: its version is newer than the live one and will be live when the upgrade is finished. Releases that
+	// do not know the state leave such a generation alone.
+	stateNext    = "next"
+	stateScratch = "scratch" // it is for one comparison
+	stateRetired = "retired" // its tables are to be dropped
+	stateFailed  = "failed"  // a rebuild could not fill it; the reason is for who asked for it
 )
 
 const createRegistry = `

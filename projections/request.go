@@ -60,10 +60,10 @@ func (r *Runner) ask(ctx context.Context, models []*model) (asked []entry, err e
 			return err
 		}
 		for _, m := range models {
-			if err := m.free(entries); err != nil {
+			if err := m.free(entries, r.target(m)); err != nil {
 				return err
 			}
-			e, err := m.begin(ctx, tx, m.current(), m.next(entries), stateBuilding)
+			e, err := m.begin(ctx, tx, r.target(m), m.following(entries), stateBuilding)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func (r *Runner) ask(ctx context.Context, models []*model) (asked []entry, err e
 }
 
 // free returns why no rebuild may be begun, or nil.
-func (m *model) free(entries []entry) error {
+func (m *model) free(entries []entry, target *Version) error {
 	for i := range entries {
 		e := &entries[i]
 		if e.name != m.name {
@@ -86,8 +86,8 @@ func (m *model) free(entries []entry) error {
 			return fmt.Errorf("%s: %w", m.name, ErrBuilding)
 		case e.state == stateLive && e.version > m.current().Number:
 			return newerRelease(m, e)
-		case e.state == stateLive && e.version < m.current().Number:
-			return fmt.Errorf("%s: version %d of this release has not been built yet: %w", m.name, m.current().Number, ErrBuilding)
+		case e.state == stateLive && e.version < target.Number:
+			return fmt.Errorf("%s: version %d of this release has not been built yet: %w", m.name, target.Number, ErrBuilding)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 var (
 	// ErrUnknown: there is no read model of that name.
 	ErrUnknown = errors.New("there is no such read model")
-	// ErrNewerRelease: a newer release of Letterhead has written the read models.
+	// ErrNewerRelease: a newer release of Letterhead has written the read models, or the upgrade to one is finished.
 	ErrNewerRelease = errors.New("read models were written by a newer release of Letterhead")
 	// ErrNotStarted: Start has not been called.
 	ErrNotStarted = errors.New("projections have not been started")
@@ -70,6 +70,9 @@ type Runner struct {
 	hurry  chan struct{}
 	wanted atomic.Uint64
 
+	// format is the data format in force.
+	format atomic.Int64
+
 	started atomic.Bool
 	// lanes are the goroutines of Run besides the main lane; spawn is guarded by step.
 	lanes sync.WaitGroup
@@ -83,6 +86,7 @@ type model struct {
 	versions []Version
 	mark     watermark         // of the live generation
 	told     eventlog.Position // up to where what is kept in memory is right; guarded by step
+	next     *generation       // of a version that is not live before the upgrade is finished; guarded by step
 
 	mu       sync.Mutex
 	refused  error       // why the live tables must not be read: ErrNewerRelease
@@ -126,7 +130,7 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projecti
 		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	for _, p := range models {
-		if err := validate(p); err != nil {
+		if err := validate(p, r.cfg.Format); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -136,6 +140,7 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projecti
 		}
 		r.models = append(r.models, &model{p: p, name: p.Name(), versions: p.Versions()})
 	}
+	r.format.Store(int64(r.cfg.Format))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configuration of the projections: %w", err)
 	}
@@ -210,7 +215,8 @@ func (g *generation) publish(apply func()) {
 
 // Run folds events until ctx ends, and then returns nil when the batch under way is committed. On a shared
 // database it folds while this node leads, unless Config.FollowOnly says never, and follows the leader
-// otherwise. Errors: ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed.
+// otherwise. Errors: ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed, and ErrNewerRelease when an operator
+// has finished the upgrade to a newer release.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.started.Load() {
 		return ErrNotStarted
@@ -265,6 +271,10 @@ func (r *Runner) startLanes() {
 	}
 	if len(builds) > 0 {
 		r.spawn(func(ctx context.Context) { r.buildUntilDone(ctx, builds) })
+	}
+	behind := slices.DeleteFunc(r.nextUnits(), func(g *generation) bool { return slices.Contains(r.main, g) })
+	if len(behind) > 0 {
+		r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, behind) })
 	}
 }
 
@@ -338,7 +348,15 @@ func (r *Runner) stepMain(ctx context.Context, batch batch) error {
 	r.level.Store(uint64(batch.upTo))
 	r.mark(ctx, batch)
 	for _, g := range r.main {
-		if err, bad := failed[g]; bad {
+		err, bad := failed[g]
+		switch {
+		case g.state == stateNext && !bad:
+			continue // nobody reads it
+		case g.state == stateNext:
+			r.nextFailed(ctx, g, err)
+			r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, []*generation{g}) })
+			continue
+		case bad:
 			r.setAside(ctx, g, err)
 			continue
 		}

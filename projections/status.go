@@ -158,7 +158,7 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 func (r *Runner) Ready() error {
 	var missing []string
 	for _, m := range r.models {
-		if m.liveGeneration() == nil {
+		if m.liveGeneration() == nil && !r.isNew(m) {
 			missing = append(missing, m.name)
 		}
 	}

@@ -19,11 +19,13 @@ type toy struct {
 	handle   *projections.Handle
 	name     string
 	versions []int
+	raised   bool // a version begins with the data format of its number
 
-	mu     sync.Mutex
-	broken func(e *projections.Event) error // nil: nothing is broken
-	folds  int                              // batches folded
-	gates  map[int]chan struct{}            // a version with a gate folds when it is closed
+	mu        sync.Mutex
+	broken    func(e *projections.Event) error // nil: nothing is broken
+	folds     int                              // batches folded
+	gates     map[int]chan struct{}            // a version with a gate folds when it is closed
+	brokenNew error                            // why version 2 cannot be folded
 	// write, when not nil, is asked before a batch is written that ends with an event of this revision.
 	write func(last uint64) error
 }
@@ -38,8 +40,12 @@ func (p *toy) Handle() *projections.Handle { return p.handle }
 func (p *toy) Versions() []projections.Version {
 	var all []projections.Version
 	for _, n := range p.versions {
+		format := 0
+		if p.raised {
+			format = n
+		}
 		all = append(all, projections.Version{
-			Number: n, Families: projections.Accounts,
+			Number: n, Format: format, Families: projections.Accounts,
 			Tables: []projections.Table{{
 				Name:    p.table(n),
 				Create:  fmt.Sprintf(`CREATE TABLE {%s} (account TEXT NOT NULL PRIMARY KEY, v%d BIGINT NOT NULL)`, p.table(n), n),
@@ -58,6 +64,12 @@ func (p *toy) breakAt(broken func(e *projections.Event) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.broken = broken
+}
+
+func (p *toy) breakNew(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.brokenNew = err
 }
 
 func (p *toy) breakWrite(write func(last uint64) error) {
@@ -106,8 +118,11 @@ func (p *toy) newFold(t *projections.Tables, version int, empty bool) projection
 func (f *toyFold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
 	f.p.mu.Lock()
 	f.p.folds++
-	broken, gate, write := f.p.broken, f.p.gates[f.version], f.p.write
+	broken, gate, write, brokenNew := f.p.broken, f.p.gates[f.version], f.p.write, f.p.brokenNew
 	f.p.mu.Unlock()
+	if f.version == 2 && brokenNew != nil {
+		return projections.Changes{}, brokenNew
+	}
 	if gate != nil {
 		<-gate
 	}

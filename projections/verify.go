@@ -160,9 +160,12 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 			return err
 		}
 		for _, m := range models {
+			live := liveEntry(entries, m.name)
+			if live == nil && v.r.isNew(m) {
+				continue // until the upgrade is finished it may be that nobody folds it
+			}
 			res := &Verification{Name: m.name}
 			v.results[m.name] = res
-			live := liveEntry(entries, m.name)
 			if live == nil {
 				res.Err = ErrNotReady
 				continue
@@ -173,7 +176,7 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 				continue
 			}
 			res.Version = live.version
-			e, err := m.begin(ctx, tx, version, m.next(entries), stateScratch)
+			e, err := m.begin(ctx, tx, version, m.following(entries), stateScratch)
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func TestToolCallsAreMeteredAsTheirRESTRequests(t *testing.T) {
 	}
 	a := call("a brand", getBrand(1, "acme.com"), 1, 0)
 	charges := c.books().charges
-	if last := charges[len(charges)-1]; last.RequestID != a.header.Get("X-Request-Id") || last.Domain != "acme.com" {
+	if last := charges[len(charges)-1]; last.RequestID != a.header.Get("X-Request-Id") || last.Domain != "acme.com" || last.KeyID == "" {
 		t.Errorf("charge %+v of request %s", last, a.header.Get("X-Request-Id"))
 	}
 	if got, want := string(a.one(t, 200).found(t)), string(c.get("/v1/brands/acme.com").body); got != want {

@@ -330,7 +330,7 @@ func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *comm
 	}
 	charge := commands.ChargeLookup{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation,
-		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(), Once: q.Once,
+		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(), KeyID: q.Caller.KeyID, Once: q.Once,
 	}
 	receipt, err := l.desk.ChargeLookup(ctx, charge)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/telemetry"
 	"letterhead/workers/backup"
@@ -43,7 +44,7 @@ docs/backup.md says how to restore it, and what is not in it.`}
 				return err
 			}
 			began := time.Now()
-			sum, err := backup.Run(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")},
+			sum, err := backup.Run(ctx, backup.Config{Version: version, Format: s.dataFormat(), Progress: stages(e.stderr, "backup")},
 				backup.Source{Log: s.log, Names: names, Assets: s.assets}, to)
 			if err != nil {
 				return err
@@ -81,6 +82,17 @@ func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx
 		return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
 	}
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
+}
+
+// dataFormat is the data format that the events have at most.
+func (s *service) dataFormat() int {
+	switch {
+	case s.runner != nil:
+		return s.runner.Format()
+	case s.lock != nil && !s.config.Shared():
+		return s.lock.format
+	}
+	return eventschemas.Format // the registry of the read models was not opened
 }
 
 // storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the

@@ -53,7 +53,7 @@ func TestTheHandbookNamesEverySettingAndCommand(t *testing.T) {
 // A reader follows links; none of ours leads nowhere.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, name := range []string{"README.md", "docs/architecture.md", "docs/operations.md", "docs/api.md", "docs/logos.md", "docs/crawling.md", "docs/distributed.md", "docs/backup.md", "docs/events.md"} {
+	for _, name := range []string{"README.md", "docs/architecture.md", "docs/operations.md", "docs/api.md", "docs/logos.md", "docs/crawling.md", "docs/distributed.md", "docs/backup.md", "docs/events.md", "docs/upgrade.md"} {
 		folder := ""
 		if i := strings.LastIndex(name, "/"); i >= 0 {
 			folder = name[:i+1]

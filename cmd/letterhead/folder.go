@@ -14,12 +14,16 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 )
 
-// folderFormat is the layout of the data folder that this binary writes. It goes up when an older binary
-// must not touch the folder any more.
-const folderFormat = 1
+// folderFormat is the format of the data folder that this binary writes: that of the events in it. An older binary
+// refuses a folder of a format that it does not know.
+const folderFormat = eventschemas.Format
+
+// firstFormat is that of a folder that this binary has not written to yet; see raise.
+const firstFormat = 1
 
 var errFolderInUse = errors.New("the data folder is in use by another letterhead process")
 
@@ -28,6 +32,8 @@ type folderLock struct {
 	path  string
 	flock *flock.Flock
 	fresh bool // the folder held nothing before
+	// format is that of the folder.
+	format int
 }
 
 type folderMode int
@@ -107,22 +113,40 @@ func (l *folderLock) checkFormat() error {
 	name := filepath.Join(l.path, "format.json")
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		data, err := json.Marshal(formatFile{Format: folderFormat, Written: version})
-		if err != nil {
-			return err
-		}
-		return writeDurably(name, append(data, '\n'))
+		return l.write(firstFormat)
 	}
 	if err != nil {
 		return fmt.Errorf("read the format of the data folder: %w", err)
 	}
 	var f formatFile
-	if err := json.Unmarshal(raw, &f); err != nil || f.Format < 1 {
+	if err := json.Unmarshal(raw, &f); err != nil || f.Format < firstFormat {
 		return fmt.Errorf("%s is not what letterhead writes there; restore it from a backup", name)
 	}
+	l.format = f.Format
 	if f.Format > folderFormat {
 		return fmt.Errorf("the data folder %s has format %d, written by letterhead %s; this is letterhead %s, which knows format %d: use a newer release", l.path, f.Format, f.Written, version, folderFormat)
 	}
+	return nil
+}
+
+// raise gives the folder the format of this release, which finishes an upgrade: releases before it refuse the folder
+// from now on.
+func (l *folderLock) raise() error {
+	if l.format >= folderFormat {
+		return nil
+	}
+	return l.write(folderFormat)
+}
+
+func (l *folderLock) write(format int) error {
+	data, err := json.Marshal(formatFile{Format: format, Written: version})
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(filepath.Join(l.path, "format.json"), append(data, '\n')); err != nil {
+		return fmt.Errorf("note the format of the data folder: %w", err)
+	}
+	l.format = format
 	return nil
 }
 

@@ -81,7 +81,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 			}
 		}
 		if index {
-			if err := s.search.Rebuild(ctx); err != nil {
+			if err := s.search.now().Rebuild(ctx); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
 	"letterhead/projections/search"
 	"letterhead/workers/loss"
 )
@@ -188,12 +189,31 @@ func (s *service) surveySearch(ctx context.Context) (lost *eventlog.LossError, e
 			return nil, nil
 		}
 	}
-	index, err := s.openIndex(ctx)
-	if err != nil {
-		return nil, err
+	err = s.eachIndex(ctx, func(index searchindex.Index) error {
+		if lost != nil {
+			return nil
+		}
+		lost, err = searchLoss(ctx, index, eventlog.Probe(s.log))
+		return err
+	})
+	return lost, err
+}
+
+// eachIndex opens the search index of each version of the analysis, one after the other.
+func (s *service) eachIndex(ctx context.Context, do func(searchindex.Index) error) error {
+	for _, a := range searchindex.Analyzers() {
+		index, err := s.openIndex(ctx, a, nil)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(do(index), index.Close()); err != nil {
+			return err
+		}
+		if s.config.Search == config.Embedded {
+			return nil // it has the current version only
+		}
 	}
-	defer func() { err = errors.Join(err, index.Close()) }()
-	return searchLoss(ctx, index, eventlog.Probe(s.log))
+	return nil
 }
 
 // forgetSearch empties the search index.
@@ -204,11 +224,7 @@ func (s *service) forgetSearch(ctx context.Context) error {
 		}
 		return os.RemoveAll(s.config.SearchPath())
 	}
-	index, err := s.openIndex(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(search.Empty(ctx, index), index.Close())
+	return s.eachIndex(ctx, func(index searchindex.Index) error { return search.Empty(ctx, index) })
 }
 
 // confirm asks a question and fails unless the answer is yes.

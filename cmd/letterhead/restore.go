@@ -76,6 +76,9 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if err != nil {
 		return err
 	}
+	if err := s.raiseFolder(ctx); err != nil { // the backup may hold what older releases cannot read
+		return errors.Join(err, s.close())
+	}
 	return errors.Join(e.restoreInto(ctx, s, cfg, from, withoutAssets, asJSON), s.close())
 }
 

@@ -33,7 +33,6 @@ import (
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
-	"letterhead/projections/search"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
 )
@@ -68,7 +67,7 @@ type service struct {
 	ledger      *ledger.Model
 	brandReader *brands.Model
 	changes     *changes.Tail
-	search      *search.Projection
+	search      *searches
 	counters    ratelimit.Counters // nil without role api
 	room        *room.Room         // that crawled pictures and drawn logos are decoded in
 	vectors     *vectors           // nil until somebody draws
@@ -136,12 +135,21 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 			return nil, err
 		}
 	}
-	for _, open := range []func(context.Context) error{s.openStorage, s.openReadModels, s.openCommands} {
+	for _, open := range []func(context.Context) error{s.openStorage, s.raiseFolder, s.openReadModels, s.openCommands} {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.follow(ctx)
+}
+
+// raiseFolder keeps older releases from a folder that holds the data, before anything is written that they cannot read.
+// The folder of a node of several holds none: there the database says which format is in force.
+func (s *service) raiseFolder(context.Context) error {
+	if s.config.Shared() {
+		return nil
+	}
+	return s.lock.raise()
 }
 
 // closing notes what close must do; it runs in the reverse order.
@@ -160,7 +168,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
@@ -182,7 +190,8 @@ func (s *service) openReadModels(ctx context.Context) error {
 
 func (s *service) openCommands(context.Context) error {
 	var err error
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	events := eventschemas.NewEncoder(s.runner.Format)
+	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(s.endRun)
@@ -195,7 +204,7 @@ func (s *service) openCommands(context.Context) error {
 		}
 		return err
 	})
-	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
+	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
 		return err
 	}
 	s.closing(func() error {
@@ -203,10 +212,10 @@ func (s *service) openCommands(context.Context) error {
 		defer cancel()
 		return s.usageDesk.Drain(ctx)
 	})
-	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
+	if s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Events: events, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.config.Node); err != nil {
 		return err
 	}
-	s.brands, err = commands.NewBrands(commands.BrandsConfig{Now: s.clock.Now}, s.log)
+	s.brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: s.clock.Now}, s.log)
 	return err
 }
 
@@ -220,7 +229,9 @@ func (s *service) follow(ctx context.Context) error {
 	})
 	s.run(ctx, "clock", s.clock.Run)
 	s.run(ctx, "read models", s.runner.Run)
-	s.run(ctx, "search", s.search.Run)
+	for _, e := range s.search.editions {
+		s.run(ctx, "search", e.Run)
+	}
 	return nil
 }
 
@@ -262,7 +273,7 @@ func (s *service) catchUp(ctx context.Context, names ...string) error {
 	if err == nil {
 		var head eventlog.Position
 		if head, err = s.log.Head(waiting); err == nil {
-			err = s.cause(ctx, s.search.WaitFor(waiting, head))
+			err = s.cause(ctx, s.search.now().WaitFor(waiting, head))
 		}
 	}
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {

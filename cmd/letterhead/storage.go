@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
@@ -76,7 +77,7 @@ func (s *service) openLogFile(ctx context.Context, acceptLoss bool) error {
 }
 
 func (s *service) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Release: version, Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Release: version, Format: eventschemas.Format, Node: s.config.Node, Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {

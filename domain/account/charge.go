@@ -27,6 +27,8 @@ type Charge struct {
 	IdempotencyKeyHash string
 	RequestHash        string // hex SHA-256
 	Older              *Older // of the key; needed before ForgotKeysUntil
+
+	KeyID string // the API key of the request, if one was used
 }
 
 // ChargeFact is a charge that stands on the stream, or will.
@@ -140,7 +142,7 @@ func (h hold) captured(chargeID string) (capture, bool) {
 func (in Charge) validate() error {
 	err := firstError(
 		amount(in.Credits), text("request id", in.RequestID, true), text("brand id", in.BrandID, true),
-		text("domain", in.Domain, true), text("hold id", in.HoldID, false), text("item", in.Item, false),
+		text("domain", in.Domain, true), text("hold id", in.HoldID, false), text("item", in.Item, false), text("key id", in.KeyID, false),
 	)
 	if err != nil || in.IdempotencyKeyHash == "" && in.RequestHash == "" {
 		return err
@@ -159,6 +161,7 @@ func (in Charge) event(chargeID string) eventschemas.CreditsCharged {
 		HoldID:             in.HoldID,
 		IdempotencyKeyHash: in.IdempotencyKeyHash,
 		RequestHash:        in.RequestHash,
+		KeyID:              in.KeyID,
 	}
 	if in.HoldID != "" {
 		ev.Item = in.Item // the item of a capture; without a hold it only tells charges of one request apart

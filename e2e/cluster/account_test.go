@@ -74,6 +74,8 @@ type line struct {
 	Balance   int
 	RequestID string `json:"request_id"`
 	Domain    string
+	KeyID     string `json:"key_id"`
+	EventID   string `json:"event_id"`
 }
 
 // ledger is the account's whole ledger as a node reads it.
@@ -122,6 +124,8 @@ type event struct {
 	Type       string
 	OccurredAt string `json:"occurred_at"`
 	Data       json.RawMessage
+
+	SchemaVersion int `json:"schema_version"`
 }
 
 // events returns the events of the log whose stream begins like this.

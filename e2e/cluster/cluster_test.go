@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,18 +97,10 @@ func random() string {
 
 // newCluster prepares a cluster; nothing runs yet.
 func newCluster(name string, at addresses) (*cluster, error) {
-	c := &cluster{name: name, at: at, assets: filepath.Join(scratch, name+"-assets")}
-	if err := os.MkdirAll(c.assets, 0o700); err != nil {
+	c, err := newServices(name, at)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.sql("CREATE SCHEMA " + name); err != nil {
-		return nil, err
-	}
-	var err error
-	if c.storeAt, err = program.FreeAddress(); err != nil {
-		return nil, err
-	}
-	c.store = newProcess(name+"-eventstore", nil, "dev", "eventstore", "--listen", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
 	add := func(into *[]*node, role string, count int) {
 		for i := range count {
 			n, nodeErr := c.newNode(fmt.Sprintf("%s-%d", role, i+1), role)
@@ -123,6 +116,23 @@ func newCluster(name string, at addresses) (*cluster, error) {
 	add(&sweepers, "sweeper", 1)
 	c.sweeper = sweepers[0]
 	return c, err
+}
+
+// newServices prepares a cluster without nodes.
+func newServices(name string, at addresses) (*cluster, error) {
+	c := &cluster{name: name, at: at, assets: filepath.Join(scratch, name+"-assets")}
+	if err := os.MkdirAll(c.assets, 0o700); err != nil {
+		return nil, err
+	}
+	if err := c.sql("CREATE SCHEMA " + name); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.storeAt, err = program.FreeAddress(); err != nil {
+		return nil, err
+	}
+	c.store = newProcess(name+"-eventstore", nil, "dev", "eventstore", "--listen", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
+	return c, nil
 }
 
 // newNode prepares a process with a data folder and links of its own. env wins over what all nodes have.
@@ -206,7 +216,7 @@ func (c *cluster) all() []*node {
 	for _, some := range [][]*node{c.apis, c.crawlers, c.projectors, c.relays, {c.sweeper}, c.more} {
 		nodes = append(nodes, some...)
 	}
-	return nodes
+	return slices.DeleteFunc(nodes, func(n *node) bool { return n == nil }) // a cluster may have no sweeper of its own
 }
 
 // begin starts everything and waits until the starter index is served by every API node.

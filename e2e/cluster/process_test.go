@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,10 +35,11 @@ const (
 // process is one process of the binary, which can be killed, frozen and started again with the same
 // arguments.
 type process struct {
-	name string
-	args []string
-	env  []string
-	log  string // file that all its lives write to
+	name    string
+	args    []string
+	env     []string
+	log     string // file that all its lives write to
+	release string // the binary, when it is not the one under test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -57,7 +59,7 @@ func (p *process) start() error {
 		return err
 	}
 	defer logs.Close() // the process has its own
-	cmd := exec.Command(binary, p.args...)
+	cmd := exec.Command(cmp.Or(p.release, binary), p.args...)
 	cmd.Env = environ(p.env...)
 	cmd.Stdout, cmd.Stderr = logs, logs
 	// A test program that is itself killed leaves nothing behind.
@@ -229,7 +231,7 @@ func (n *node) metric(begins string) (sum float64, ok bool) {
 
 // letterhead runs an operator's command on the node's data folder: inside the node while it runs.
 func (n *node) letterhead(args ...string) (stdout string, err error) {
-	stdout, err = command(n.env, append([]string{"--data", n.data}, args...)...)
+	stdout, err = commandOf(cmp.Or(n.release, binary), n.env, append([]string{"--data", n.data}, args...)...)
 	if err != nil {
 		err = fmt.Errorf("on %s: %w", n.name, err)
 	}
@@ -238,7 +240,11 @@ func (n *node) letterhead(args ...string) (stdout string, err error) {
 
 // command runs the binary once, with some settings.
 func command(env []string, args ...string) (stdout string, err error) {
-	cmd := exec.Command(binary, args...)
+	return commandOf(binary, env, args...)
+}
+
+func commandOf(release string, env []string, args ...string) (stdout string, err error) {
+	cmd := exec.Command(release, args...)
 	cmd.Env = environ(env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var out, said bytes.Buffer

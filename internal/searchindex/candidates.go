@@ -25,6 +25,21 @@ const (
 // from the log.
 const Analysis = 2
 
+// Analyzer is one version of the analysis.
+type Analyzer struct {
+	Version int
+	// Format is the data format with which searches begin to be answered by this version. Until it is in force, where
+	// nodes of two releases share an index, each version has an index of its own, and both are fed.
+	Format int
+	Terms  func(Document) Terms
+	Find   func(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error)
+}
+
+// Analyzers returns those of this release: the current one first, then that of the release before if it was another.
+func Analyzers() []Analyzer {
+	return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}
+}
+
 // Field names one of the lists of terms under which a document is indexed.
 type Field int
 

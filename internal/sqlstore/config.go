@@ -44,6 +44,9 @@ type Config struct {
 	// several hosts, sslmode, target_session_attrs, connect_timeout, application_name, and search_path=NAME
 	// for a schema of its own, which must exist.
 	URL string
+	// Format and Node are what Sessions says of this process elsewhere: which format of the data it has, and its name.
+	Format int
+	Node   string
 	// Readers is the number of reading connections. Default: twice the processors, 4 to 32.
 	Readers int
 	// Writers is the number of writing connections (PostgreSQL; SQLite has one). Default: DefaultWriters.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -120,7 +121,7 @@ func (p *postgres) configure(c *pgxpool.Config, size int, statement, idle time.D
 	c.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return alive(conn.PgConn().Conn()), nil }
 	params := c.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
-		"application_name":                    applicationName,
+		"application_name":                    sessionName(p.cfg.Format, cmp.Or(params["search_path"], "public"), p.cfg.Node),
 		"statement_timeout":                   milliseconds(statement),
 		"lock_timeout":                        milliseconds(min(p.cfg.BusyTimeout, statement)),
 		"idle_in_transaction_session_timeout": milliseconds(idle),

@@ -12,7 +12,7 @@ func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string 
 	where, args := page(accountID, f, f.FromRevision, pageRows)
 	var plan strings.Builder
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(column(t.Version, selectEntries, ", e.key_id")+where), args...)
 		if err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 
 const (
 	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
-	actor, domain, event_id, charge_id, hold_id, payment_id)`
-	entryColumns = 16
+	actor, domain, event_id, charge_id, hold_id, payment_id{key_column})`
+	entryColumns = 17 // with the key
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
@@ -63,7 +63,11 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	if err != nil {
 		return projections.Changes{}, err
 	}
-	entries := make([]any, 0, len(events)*entryColumns)
+	columns := entryColumns
+	if f.tables.Version < withKeys {
+		columns--
+	}
+	entries := make([]any, 0, len(events)*columns)
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -75,13 +79,16 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
 			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
 			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID))
+		if columns == entryColumns {
+			entries = append(entries, text(d.keyID))
+		}
 	}
 	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
+		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(column(f.tables.Version, intoEntries, ", key_id")), columns, "", entries); err != nil {
 			return err
 		}
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
@@ -112,6 +119,7 @@ type details struct {
 	amount, held                int64
 	requestID, domain           string
 	chargeID, holdID, paymentID string
+	keyID                       string
 }
 
 func describe(e *projections.Event) details {
@@ -124,6 +132,7 @@ func describe(e *projections.Event) details {
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.CreditsCharged:
 		d.amount, d.chargeID, d.holdID, d.domain = -ev.Credits, ev.ChargeID, ev.HoldID, ev.Domain
+		d.keyID = ev.KeyID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.HoldReleased:
 		d.held, d.holdID = -ev.Credits, ev.HoldID

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,8 +21,9 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "ledger"
-	version = 2 // since requests are found by a hash
+	Name = "ledger"
+	// Versions of the tables: since requests are found by a hash, and since charges name the API key.
+	withoutKeys, withKeys = 2, 3
 	// pageRows is how many rows an iteration holds in memory.
 	pageRows = 1000
 )
@@ -35,7 +37,7 @@ var ErrNotFound = errors.New("no ledger entries")
 //     found by a hash of its id: integers in both indexes save a fourth of a row's cost;
 //   - actor is NULL for the account itself, the actor of nearly every event.
 //
-// At is microseconds since 1970.
+// At is microseconds since 1970. {key_column} is a column of newer tables; see column.
 const (
 	createEntries = `
 CREATE TABLE {entries} (
@@ -54,7 +56,7 @@ CREATE TABLE {entries} (
 	event_id     BYTEA  NOT NULL,
 	charge_id    TEXT,
 	hold_id      TEXT,
-	payment_id   TEXT
+	payment_id   TEXT{key_column}
 )`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
@@ -70,13 +72,21 @@ CREATE TABLE {accounts} (
 
 	selectEntries = `
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
-	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{key_column}
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofAccount comes before further conditions; its parameter is $1.
 	ofAccount = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1) `
 	// ofRequest comes before further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
 )
+
+// column puts a column in the place of {key_column}; nothing in tables that do not have it.
+func column(version int, text, column string) string {
+	if version < withKeys {
+		column = ""
+	}
+	return strings.Replace(text, "{key_column}", column, 1)
+}
 
 // actorPrefix comes before an account's id in the actor of what the account itself asked for.
 const actorPrefix = "account:"
@@ -114,6 +124,9 @@ type Entry struct {
 	ChargeID  string    `json:"charge_id,omitempty"`
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
+	// KeyID is the API key that a charge was made with; none for charges before there was a place for it, and while
+	// the upgrade to the release that brought it is not finished.
+	KeyID string `json:"key_id,omitempty"`
 }
 
 // Filter chooses entries of an account.
@@ -142,15 +155,20 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:   version,
+	return []projections.Version{versionOf(withKeys, 2), versionOf(withoutKeys, 1)}
+}
+
+// versionOf is a version that readers get from a data format on.
+func versionOf(number, format int) projections.Version {
+	return projections.Version{
+		Number: number, Format: format,
 		Families: projections.Accounts,
 		Tables: []projections.Table{
-			{Name: "entries", Create: createEntries, Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
+			{Name: "entries", Create: column(number, createEntries, ",\n\tkey_id       TEXT"), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
 			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
 		},
 		NewFold: newFold,
-	}}
+	}
 }
 
 // Entries returns the chosen entries of an account in the order of its stream, read a bounded number at a
@@ -234,7 +252,7 @@ func pages(limit int, what string, read func(after *Entry, limit int) ([]Entry, 
 func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, error) {
 	var page []Entry
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectEntries+where), args...)
+		rows, err := q.QueryContext(ctx, t.SQL(column(t.Version, selectEntries, ", e.key_id")+where), args...)
 		if err != nil {
 			return err
 		}
@@ -242,7 +260,7 @@ func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, e
 		page = nil // of a run before this one
 		for rows.Next() {
 			var e Entry
-			if err := scan(rows, &e); err != nil {
+			if err := scan(rows, t.Version, &e); err != nil {
 				return err
 			}
 			page = append(page, e)
@@ -252,12 +270,16 @@ func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, e
 	return page, err
 }
 
-func scan(row *sql.Rows, e *Entry) error {
+func scan(row *sql.Rows, version int, e *Entry) error {
 	var at int64
 	var id []byte
-	var actor, charge, hold, payment sql.NullString
-	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
-		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment)
+	var actor, charge, hold, payment, key sql.NullString
+	into := []any{&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
+		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment}
+	if version >= withKeys {
+		into = append(into, &key)
+	}
+	err := row.Scan(into...)
 	if err != nil {
 		return err
 	}
@@ -268,7 +290,7 @@ func scan(row *sql.Rows, e *Entry) error {
 	if e.Actor = actor.String; !actor.Valid {
 		e.Actor = actorPrefix + e.AccountID
 	}
-	e.ChargeID, e.HoldID, e.PaymentID = charge.String, hold.String, payment.String
+	e.ChargeID, e.HoldID, e.PaymentID, e.KeyID = charge.String, hold.String, payment.String, key.String
 	return nil
 }
 

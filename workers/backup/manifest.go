@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// Format is the layout of a backup that this release writes, and the newest that it reads.
-	Format = 1
+	// Format is the newest format of a backup that this release reads. Format 2 has the layout of format 1, and may
+	// hold events of data format 2, which a release that knows only format 1 must not restore.
+	Format = 2
 
 	product      = "letterhead"
 	begunName    = "begun.json"

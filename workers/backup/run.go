@@ -30,6 +30,8 @@ const (
 type Config struct {
 	// Version is that of the running letterhead, for the manifest.
 	Version string
+	// Format is the data format of the events; see eventschemas.Format. Default: Format.
+	Format int
 	// SegmentBytes is the size of a segment before compression. Default: 8 MiB.
 	SegmentBytes int
 	// RetryAfter is the wait after a first failure of the log or the asset store. Default: 200 ms.
@@ -44,6 +46,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Format == 0 {
+		c.Format = Format
+	}
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = defaultSegmentBytes
 	}
@@ -202,7 +207,7 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 	if len(names) > 0 {
 		return fmt.Errorf("%w; it holds %s: name an empty folder, or one that is not there yet", notBackup, names[0])
 	}
-	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", Format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
+	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", r.cfg.Format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
 	if err := r.to.put(ctx, begunName, raw); err != nil {
 		return err
 	}
@@ -359,7 +364,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.m.Format, r.m.Product, r.m.Version = Format, product, r.cfg.Version
+	r.m.Format, r.m.Product, r.m.Version = max(r.m.Format, r.cfg.Format), product, r.cfg.Version
 	r.m.Finished = r.cfg.Now().UTC().Truncate(time.Second)
 	r.m.Names = names
 	if r.m.Segments == nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // The write-ahead log's format, https://www.sqlite.org/fileformat.html#the_write_ahead_log.
@@ -78,7 +79,10 @@ func scanFrames(from io.Reader) (walScan, error) {
 	} else {
 		s.salts = salts
 	}
-	order := walOrder(header)
+	orders := []binary.ByteOrder{walOrder(header)}
+	if !headerIntact { // the bit that names the order may be what is damaged
+		orders = []binary.ByteOrder{binary.LittleEndian, binary.BigEndian}
+	}
 
 	var (
 		frame     = make([]byte, walFrameBytes+page)
@@ -100,8 +104,9 @@ func scanFrames(from io.Reader) (walScan, error) {
 			salts = mine // the header cannot say; an intact frame shows that there was one
 		}
 		stored := walPair(frame[walFrameSum:])
-		fits := mine == salts && binary.BigEndian.Uint32(frame) != 0 &&
-			walSum(order, walSum(order, before, frame[:8]), frame[walFrameBytes:]) == stored
+		fits := mine == salts && binary.BigEndian.Uint32(frame) != 0 && slices.ContainsFunc(orders, func(order binary.ByteOrder) bool {
+			return walSum(order, walSum(order, before, frame[:8]), frame[walFrameBytes:]) == stored
+		})
 		commit := binary.BigEndian.Uint32(frame[walFrameCommit:]) != 0
 		before = stored
 		switch {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/searchindex"
 )
 
 // Defaults of a Config.
@@ -45,6 +47,8 @@ type Config struct {
 	Replicas *int
 	// CA holds PEM certificates that are trusted beside the system's.
 	CA []byte
+	// Analyzer indexes documents and reads queries, the current one unless set. Each version has an index of its own.
+	Analyzer searchindex.Analyzer
 	// Logger; nil for none.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil for none.
@@ -57,6 +61,7 @@ type settings struct {
 	user, password, apiKey string
 	alias                  string
 	replicas               int
+	analyzer               searchindex.Analyzer
 	transport              *http.Transport
 	logger                 *slog.Logger
 }
@@ -66,7 +71,10 @@ var aliasForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
 
 // read reports everything that is wrong with the settings. It never repeats the URL, which may hold a password.
 func (c Config) read() (settings, error) {
-	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, logger: c.Logger}
+	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, analyzer: c.Analyzer, logger: c.Logger}
+	if s.analyzer.Version == 0 {
+		s.analyzer = searchindex.Analyzers()[0]
+	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{settings: s, names: namesOf(s.alias), client: c, log: s.logger, preparing: make(chan struct{}, 1)}
+	x := &Index{settings: s, names: namesOf(s.alias, s.analyzer.Version), client: c, log: s.logger, preparing: make(chan struct{}, 1)}
 	look, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	_, err = x.prepared(look)
@@ -195,7 +195,7 @@ func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchind
 	if err := x.usable(ctx); err != nil {
 		return nil, err
 	}
-	return searchindex.Find(ctx, text, limit, x.candidates)
+	return x.settings.analyzer.Find(ctx, text, limit, x.candidates)
 }
 
 // Scan implements searchindex.Index.

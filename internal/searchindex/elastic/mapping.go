@@ -39,7 +39,7 @@ const (
 type object = map[string]any
 
 // meta marks the indices that came from this template.
-func meta() object { return object{"letterhead_mapping": mappingVersion} }
+func (x *Index) meta() object { return object{"letterhead_mapping": x.settings.analyzer.Version} }
 
 // template is what all generations have in common.
 func (x *Index) template() object {
@@ -50,7 +50,7 @@ func (x *Index) template() object {
 	return object{
 		"index_patterns": []string{x.names.alias + "_g*"},
 		"priority":       templatePriority,
-		"_meta":          meta(),
+		"_meta":          x.meta(),
 		"template": object{
 			"settings": object{
 				"number_of_shards":   1, // a million brands are a few hundred megabytes
@@ -62,7 +62,7 @@ func (x *Index) template() object {
 				},
 			},
 			"mappings": object{
-				"_meta":   meta(),
+				"_meta":   x.meta(),
 				"dynamic": "strict",
 				// The terms are computed anew from the log, never read back.
 				"_source": object{"excludes": []string{"exact", "begins", "words", "typos", fieldOrder}},
@@ -106,7 +106,7 @@ func (x *Index) checkMapping(ctx context.Context, index string) error {
 	if err != nil {
 		return err
 	}
-	want := map[string]any{"letterhead_mapping": float64(mappingVersion)}
+	want := map[string]any{"letterhead_mapping": float64(x.settings.analyzer.Version)}
 	if got := found[index].Mappings.Meta; !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was made or changed by hand. Delete it (DELETE /%s); it is fed again from the log", errNames, index, index)
 	}

@@ -15,13 +15,10 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// mappingVersion names how documents are indexed.
-const mappingVersion = searchindex.Analysis
-
-// names are those of one installation and mapping version.
+// names are those of one installation and version of the analysis.
 type names struct{ alias string }
 
-func namesOf(alias string) names { return names{fmt.Sprintf("%s_v%d", alias, mappingVersion)} }
+func namesOf(alias string, version int) names { return names{fmt.Sprintf("%s_v%d", alias, version)} }
 
 // first names a generation that is made because none answers: the same on all nodes that make one at once.
 func (n names) first(number uint64) string { return fmt.Sprintf("%s_g%06d", n.alias, number) }

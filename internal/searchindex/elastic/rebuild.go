@@ -146,7 +146,7 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 	if err := r.usable(ctx); err != nil {
 		return err
 	}
-	items, err := itemsOf(docs)
+	items, err := r.index.itemsOf(docs)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ type item struct {
 	lines  []byte
 }
 
-func itemOf(d searchindex.Document) (item, error) {
+func (x *Index) itemOf(d searchindex.Document) (item, error) {
 	if len(d.Domain) > maxDomain || d.Domain[0] == checkpointID[0] || d.Version > math.MaxInt64 || math.IsNaN(d.Quality) || math.IsInf(d.Quality, 0) {
 		return item{}, fmt.Errorf("document %.100q at version %d of quality %v: %w", d.Domain, d.Version, d.Quality, searchindex.ErrInvalid)
 	}
@@ -68,7 +68,7 @@ func itemOf(d searchindex.Document) (item, error) {
 	if err != nil {
 		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
 	}
-	t := searchindex.TermsOf(d)
+	t := x.settings.analyzer.Terms(d)
 	body, err := json.Marshal(source{d, t.Exact, t.Begins, t.Words, t.Typos, t.Order})
 	if err != nil {
 		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
@@ -78,14 +78,14 @@ func itemOf(d searchindex.Document) (item, error) {
 }
 
 // itemsOf checks a batch before anything is sent.
-func itemsOf(docs []searchindex.Document) ([]item, error) {
+func (x *Index) itemsOf(docs []searchindex.Document) ([]item, error) {
 	newest, err := searchindex.Newest(docs)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]item, len(newest))
 	for i, d := range newest {
-		if items[i], err = itemOf(d); err != nil {
+		if items[i], err = x.itemOf(d); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +97,7 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	if err := x.usable(ctx); err != nil {
 		return err
 	}
-	items, err := itemsOf(docs)
+	items, err := x.itemsOf(docs)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,46 @@
+package commands
+
+import (
+	"testing"
+
+	"letterhead/eventschemas"
+)
+
+// While an upgrade is not finished charges are written in the version of the release before. The hash chain covers what
+// is stored, so it holds over events of both versions, for a desk that made them and for one that reads them.
+func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
+	w := newWorld(t)
+	format := eventschemas.Format - 1
+	events := eventschemas.NewEncoder(func() int { return format })
+	d := w.desk(DeskConfig{Events: events})
+	id := w.opened(d, 0)
+	charge := func(d *Desk) {
+		t.Helper()
+		in := w.lookup(id)
+		in.KeyID = "key-1"
+		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charge(d)
+	format = eventschemas.Format
+	charge(d)
+	w.drain(d)
+	charge(w.desk(DeskConfig{Events: events}))
+	records, decoded := w.events(id)
+	for i, want := range []struct {
+		version int
+		key     string
+	}{{1, ""}, {2, "key-1"}, {2, "key-1"}} {
+		record, body := records[2+i], decoded[2+i].(eventschemas.CreditsCharged)
+		if record.SchemaVersion != want.version || body.KeyID != want.key {
+			t.Errorf("charge %d has version %d and names the key %q, want %d and %q", i, record.SchemaVersion, body.KeyID, want.version, want.key)
+		}
+		if err := eventschemas.ValidateJSON(record.Type, record.SchemaVersion, record.Data); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := VerifyChain(t.Context(), w.log, "account-"+id); n != len(records) || err != nil {
+		t.Errorf("%d of %d events hold: %v", n, len(records), err)
+	}
+}

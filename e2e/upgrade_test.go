@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/internal/testwait"
+)
+
+// hit is a brand of the starter index, with a logo.
+const hit = "github.com"
+
+func formatOf(t *testing.T, data string) int {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(data, "format.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f struct{ Format int }
+	if err := json.Unmarshal(raw, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f.Format
+}
+
+// One process with one folder ends an upgrade at its start, before it writes anything that a release before cannot read.
+// Of that, the folder's format is what every release looks at first.
+func TestOneFolder_UpgradeIsFinishedAtTheStart(t *testing.T) {
+	data := t.TempDir()
+	n := start(t, data)
+	customer, secret := account(t, data, "growth")
+	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	var version struct {
+		Format int `json:"data_format"`
+	}
+	decode(t, ok(t, data, "version", "--json"), &version)
+	if got := formatOf(t, data); got != version.Format || got < 2 {
+		t.Errorf("the folder has format %d, this release %d", got, version.Format)
+	}
+	if said := ok(t, data, "upgrade", "finish"); !strings.Contains(said, "no upgrade is under way") {
+		t.Errorf("upgrade finish says %q", said)
+	}
+	lines := ledgerOf(t, data, customer.Account.ID)
+	if last := lines[len(lines)-1]; last.Type != "CreditsCharged" || last.KeyID == "" {
+		t.Errorf("the charge is in the ledger as %+v", last)
+	}
+	n.stop()
+
+	// A folder of the release before has the format before.
+	if err := os.WriteFile(filepath.Join(data, "format.json"), []byte(`{"format":1,"written_by":"v0.1.0"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, data)
+	if got := formatOf(t, data); got != version.Format {
+		t.Errorf("after the start of this release the folder has format %d, not %d", got, version.Format)
+	}
+	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+}
+
+// LETTERHEAD_TEST_PREVIOUS names a binary of the release before this one, as it was published.
+func TestOneFolder_OfThePublishedRelease(t *testing.T) {
+	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
+	if previous == "" {
+		t.Skip("LETTERHEAD_TEST_PREVIOUS names no binary of the release before: nothing was upgraded from")
+	}
+	data := t.TempDir()
+	n := launchRelease(t, previous, data)
+	n.ready()
+	customer, secret := account(t, data, "growth")
+	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	n.stop()
+
+	n = start(t, data)
+	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	ok(t, data, "ledger", "verify")
+	ok(t, data, "projections", "verify")
+	_, built := testwait.Until(readyTimeout, func() bool { // beside the tables of the version before, while those are read
+		return strings.Contains(ok(t, data, "projections", "list", "--json"), `"name":"ledger","state":"live","version":3`)
+	})
+	if !built {
+		t.Error("the ledger's version of this release was not built")
+	}
+	var keys []string
+	for _, l := range ledgerOf(t, data, customer.Account.ID) {
+		if l.Type == "CreditsCharged" {
+			keys = append(keys, l.KeyID)
+		}
+	}
+	if len(keys) != 2 || keys[0] != "" || keys[1] == "" {
+		t.Errorf("the charges name the keys %q, want none for the first and one for the second", keys)
+	}
+	n.stop()
+
+	back := launchRelease(t, previous, data)
+	<-back.done
+	said := back.out.String()
+	if back.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(said, "use a newer release") {
+		t.Errorf("the release before ended with %d and said: %s", back.cmd.ProcessState.ExitCode(), said)
+	}
+	t.Logf("the release before says: %s", strings.TrimSpace(said))
+	again := start(t, data)
+	again.want(http.StatusOK, "/v1/brands/"+hit, secret)
+}

@@ -1,0 +1,69 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Session is a process that is connected to a shared database.
+type Session struct {
+	Node   string `json:"node"`   // its Config.Node; "" for one that did not say
+	Format int    `json:"format"` // its Config.Format; 0 for one that did not say
+}
+
+// sessionForm is what sessionName makes.
+var sessionForm = regexp.MustCompile(`^` + applicationName + `/([0-9]{1,9})@([^ ]*) ?(.*)$`)
+
+// sessionName is what the server's list of sessions calls those of a process. Two installations may lie in schemas of
+// one database. The server cuts the name off at 63 bytes, so the node comes last.
+func sessionName(format int, schema, node string) string {
+	if format == 0 {
+		return applicationName
+	}
+	return fmt.Sprintf("%s/%d@%s %s", applicationName, format, schema, node)
+}
+
+// Sessions returns the processes that are connected to a shared database, in the order of their names, each once. On a
+// database of this process alone there are none. A process whose URL sets application_name is not among them, nor is
+// one behind a pool that keeps names from the server. Errors: ErrUnavailable, ctx.Err().
+func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
+	found := []Session{}
+	if !s.Shared() {
+		return found, nil
+	}
+	rows, err := s.Read().QueryContext(ctx, `
+SELECT DISTINCT application_name, current_schema() FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE '`+applicationName+`%'`)
+	if err != nil {
+		return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, own string
+		if err := rows.Scan(&name, &own); err != nil {
+			return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
+		}
+		if name == applicationName {
+			found = append(found, Session{})
+			continue
+		}
+		parts := sessionForm.FindStringSubmatch(name)
+		if parts == nil || parts[2] != own {
+			continue
+		}
+		format, err := strconv.Atoi(parts[1])
+		if err != nil {
+			continue // it has too many digits for us
+		}
+		found = append(found, Session{Node: parts[3], Format: format})
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
+	}
+	slices.SortFunc(found, func(a, b Session) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Format-b.Format) })
+	return slices.Compact(found), nil
+}

@@ -99,6 +99,13 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// AnswerWithin returns the longest time between a charge and the last byte of the answer that it pays for. It is that
+// of a batch, whose first item is charged long before the last is looked up.
+func (c Config) AnswerWithin() time.Duration {
+	c = c.withDefaults()
+	return max(writeTimeout, c.BatchTimeout+c.RequestTimeout+batchSendWithin)
+}
+
 func (c Config) withDefaults() Config {
 	if c.BillingURL == "" {
 		c.BillingURL = c.BaseURL + "/docs/errors#" + string(CodeInsufficientCredits)

@@ -346,14 +346,24 @@ func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 	return domains, err
 }
 
-// runBatch looks the domains up, and starts none once starting has ended. It returns when nothing of it is under
-// way any more.
+// runBatch looks the domains up, and starts none once starting has ended or the account was found suspended or
+// closed. It returns when nothing of it is under way any more.
 //
 // One goroutine sets credits aside and starts items, so that the credit of a look-up that fails goes to the next
 // domain in order, and nobody else of the batch can come between a refusal and the look at who still has one.
 func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
 	waiting := slices.Clone(domains)
 	ended := make(chan *batchDomain, batchLanes)
+	refuse := func(err error) bool { // reports whether the error refuses all that is waiting
+		if !errors.Is(err, account.ErrSuspended) && !errors.Is(err, account.ErrClosed) {
+			return false
+		}
+		for _, d := range waiting {
+			d.err = err
+		}
+		waiting = nil
+		return true
+	}
 	for underway := 0; ; {
 		if len(waiting) > 0 && underway < batchLanes && starting.Err() == nil {
 			next := waiting[0]
@@ -371,7 +381,7 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 					ended <- next
 				}()
 				continue
-			case starting.Err() != nil:
+			case starting.Err() != nil, refuse(err):
 				continue
 			case underway == 0 || !errors.Is(err, account.ErrInsufficientCredits):
 				next.err, waiting = err, waiting[1:]
@@ -384,7 +394,7 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 		}
 		done := <-ended
 		underway--
-		if errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
+		if !refuse(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it came to pay: another node spent it. It waits like all without a credit.
 			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
 			waiting = slices.Insert(waiting, at, done)

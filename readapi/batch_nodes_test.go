@@ -95,3 +95,51 @@ func TestABatchKnowsWhatOtherNodesDid(t *testing.T) {
 		t.Errorf("balance %d, %d charges, lowest %d", b.balance(), len(b.charges), b.lowest)
 	}
 }
+
+// A suspension on one node stops a batch on another between two items: what is under way is paid from its
+// hold, and nothing after it is looked up or charged.
+func TestBatch_AccountSuspendedOnAnotherNode_StopsBetweenItems(t *testing.T) {
+	s := startSite(t, 2)
+	s.known("acme.com")
+	c := s.nodes[0].account(plan.Custom, 50)
+	here, there := c.at(s.nodes[0]), s.nodes[1].desk
+	slow := numbered("slow-%d.com", 5)
+	first, others := make(chan struct{}), make(chan struct{})
+	r := record("slow")
+	for i, domain := range slow {
+		release := others
+		if i == 0 {
+			release = first
+		}
+		s.crawler.does(domain, waitThen(release, ending{record: &r}))
+	}
+	after := append(numbered("new-%d.com", 8), "acme.com")
+	for _, domain := range after[:8] {
+		s.crawler.finds(domain, record("New"))
+	}
+	identifiers := append(slices.Clone(slow), after...)
+	answered := make(chan answer, 1)
+	go func() { answered <- here.asks(identifiers...) }()
+	for _, domain := range slow {
+		s.crawler.sees(domain)
+	}
+	_, err := there.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	s.must(err)
+	close(first)
+	c.until("the first is charged", func(b books) bool { return len(b.charges) == 1 })
+	close(others)
+	items := (<-answered).items(t, identifiers)
+	for i, item := range items {
+		want := "403 forbidden"
+		if i < len(slow) {
+			want = "200"
+		}
+		if said := item.said(); said != want {
+			t.Errorf("%s: %s, want %s", item.Identifier, said, want)
+		}
+	}
+	if b := c.books(); len(b.charges) != len(slow) || b.holds != len(slow) || len(b.openHolds) != 0 || b.balance() != 45 {
+		t.Errorf("%d charges, %d holds, %d of them open, balance %d", len(b.charges), b.holds, len(b.openHolds), b.balance())
+	}
+	here.asks("acme.com").refused(t, 403, "forbidden")
+}

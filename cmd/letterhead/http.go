@@ -44,18 +44,23 @@ func (s *service) handler() (http.Handler, error) {
 	if s.config.Shared() { // another node folds what this one answers from
 		deps.CaughtUp = func(ctx context.Context) error { return s.foldedTo(ctx, brands.Name) }
 	}
-	api, err := readapi.New(readapi.Config{
-		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
-		LogoHost: s.config.LogoHost, LogoTimeout: s.config.LogoTimeout, TrustedProxies: s.config.TrustedProxies,
-		CrawlTimeout: s.config.CrawlTimeout, BatchTimeout: s.config.BatchTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
-		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
-		Extra: operators,
-	}, deps)
+	cfg := s.apiConfig()
+	cfg.Extra = operators
+	api, err := readapi.New(cfg, deps)
 	if err != nil {
 		return nil, err
 	}
 	s.stopAPI = api.Stop
 	return api.Handler(), nil
+}
+
+func (s *service) apiConfig() readapi.Config {
+	return readapi.Config{
+		BaseURL: s.config.BaseURL, BillingURL: s.config.BillingURL, UserAgent: s.config.UserAgent, Plans: s.plans,
+		LogoHost: s.config.LogoHost, LogoTimeout: s.config.LogoTimeout, TrustedProxies: s.config.TrustedProxies,
+		CrawlTimeout: s.config.CrawlTimeout, BatchTimeout: s.config.BatchTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
+		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+	}
 }
 
 // healthz says that the process answers.

@@ -134,7 +134,11 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	s.stopAPI()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
 	defer cancel()
-	return errors.Join(err, clients.Drain(stopping, server), metrics.Close(), admin.close(stopping), s.close())
+	drained := clients.Drain(stopping, server)
+	if drained != nil {
+		s.unclean.Store(true)
+	}
+	return errors.Join(err, drained, metrics.Close(), admin.close(stopping), s.close())
 }
 
 // serveMetrics serves what operators read at an address of its own, if there is one. It may be closed in any case.

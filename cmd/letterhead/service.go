@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"letterhead/commands"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -21,6 +23,7 @@ import (
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/room"
+	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections"
@@ -48,6 +51,7 @@ type service struct {
 	store       *sqlstore.Store
 	clock       *sqlstore.Clock
 	holders     *holders.Holders
+	runs        *runs.Runs
 	positions   *sqlstore.Positions
 	snapshots   *sqlstore.Snapshots
 	assets      *assets.Store
@@ -75,7 +79,10 @@ type service struct {
 	reading bool // the stores were opened for reading only: what writes is nil
 	served  bool // and a server holds the folder
 
-	stopAPI func() // tells the API that its server is about to stop
+	runID   string      // names this process among the runs
+	answers atomic.Bool // it answers requests, so its run is noted
+	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not handed back
+	stopAPI func()      // tells the API that its server is about to stop
 
 	lost        atomic.Pointer[error] // why the event store is not used: it lost events
 	ready       atomic.Bool
@@ -98,7 +105,7 @@ type serviceOptions struct {
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock, room: room.New(0), stopAPI: func() {}}
+	s := &service{config: cfg, lock: lock, runID: uuid.NewString(), room: room.New(0), stopAPI: func() {}}
 	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {
@@ -187,10 +194,15 @@ func (s *service) openCommands(context.Context) error {
 	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
 		return err
 	}
+	s.closing(s.endRun)
 	s.closing(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
 		defer cancel()
-		return s.desk.Drain(ctx)
+		err := s.desk.Drain(ctx)
+		if err != nil {
+			s.unclean.Store(true)
+		}
+		return err
 	})
 	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
 		return err

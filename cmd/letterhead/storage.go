@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
+	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/loss"
 )
@@ -91,6 +92,9 @@ func (s *service) openDatabase(ctx context.Context) error {
 		return err
 	}
 	if s.holders, err = holders.New(ctx, s.store); err != nil {
+		return err
+	}
+	if s.runs, err = runs.New(ctx, s.store); err != nil {
 		return err
 	}
 	if s.positions, err = sqlstore.NewPositions(ctx, s.store); err != nil {

@@ -38,6 +38,7 @@ func (s *service) work(ctx context.Context) error {
 		{s.config.Shared(), s.openName}, // before anything is written under it
 		{s.config.Has(config.RoleCrawler) || s.config.Has(config.RoleRelay), s.openBroker},
 		{s.config.Shared(), s.openPulse},
+		{s.config.Has(config.RoleAPI), s.openRun},
 		{s.config.Has(config.RoleAPI), s.openAPI},
 		{s.config.Has(config.RoleCrawler), s.openCrawler},
 		{s.config.Has(config.RoleRelay), s.openRelay},

@@ -112,7 +112,8 @@ type Entry struct {
 	// Amount is what the event adds to the balance: grants and reversals above zero, charges and refunds
 	// below, 0 for all others.
 	Amount int64 `json:"amount"`
-	// Held is what the event sets aside (above zero) or hands back (below).
+	// Held is what the event sets aside (above zero), or takes out of a hold (below): a release, or a charge that
+	// captures. All of an account add up to its open holds. Of charges, only Entries knows it; elsewhere it is 0.
 	Held int64 `json:"held"`
 	// Balance is the sum of the amounts up to this one.
 	Balance   int64     `json:"balance"`
@@ -182,7 +183,7 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 		where, args := page(accountID, f, from, limit)
 		return m.read(ctx, where, args...)
 	}
-	return pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read)
+	return m.captured(ctx, pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read))
 }
 
 // page is the condition of one page of Entries.

@@ -51,7 +51,7 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
 			ledger.Entry{Held: 3, Balance: 50, HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com", KeyID: "k1"},
-			ledger.Entry{Amount: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com", KeyID: "k1"}},
+			ledger.Entry{Amount: -2, Held: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com", KeyID: "k1"}},
 		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
 		{eventschemas.ChargeKept{ChargeID: "c1", RequestID: "r2"}, ledger.Entry{Balance: 48, ChargeID: "c1", RequestID: "r2"}},
 		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
@@ -81,6 +81,56 @@ func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env
 	}
 	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 10 {
 		t.Errorf("%d entries of ten events", len(all))
+	}
+}
+
+func TestEntries_CapturesOfHolds_AddUp(t *testing.T) {
+	projectionstest.Each(t, testCapturesOfHoldsAddUp)
+}
+
+func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
+	hold := func(id string, n int64) eventschemas.Event {
+		return eventschemas.CreditsHeld{HoldID: id, Credits: n, Deadline: at, RequestID: "r" + id, Domain: "d.com"}
+	}
+	capture := func(id, charge string, n int64) eventschemas.Event {
+		return eventschemas.CreditsCharged{ChargeID: charge, Credits: n, RequestID: "r" + id, HoldID: id, Domain: "d.com"}
+	}
+	e.Events("account-b", at, hold("1", 9)) // of another account
+	for _, event := range []eventschemas.Event{
+		eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p"},
+		hold("1", 1), capture("1", "c1", 1), // as look-ups do
+		hold("2", 3), capture("2", "c2", 2), capture("2", "c3", 2), // the hold covers half of the last
+		hold("3", 5), hold("4", 2),
+		eventschemas.CreditsCharged{ChargeID: "c4", Credits: 1, RequestID: "r5", Domain: "d.com"},
+		capture("3", "c5", 1), capture("3", "c6", 1), // and 3 stay held
+		eventschemas.ChargeReversed{ChargeID: "c1", Credits: 1, RequestID: "r1", Reason: "operator"},
+	} {
+		e.Events("account-a", at, event)
+	}
+	e.Append(projectionstest.Group{Stream: "account-a", At: at, RequestID: "r4", Events: []eventschemas.Event{
+		eventschemas.HoldReleased{HoldID: "4", Credits: 2, Cause: "expired"}, capture("4", "c7", 1), // after its end: an ordinary charge
+	}})
+	e.CatchUp(r)
+	all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{}))
+	var amount, held int64
+	for _, entry := range all {
+		amount, held = amount+entry.Amount, held+entry.Held
+	}
+	if last := all[len(all)-1]; amount != last.Balance || amount != 42 || held != 3 {
+		t.Errorf("amounts add up to %d and the balance is %d, want 42; %d are held, want 3", amount, last.Balance, held)
+	}
+	for from := range all { // also when the hold lies before the first entry
+		if got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(from)})); got[0] != all[from] {
+			t.Errorf("from revision %d:\n%+v\nwant\n%+v", from, got[0], all[from])
+		}
+	}
+	var ofRequest int64
+	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{RequestID: "r3"})) {
+		ofRequest += entry.Held
+	}
+	if ofRequest != 3 {
+		t.Errorf("%d are held for the request, want 3", ofRequest)
 	}
 }
 
@@ -161,6 +211,43 @@ func testAsOf(t *testing.T, e *projectionstest.Env) {
 	}
 	if _, err := m.AsOf(t.Context(), "nobody", at); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("nobody: %v", err)
+	}
+}
+
+func TestSince_ReturnsEveryEntryFromThenOn(t *testing.T) {
+	projectionstest.Each(t, testSinceReturnsEveryEntryFromThenOn)
+}
+
+func testSinceReturnsEveryEntryFromThenOn(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
+	e.CatchUp(r)
+	if none := collect(t, m.Since(t.Context(), at)); len(none) != 0 {
+		t.Errorf("%d entries of an empty ledger", len(none))
+	}
+	const n = 40
+	for i := range n {
+		when := at.Add(time.Duration(i) * 10 * time.Minute)
+		if i%2 == 1 {
+			when = when.Add(-10*time.Minute - 30*time.Second) // another node's clock is behind
+		}
+		e.Events(fmt.Sprint("account-", i%2), when, charge(i))
+	}
+	e.CatchUp(r)
+	all := collect(t, m.All(t.Context(), 0))
+	for i := -1; i <= n; i++ {
+		since := at.Add(time.Duration(i) * 10 * time.Minute)
+		got := map[string]bool{}
+		for _, entry := range collect(t, m.Since(t.Context(), since)) {
+			got[entry.ChargeID] = true
+			if entry.At.Before(since.Add(-15 * time.Minute)) {
+				t.Errorf("since %s: an entry of %s", since, entry.At)
+			}
+		}
+		for _, entry := range all {
+			if !entry.At.Before(since) && !got[entry.ChargeID] {
+				t.Errorf("since %s: no entry of %s", since, entry.At)
+			}
+		}
 	}
 }
 

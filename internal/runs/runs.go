@@ -1,0 +1,180 @@
+// Package runs remembers when processes that answer requests ran, and how they ended. A process notes its start, from
+// time to time that it is alive, and its clean end. A run without a clean end may have left charges whose answers
+// were never delivered.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"letterhead/internal/sqlstore"
+)
+
+// keptFor is how long a run is remembered after its last sign of life, far longer than a charge can be reversed.
+const keptFor = 30 * 24 * time.Hour
+
+const (
+	create = `
+CREATE TABLE IF NOT EXISTS runs (
+	id            TEXT   NOT NULL PRIMARY KEY,
+	node          TEXT   NOT NULL,
+	started       BIGINT NOT NULL,
+	alive         BIGINT NOT NULL,
+	ended         BIGINT NOT NULL,
+	answer_within BIGINT NOT NULL
+)`
+	begin = `INSERT INTO runs (id, node, started, alive, ended, answer_within) VALUES ($1, $2, $3, $3, 0, $4)`
+	prune = `DELETE FROM runs WHERE alive < $1`
+	beat  = `UPDATE runs SET alive = $2 WHERE id = $1`
+	end   = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
+	all   = `SELECT id, node, started, alive, ended, answer_within FROM runs ORDER BY started, id`
+)
+
+// Run is a process that answered requests. Times are whole microseconds.
+type Run struct {
+	ID      string // unique
+	Node    string
+	Started time.Time
+	Alive   time.Time // when it was last noted to be alive
+	Ended   time.Time // zero without a clean end
+	// AnswerWithin is the longest time between a charge and the last byte of its answer.
+	AnswerWithin time.Duration
+}
+
+// Runs is the table. It is safe for concurrent use.
+type Runs struct{ store *sqlstore.Store }
+
+// New creates the table if it is missing.
+func New(ctx context.Context, store *sqlstore.Store) (*Runs, error) {
+	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		_, err := tx.ExecContext(ctx, store.DDL(create))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create table of runs: %w", err)
+	}
+	return &Runs{store: store}, nil
+}
+
+// Begin notes a start, durably, and forgets runs of more than 30 days ago. Errors: sqlstore.ErrUnavailable,
+// sqlstore.ErrClosed, ctx.Err().
+func (r *Runs) Begin(ctx context.Context, run Run) error {
+	err := r.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+		if _, err := tx.ExecContext(ctx, prune, run.Started.Add(-keptFor).UnixMicro()); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, begin, run.ID, run.Node, run.Started.UnixMicro(), run.AnswerWithin.Microseconds())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note the start of node %s: %w", run.Node, err)
+	}
+	return nil
+}
+
+// Beat notes that a run is alive. Errors: as Begin.
+func (r *Runs) Beat(ctx context.Context, id string, now time.Time) error {
+	return r.note(ctx, beat, id, now)
+}
+
+// End notes a clean end. Errors: as Begin.
+func (r *Runs) End(ctx context.Context, id string, now time.Time) error {
+	return r.note(ctx, end, id, now)
+}
+
+func (r *Runs) note(ctx context.Context, query, id string, now time.Time) error {
+	err := r.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+		_, err := tx.ExecContext(ctx, query, id, now.UnixMicro())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that run %s is alive or ends: %w", id, err)
+	}
+	return nil
+}
+
+// All returns the runs that are remembered, in the order of their starts. Errors: as Begin.
+func (r *Runs) All(ctx context.Context) ([]Run, error) {
+	found, err := r.all(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", sqlstore.Classify(err))
+	}
+	return found, nil
+}
+
+func (r *Runs) all(ctx context.Context) (found []Run, err error) {
+	rows, err := r.store.Read().QueryContext(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var run Run
+		var started, alive, ended, within int64
+		if err := rows.Scan(&run.ID, &run.Node, &started, &alive, &ended, &within); err != nil {
+			return nil, err
+		}
+		run.Started, run.Alive = time.UnixMicro(started).UTC(), time.UnixMicro(alive).UTC()
+		if ended != 0 {
+			run.Ended = time.UnixMicro(ended).UTC()
+		}
+		run.AnswerWithin = time.Duration(within) * time.Microsecond
+		found = append(found, run)
+	}
+	return found, rows.Err()
+}
+
+// Doubt is the time in which charges were made whose answers a run may not have delivered.
+type Doubt struct {
+	Run Run
+	// From is AnswerWithin before the last sign of life, Until the latest moment at which the run can have charged.
+	From, Until time.Time
+}
+
+// Covers reports whether a moment is within the doubt.
+func (d Doubt) Covers(at time.Time) bool { return !at.Before(d.From) && !at.After(d.Until) }
+
+// Alone returns the doubts of a service in which one process runs at a time, which current names, if one does. A run
+// without a clean end was over when the next one began.
+func Alone(all []Run, current string, now time.Time) []Doubt {
+	var doubts []Doubt
+	for i, run := range all {
+		if !run.Ended.IsZero() || run.ID == current {
+			continue
+		}
+		d := doubt(run, now)
+		if i+1 < len(all) {
+			d.Until = all[i+1].Started
+		}
+		doubts = append(doubts, d)
+	}
+	return doubts
+}
+
+// Among returns the doubts of nodes that share a service. A run without a clean end is over when its node begins
+// again, or when it was silent for goneAfter, in which it cannot have checked a key.
+func Among(all []Run, goneAfter time.Duration, now time.Time) []Doubt {
+	next := map[string]time.Time{} // start of the next run of a node
+	var doubts []Doubt
+	for i := len(all) - 1; i >= 0; i-- {
+		run := all[i]
+		until := run.Alive.Add(goneAfter)
+		if again, ok := next[run.Node]; ok && again.Before(until) {
+			until = again
+		}
+		next[run.Node] = run.Started
+		if run.Ended.IsZero() && until.Before(now) {
+			doubts = append(doubts, doubt(run, until))
+		}
+	}
+	return doubts
+}
+
+func doubt(run Run, until time.Time) Doubt {
+	from := run.Alive.Add(-run.AnswerWithin)
+	if from.Before(run.Started) {
+		from = run.Started
+	}
+	return Doubt{Run: run, From: from, Until: until}
+}

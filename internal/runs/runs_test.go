@@ -1,0 +1,80 @@
+package runs_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"letterhead/internal/runs"
+	"letterhead/internal/sqlstore"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+
+func TestRuns_AreRememberedWithTheirEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letterhead.db")
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	r, err := runs.New(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forgotten := runs.Run{ID: "0", Node: "n", Started: noon.AddDate(0, 0, -31), AnswerWithin: time.Minute}
+	clean := runs.Run{ID: "1", Node: "n", Started: noon, AnswerWithin: time.Minute}
+	killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
+	for _, err := range []error{
+		r.Begin(t.Context(), forgotten),
+		r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5)), r.End(t.Context(), "1", after(7)),
+		r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
+	got, err := r.All(t.Context())
+	if want := []runs.Run{clean, killed}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func run(id, node string, started, alive int) runs.Run {
+	return runs.Run{ID: id, Node: node, Started: after(started), Alive: after(alive), AnswerWithin: 60 * time.Second}
+}
+
+func ended(r runs.Run, at int) runs.Run {
+	r.Alive, r.Ended = after(at), after(at)
+	return r
+}
+
+func TestAlone_RunWithoutCleanEnd_IsInDoubtUntilTheNext(t *testing.T) {
+	all := []runs.Run{ended(run("1", "n", 0, 0), 10), run("2", "n", 20, 200), run("3", "n", 300, 310), ended(run("4", "n", 320, 0), 400), run("5", "n", 500, 505)}
+	first, second := runs.Doubt{Run: all[1], From: after(140), Until: after(300)}, runs.Doubt{Run: all[2], From: after(300), Until: after(320)}
+	if got, want := runs.Alone(all, "5", after(510)), []runs.Doubt{first, second}; !slices.Equal(got, want) {
+		t.Errorf("while it serves %+v\nwant %+v", got, want)
+	}
+	last := runs.Doubt{Run: all[4], From: after(500), Until: after(510)}
+	if got, want := runs.Alone(all, "", after(510)), []runs.Doubt{first, second, last}; !slices.Equal(got, want) {
+		t.Errorf("when nothing serves %+v\nwant %+v", got, want)
+	}
+	if first.Covers(after(139)) || !first.Covers(after(140)) || !first.Covers(after(300)) || first.Covers(after(301)) {
+		t.Error("a doubt does not cover what it says")
+	}
+}
+
+func TestAmong_SilentNode_IsInDoubt(t *testing.T) {
+	all := []runs.Run{run("1", "a", 0, 100), ended(run("2", "b", 1, 0), 90), run("3", "c", 2, 300), run("4", "a", 110, 300), run("5", "d", 120, 200)}
+	want := []runs.Doubt{
+		{Run: all[4], From: after(140), Until: after(230)}, // it never came back
+		{Run: all[0], From: after(40), Until: after(110)},
+	}
+	if got := runs.Among(all, 30*time.Second, after(310)); !slices.Equal(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}

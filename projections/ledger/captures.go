@@ -1,0 +1,65 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+)
+
+// captured sets Held of charges that capture a hold. Their rows do not have it: how much a charge takes out of its
+// hold depends on what is left of it.
+func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		holds := holds{} // open ones, which an account has a bounded number of
+		for e, err := range entries {
+			if err == nil && e.captures() {
+				if _, known := holds[e.HoldID]; !known { // it was placed before the first entry
+					err = m.holdBefore(ctx, &e, holds)
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			holds.follow(&e)
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// holdBefore finds what was left of the hold that a charge captures. Hold, captures and release are entries of one
+// request.
+func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) error {
+	for e, err := range m.ByRequest(ctx, charge.RequestID) {
+		if err != nil {
+			return fmt.Errorf("hold %s of charge %s: %w", charge.HoldID, charge.ChargeID, err)
+		}
+		if e.Position >= charge.Position {
+			return nil
+		}
+		if e.AccountID == charge.AccountID && e.HoldID == charge.HoldID {
+			holds.follow(&e)
+		}
+	}
+	return nil
+}
+
+func (e *Entry) captures() bool { return e.HoldID != "" && e.ChargeID != "" }
+
+// holds is what is left of open holds, by hold id.
+type holds map[string]int64
+
+// follow sets Held of a charge, and notes what an entry leaves of its hold.
+func (h holds) follow(e *Entry) {
+	if e.HoldID == "" {
+		return
+	}
+	if e.captures() {
+		e.Held = -min(-e.Amount, h[e.HoldID])
+	}
+	if h[e.HoldID] += e.Held; h[e.HoldID] <= 0 {
+		delete(h, e.HoldID)
+	}
+}

@@ -206,25 +206,6 @@ func (m Mark) note(ctx context.Context, tx *sqlstore.Tx, name, text, conflict st
 	return nil
 }
 
-// Renew replaces the marks by events of a log in which the marked ones are missing on purpose, such as one
-// that archived them. Last may be the zero Mark: then the next batch notes one.
-func Renew(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, first, last Mark) error {
-	if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
-		return fmt.Errorf("create the registry of projections: %w", err)
-	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name IN ($1, $2)", firstName, lastName); err != nil {
-		return fmt.Errorf("forget the events of the log: %w", err)
-	}
-	var err error
-	if first != (Mark{}) {
-		err = noteFirst(ctx, tx, first)
-	}
-	if err == nil && last != (Mark{}) {
-		err = noteLast(ctx, tx, last)
-	}
-	return err
-}
-
 // Forget drops all read models with everything that the registry remembers of their log, also those of other
 // releases. They are built again by whoever folds next. No Runner may be at work on the database.
 func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {

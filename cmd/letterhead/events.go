@@ -68,12 +68,16 @@ func eventsTail(e *environment) *cobra.Command {
 	return c
 }
 
+func toJSON(r eventlog.Recorded) eventJSON {
+	return eventJSON{
+		Position: r.Position, Stream: r.Stream, Revision: r.Revision, ID: r.ID.String(), Type: r.Type,
+		SchemaVersion: r.SchemaVersion, OccurredAt: r.OccurredAt, Metadata: r.Metadata, Data: r.Data,
+	}
+}
+
 func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.stdout, eventJSON{
-			Position: r.Position, Stream: r.Stream, Revision: r.Revision, ID: r.ID.String(), Type: r.Type,
-			SchemaVersion: r.SchemaVersion, OccurredAt: r.OccurredAt, Metadata: r.Metadata, Data: r.Data,
-		})
+		return printJSON(e.stdout, toJSON(r))
 	}
 	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano), r.Stream, r.Revision, r.Type, r.Data)
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
 	"letterhead/workers/loss"
 )
 
@@ -56,6 +57,9 @@ func (s *service) expectLogFile(ctx context.Context) error {
 	_, err := os.Stat(s.config.EventsPath())
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if replacing, err := sqlite.Replacing(s.config.EventsPath()); replacing || err != nil {
+		return err // opening puts the new file in its place
 	}
 	losses, err := loss.Survey(ctx, s.store, noLog{})
 	if err != nil || len(losses) == 0 {

@@ -28,6 +28,7 @@ type logFeed struct {
 	log        eventlog.Log
 	at, until  eventlog.Position
 	retryAfter time.Duration
+	keep       func(*eventlog.Recorded) bool // nil: all events
 }
 
 func (f *logFeed) next(ctx context.Context) ([]eventlog.Recorded, error) {
@@ -50,10 +51,25 @@ func (f *logFeed) next(ctx context.Context) ([]eventlog.Recorded, error) {
 		f.at = page.Next
 		if len(events) > 0 {
 			f.at = events[len(events)-1].Position
-			return events, nil
+			if events = f.kept(events); len(events) > 0 {
+				return events, nil
+			}
 		}
 	}
 	return nil, nil
+}
+
+func (f *logFeed) kept(events []eventlog.Recorded) []eventlog.Recorded {
+	if f.keep == nil {
+		return events
+	}
+	kept := make([]eventlog.Recorded, 0, len(events))
+	for i := range events {
+		if f.keep(&events[i]) {
+			kept = append(kept, events[i])
+		}
+	}
+	return kept
 }
 
 // logOrigin is a log up to a position.
@@ -61,10 +77,11 @@ type logOrigin struct {
 	log        eventlog.Log
 	until      eventlog.Position
 	retryAfter time.Duration
+	keep       func(*eventlog.Recorded) bool // nil: all events
 }
 
 func (o logOrigin) behind(after eventlog.Position) feed {
-	return &logFeed{log: o.log, at: after, until: o.until, retryAfter: o.retryAfter}
+	return &logFeed{log: o.log, at: after, until: o.until, retryAfter: o.retryAfter, keep: o.keep}
 }
 
 func (o logOrigin) size() uint64 { return 0 }

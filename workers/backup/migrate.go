@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	}
 	cfg = cfg.withDefaults()
 	out.Final = final
-	c := newCopier(cfg, logOrigin{from.Log, 0, cfg.RetryAfter}, to.Log)
+	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter}, to.Log)
 	if err := c.until(ctx, from.Log); err != nil {
 		return out, err
 	}
@@ -102,7 +102,7 @@ func (c *copier) until(ctx context.Context, from eventlog.Log) error {
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
-	c.from = logOrigin{from, head, c.cfg.RetryAfter}
+	c.from = logOrigin{log: from, until: head, retryAfter: c.cfg.RetryAfter}
 	return nil
 }
 

@@ -57,32 +57,14 @@ func (f *Filling) End(ctx context.Context) error {
 	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, f.store, tx) })
 }
 
-// Renew makes the database remember a log from which events were taken on purpose, such as by archiving: it replaces
-// the marks of the read models by the first and the last event that the log holds now. Call it while nothing else
-// uses the log and the database, after the new log is durable and before it is served. Read models, snapshots and
-// checkpoints are kept when keepPositions is true, which is right only when every event that is left has kept its
-// position and its revision; otherwise they are discarded, and the checkpoints of done are set to the head.
+// Renew discards what the database remembers by position of a log that another one is about to replace, in which events
+// are left out on purpose: read models, checkpoints and the snapshots of streams that are no accounts. The checkpoints
+// of done are set to head, the end of the new log. Afterwards the database fits the log as it is and the new one, so the
+// replacement may be interrupted; accounts must have the same events in both. Call it while nothing else uses the log.
 //
-// Errors: those of the log and of the database, ctx.Err(). A call that was interrupted is repeated.
-func Renew(ctx context.Context, store *sqlstore.Store, log eventlog.Log, keepPositions bool, done []string) error {
-	first, found, err := eventlog.Probe(log).First(ctx)
-	if err != nil {
-		return err
-	}
-	var mark projections.Mark
-	if found {
-		mark = projections.MarkOf(&first)
-	}
-	head, err := log.Head(ctx)
-	if err != nil {
-		return err
-	}
+// Errors: those of the database, ctx.Err(). A call that was interrupted is repeated.
+func Renew(ctx context.Context, store *sqlstore.Store, head eventlog.Position, done []string) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		if !keepPositions {
-			if err := errors.Join(projections.Forget(ctx, store, tx), forgetAll(ctx, tx), setPositions(ctx, tx, done, head)); err != nil {
-				return err
-			}
-		}
-		return projections.Renew(ctx, store, tx, mark, projections.Mark{})
+		return errors.Join(projections.Forget(ctx, store, tx), forgetPlaces(ctx, tx), setPositions(ctx, tx, done, head))
 	})
 }

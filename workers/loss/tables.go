@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -87,6 +88,25 @@ func forgetAll(ctx context.Context, tx *sqlstore.Tx) error {
 	for _, table := range tables {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 			return fmt.Errorf("forget the rows of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// forgetPlaces deletes every checkpoint, and every snapshot but those of accounts: a snapshot may hold positions, such as
+// the sweeper's memory.
+func forgetPlaces(ctx context.Context, tx *sqlstore.Tx) error {
+	tables, err := present(ctx, tx, append([]string{positionsTable}, snapshotTables...)...)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		where := ""
+		if table != positionsTable {
+			where = " WHERE stream NOT LIKE '" + account.StreamPrefix + "%'"
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+where); err != nil {
+			return fmt.Errorf("forget the places in %s: %w", table, err)
 		}
 	}
 	return nil

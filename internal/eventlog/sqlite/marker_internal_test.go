@@ -187,7 +187,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	path, with := filepath.Join(folder, "events.db"), filepath.Join(folder, "other.db")
 	events(path, 5)
 	events(with, 3)
-	if err := Replace(path, with); err != nil {
+	if err := Replace(path, with, suffix); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Inspect(t.Context(), path); err != nil || r.Loss != nil || r.Head != 3 {

@@ -44,7 +44,7 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 		}
 	}
 	if err == nil {
-		err = replace(cfg.Path, copied) // from here on the copy may be all that is in place
+		err = replace(cfg.Path, copied, lostSuffix()) // from here on the copy may be all that is in place
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
@@ -108,10 +108,10 @@ func (c *copier) write() error {
 }
 
 // Replace puts a closed log, with its marker, in place of another in the same folder, which must not be open either. A
-// crash in between is made good by the next Open. What was there is kept under other names.
+// crash in between is made good by the next Open. The files that were there are kept, with the suffix behind their names.
 //
 // Errors: ErrInUse, those of the file system.
-func Replace(path, with string) (err error) {
+func Replace(path, with, suffix string) (err error) {
 	for _, p := range []string{path, with} {
 		lock, locking := takeLock(p)
 		if locking != nil {
@@ -119,10 +119,20 @@ func Replace(path, with string) (err error) {
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
 	}
-	if err := replace(path, with); err != nil {
+	if err := replace(path, with, suffix); err != nil {
 		return fmt.Errorf("replace the event log %s: %w", path, err)
 	}
 	return nil
+}
+
+// Replacing reports whether a Replace of the log at path was interrupted, so that its file may be missing until the next
+// Open.
+func Replacing(path string) (bool, error) {
+	_, err := os.Stat(path + suffixReplace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // replacement is the note of one: once it is there, the replacement is done, now or at the next start.
@@ -133,14 +143,14 @@ type replacement struct {
 
 func lostSuffix() string { return suffixLost + time.Now().UTC().Format("20060102T150405.000Z") }
 
-func replace(path, with string) error {
+func replace(path, with, suffix string) error {
 	if filepath.Dir(path) != filepath.Dir(with) {
 		return fmt.Errorf("%s is in another folder", with)
 	}
 	if size, err := sizeOf(with + "-wal"); err != nil || size > 0 {
 		return errors.Join(err, fmt.Errorf("%s was not closed", with))
 	}
-	note, err := json.Marshal(replacement{With: filepath.Base(with), Lost: lostSuffix()})
+	note, err := json.Marshal(replacement{With: filepath.Base(with), Lost: suffix})
 	if err == nil {
 		err = writeNew(path+suffixReplace+".new", note)
 	}
@@ -209,7 +219,14 @@ func setAside(name, suffix string) error {
 	return nil
 }
 
-// removeLog removes a log that nobody needs.
+// Remove removes a closed log with its marker, and what an interrupted writer of it left. Removing none is no error.
+func Remove(path string) error {
+	if err := removeLog(path); err != nil {
+		return fmt.Errorf("remove the event log %s: %w", path, err)
+	}
+	return nil
+}
+
 func removeLog(path string) error {
 	var errs []error
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + ".lock", MarkerPath(path)} {

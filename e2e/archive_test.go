@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// logged is an event of the log without its position.
+type logged struct {
+	Stream     string          `json:"stream"`
+	Revision   uint64          `json:"revision"`
+	ID         string          `json:"id"`
+	Type       string          `json:"type"`
+	OccurredAt string          `json:"occurred_at"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Data       json.RawMessage `json:"data"`
+}
+
+func (l logged) String() string {
+	return fmt.Sprintf("%s@%d %s %s %s %s %s", l.Stream, l.Revision, l.ID, l.Type, l.OccurredAt, l.Metadata, l.Data)
+}
+
+func loggedIn(t *testing.T, lines string) (events []logged) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		var l logged
+		decode(t, line, &l)
+		events = append(events, l)
+	}
+	return events
+}
+
+// wholeLog returns all events of a folder's log.
+func wholeLog(t *testing.T, data string) []logged {
+	t.Helper()
+	return loggedIn(t, ok(t, data, "events", "replay", "--json"))
+}
+
+// without returns the events of all other streams, as text.
+func without(events []logged, streams ...string) (out []string) {
+	for _, e := range events {
+		if !slices.Contains(streams, e.Stream) && !strings.HasPrefix(e.Stream, "usage-node-") { // a node ticks at its end
+			out = append(out, e.String())
+		}
+	}
+	return out
+}
+
+// Look-ups of these domains fail, whether the machine has name servers or not: notCrawling denies every address.
+var missing = []string{"letterhead-no-such-brand-1.com", "letterhead-no-such-brand-2.com"}
+
+const missingStream = "brand-"
+
+// notCrawling starts a server whose crawls cannot connect to anything.
+func notCrawling(t *testing.T, data string) *node {
+	t.Helper()
+	return start(t, data, "LETTERHEAD_STARTER=off", "LETTERHEAD_CRAWL_DENY=0.0.0.0/0,::/0")
+}
+
+// fails looks up a domain and wants no brand.
+func (n *node) fails(domain, key string) {
+	n.t.Helper()
+	a, err := n.get("/v1/brands/"+domain, key)
+	if err != nil || a.status == 200 || a.status == 400 || a.status == 401 {
+		n.t.Fatalf("the look-up of %s: %d %s, %v", domain, a.status, a.body, err)
+	}
+}
+
+// failed makes a folder in which look-ups of two domains failed, and one brand exists.
+func failed(t *testing.T) (data, accountID, key string) {
+	t.Helper()
+	data = t.TempDir()
+	n := notCrawling(t, data)
+	acc, key := account(t, data, "free")
+	for _, domain := range missing {
+		n.fails(domain, key)
+	}
+	ok(t, data, "brand", "override", missing[1], "name", `"Two"`) // so it is a brand
+	n.stop()
+	return data, acc.Account.ID, key
+}
+
+// A look-up of a domain where no brand is found leaves hold, request, outcome and release, and nothing else.
+func TestFailedLookup_LeavesFourEvents(t *testing.T) {
+	data := t.TempDir()
+	n := notCrawling(t, data)
+	acc, key := account(t, data, "free")
+	before := len(wholeLog(t, data))
+	const lookups = 5
+	for i := range lookups {
+		n.fails(fmt.Sprintf("letterhead-no-such-brand-%d.com", i), key)
+	}
+	after := wholeLog(t, data)[before:]
+	n.stop()
+	types := map[string]int{}
+	for _, e := range after {
+		if strings.HasPrefix(e.Stream, "usage-node-") { // what a node counts, every few seconds
+			continue
+		}
+		types[e.Type]++
+		if want := "account-" + acc.Account.ID; e.Stream != want && !strings.HasPrefix(e.Stream, missingStream+"letterhead-no-such-brand-") {
+			t.Errorf("an event of stream %s", e.Stream)
+		}
+	}
+	want := map[string]int{"CreditsHeld": lookups, "CrawlRequested": lookups, "CrawlFailed": lookups, "HoldReleased": lookups}
+	if fmt.Sprint(types) != fmt.Sprint(want) {
+		t.Errorf("%d failed look-ups left %v, want %v", lookups, types, want)
+	}
+}
+
+func archiveArgs(to string) []string {
+	return []string{"archive", "--before", time.Now().UTC().Format(time.RFC3339Nano), "--to", to, "--yes", "--json"}
+}
+
+// checked runs what verifies a folder.
+func checked(t *testing.T, data string) {
+	t.Helper()
+	ok(t, data, "ledger", "verify")
+	ok(t, data, "projections", "verify")
+}
+
+func TestArchive_MovesFailuresAndNothingElse(t *testing.T) {
+	data, _, key := failed(t)
+	before := wholeLog(t, data)
+	gone := missingStream + missing[0]
+	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
+
+	t.Run("refused", func(t *testing.T) {
+		for name, args := range map[string][]string{
+			"in the future": {"archive", "--before", "2999-01-01", "--to", file, "--yes"},
+			"not a date":    {"archive", "--before", "yesterday", "--to", file, "--yes"},
+			"without file":  {"archive", "--before", "2026-10-01", "--yes"},
+			"not confirmed": slices.DeleteFunc(archiveArgs(file), func(a string) bool { return a == "--yes" }),
+		} {
+			if out, errs, code := letterhead(t, data, args...); code == 0 {
+				t.Errorf("%s: it ended with 0: %s%s", name, out, errs)
+			}
+		}
+		n := notCrawling(t, data)
+		if _, errs, code := letterhead(t, data, archiveArgs(file)...); code == 0 || !strings.Contains(errs, "stop the server") {
+			t.Errorf("beside a server it ended with %d: %s", code, errs)
+		}
+		n.stop()
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("a refused command left %s (%v)", file, err)
+		}
+		if out := ok(t, data, "archive", "--before", "2001-01-01", "--to", file, "--yes"); !strings.Contains(out, "nothing to archive") {
+			t.Errorf("nothing is that old: %s", out)
+		}
+	})
+
+	var out struct {
+		Streams, Events uint64
+		SHA256, Kept    string
+		Rest            struct{ Events uint64 }
+	}
+	decode(t, ok(t, data, archiveArgs(file)...), &out)
+	if out.Streams != 1 || out.Events != 2 {
+		t.Errorf("archived %+v", out)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != out.SHA256 {
+		t.Errorf("the file's SHA-256 is %x, and %s was printed", sum, out.SHA256)
+	}
+	expand, err := zstd.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := io.ReadAll(expand)
+	expand.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, e := range before {
+		if e.Stream == gone {
+			want = append(want, e.String())
+		}
+	}
+	if got := without(loggedIn(t, string(lines))); !slices.Equal(got, want) {
+		t.Errorf("the archive holds\n%s\nwant\n%s", got, want)
+	}
+	if _, err := os.Stat(out.Kept); err != nil {
+		t.Errorf("the old log: %v", err)
+	}
+	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
+		t.Errorf("the log holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	checked(t, data)
+
+	t.Run("crawled again", func(t *testing.T) {
+		n := notCrawling(t, data)
+		if got := n.balance(key); got != 50 {
+			t.Errorf("the balance is %v", got)
+		}
+		n.fails(missing[0], key)
+		var types []string
+		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", gone, "--json")) {
+			types = append(types, e.Type)
+		}
+		if want := []string{"CrawlRequested", "CrawlFailed"}; !slices.Equal(types, want) {
+			t.Errorf("the stream of %s holds %v, want %v", missing[0], types, want)
+		}
+		n.stop()
+		checked(t, data)
+	})
+}
+
+// Cut off after the memory of the old log was discarded, the folder serves the old log; cut off between the logs, the
+// next command puts the new one in place. The archive is the same in both cases.
+func TestArchive_CutOffAtTheReplacement_HoldsOneWholeLog(t *testing.T) {
+	data, _, _ := failed(t)
+	gone := missingStream + missing[0]
+	before := wholeLog(t, data)
+	args := archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))
+	var first, second struct{ SHA256, Kept string }
+	decode(t, ok(t, data, args...), &first)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(data, from), filepath.Join(data, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suffix := strings.TrimPrefix(filepath.Base(first.Kept), "events.db")
+	for _, name := range []string{"events.db", "events.head"} {
+		rename(name+suffix, name)
+	}
+	if got, want := without(wholeLog(t, data)), without(before); !slices.Equal(got, want) {
+		t.Errorf("before the replacement the log holds\n%s", strings.Join(got, "\n"))
+	}
+	checked(t, data)
+
+	decode(t, ok(t, data, args...), &second)
+	if second.SHA256 != first.SHA256 {
+		t.Errorf("the archives are %s and %s", first.SHA256, second.SHA256)
+	}
+	rename("events.db", "events.archive.db")
+	rename("events.head", "events.archive.head")
+	note := fmt.Appendf(nil, `{"with":"events.archive.db","lost":%q}`, ".archived-then")
+	if err := os.WriteFile(filepath.Join(data, "events.db.replace"), note, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, data)
+	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
+		t.Errorf("after the replacement the log holds\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// However often an archive step is killed, the folder holds the old log or the new one, whole, and the same command ends
+// the work with one archive.
+func TestArchive_Killed_LeavesOldOrNewLog(t *testing.T) {
+	data, _, _ := failed(t)
+	gone := missingStream + missing[0]
+	before := wholeLog(t, data)
+	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
+	args := append([]string{"--data", data}, archiveArgs(file)...)
+	kills := 0
+	killSteps(func(d time.Duration) bool {
+		if killedAfter(t, d, args...) {
+			return true
+		}
+		kills++
+		ok(t, data, "ledger", "verify")
+		got := without(wholeLog(t, data))
+		if !slices.Equal(got, without(before)) && !slices.Equal(got, without(before, gone)) {
+			t.Fatalf("after a kill at %s the log holds\n%s", d, strings.Join(got, "\n"))
+		}
+		return false
+	})
+	if kills == 0 {
+		t.Fatal("no run was killed")
+	}
+	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
+		t.Errorf("after %d kills the log holds\n%s", kills, strings.Join(got, "\n"))
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	checked(t, data)
+}

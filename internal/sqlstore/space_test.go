@@ -128,3 +128,45 @@ func TestOpen_ReadOnlyWithoutFile_Fails(t *testing.T) {
 		t.Errorf("opened with %v", err)
 	}
 }
+
+// A server that was started and has written nothing since has an empty write-ahead log.
+func TestOpen_ReadOnlyBesideAnEmptyWriteAheadLog_SeesWhatIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letterhead.db")
+	s := openFile(t, sqlstore.Config{Path: path})
+	load(t, s, "rows", 10_000)
+	if err := s.Truncate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
+	load(t, s, "later", 10_000)
+	var rows int
+	if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM later").Scan(&rows); err != nil || rows != 10 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}
+
+// A verify beside the server holds a transaction for minutes: a restart neither waits for it nor takes the file for
+// damaged.
+func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letterhead.db")
+	s := openFile(t, sqlstore.Config{Path: path})
+	load(t, s, "rows", 10_000)
+	r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
+	tx, err := r.Read().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	var rows int
+	if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	load(t, s, "later", 1_000_000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openFile(t, sqlstore.Config{Path: path})
+	if err := s.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM later").Scan(&rows); err != nil || rows != 1000 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}

@@ -82,8 +82,11 @@ func (s *sqliteFile) connectReaders(ctx context.Context) error {
 	_, err := os.Stat(s.cfg.Path)
 	var index error
 	info, wal := os.Stat(s.cfg.Path + "-wal")
-	if s.alone = wal != nil || info.Size() == 0; !s.alone {
-		_, index = os.Stat(s.cfg.Path + "-shm")
+	if s.alone = wal != nil; !s.alone {
+		// An empty log with an index belongs to a process that has the file open and may write at any time.
+		if _, index = os.Stat(s.cfg.Path + "-shm"); errors.Is(index, fs.ErrNotExist) && info.Size() == 0 {
+			s.alone, index = true, nil
+		}
 	}
 	if wal != nil && !errors.Is(wal, fs.ErrNotExist) {
 		err = errors.Join(err, wal)
@@ -120,10 +123,15 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 }
 
 // checkLength compares the file with the length that it should have, once the write-ahead log is moved into
-// it. SQLite itself notices a cut file only when it comes to a missing page.
+// it. SQLite itself notices a cut file only when it comes to a missing page. While another process reads (a verify
+// beside the server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
-	if _, err := walCheckpoint(ctx, s.write, "TRUNCATE"); err != nil {
-		return err
+	var busy, inLog, copied int64
+	if err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied); err != nil {
+		return fmt.Errorf("checkpoint: %w", Classify(err))
+	}
+	if busy != 0 || inLog != copied {
+		return nil
 	}
 	var pages, pageBytes int64
 	if err := s.write.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&pages, &pageBytes); err != nil {

@@ -165,11 +165,15 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 
 // moveWAL moves what a crash left in the write-ahead log into the file, as far as nothing keeps it from that.
 func (l *Log) moveWAL() error {
-	if _, _, err := passiveCheckpoint(l.writer.conn); err != nil {
+	length, moved, err := passiveCheckpoint(l.writer.conn)
+	if err != nil {
 		if errors.Is(classify("", err), eventlog.ErrCorrupt) {
 			return err
 		}
 		l.cfg.Logger.Warn("event log checkpoint failed", "error", err)
+		return nil
+	}
+	if length < 0 || moved != length { // another process reads, and the file may be shorter until it ends
 		return nil
 	}
 	var pages int64

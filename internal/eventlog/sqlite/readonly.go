@@ -123,16 +123,20 @@ func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last e
 }
 
 // readingMode returns how a file is opened without writing: by itself when there is no write-ahead log, because
-// SQLite would make an empty one, and together with it otherwise, which needs the index beside it.
+// SQLite would make an empty one, and together with it otherwise, which needs the index beside it. An empty log
+// with an index belongs to a process that has the file open and may append at any time.
 func readingMode(path string) (mode string, err error) {
 	info, err := os.Stat(path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	if errors.Is(err, fs.ErrNotExist) {
 		return modeAlone, nil
 	}
 	if err == nil {
 		_, err = os.Stat(path + "-shm")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
+		if info.Size() == 0 {
+			return modeAlone, nil
+		}
 		return "", fmt.Errorf("%w: it has a write-ahead log that can be read only where it can be recovered: copy the data folder to a place that can be written", eventlog.ErrUnavailable)
 	}
 	return "ro", err

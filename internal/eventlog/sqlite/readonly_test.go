@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -138,4 +139,61 @@ func files(t *testing.T, folder string) map[string]int64 {
 		sizes[e.Name()] = info.Size()
 	}
 	return sizes
+}
+
+// A server that was started and has appended nothing has an empty write-ahead log.
+func TestOpenReadOnly_EmptyWriteAheadLog_SeesWhatIsAppended(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 100)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, sqlite.Config{Path: path})
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
+		t.Fatalf("the write-ahead log: %v, %v", info, err)
+	}
+	r := openReadOnly(t, path)
+	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(100, 25)); err != nil {
+		t.Fatal(err)
+	}
+	if head, err := r.Head(t.Context()); err != nil || head != 125 {
+		t.Errorf("the head is %d, %v", head, err)
+	}
+	if err := r.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that reads keeps what was written since from being moved into the file; that is no damage.
+func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
+	path := logPath(t)
+	l := open(t, sqlite.Config{Path: path})
+	fill(t, l, 100)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen int
+	if err := tx.QueryRow("SELECT count(*) FROM events").Scan(&seen); err != nil || seen != 100 {
+		t.Fatalf("%d events, %v", seen, err)
+	}
+	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(100, 500)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, sqlite.Config{Path: path})
+	if head, err := l.Head(t.Context()); err != nil || head != 600 {
+		t.Errorf("the head is %d, %v", head, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 	"letterhead/projections/ledger"
 )
@@ -246,13 +247,15 @@ func printUndelivered(w io.Writer, charges []undeliveredCharge, asJSON bool) err
 	return table.Flush()
 }
 
-// reverseUndelivered hands charges back. One that is too old stays.
+// reverseUndelivered hands charges back. One that is too old stays, and one that cannot be handed back does not keep
+// the others from it.
 func (s *service) reverseUndelivered(ctx context.Context, e *environment, charges []undeliveredCharge, asJSON bool) error {
 	var done struct {
 		Reversed int   `json:"reversed"`
 		Credits  int64 `json:"credits"`
 		TooOld   int   `json:"too_old"`
 	}
+	var failed []error
 	for _, c := range charges {
 		err := s.desk.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: s.operator(), AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
@@ -261,15 +264,18 @@ func (s *service) reverseUndelivered(ctx context.Context, e *environment, charge
 		case errors.Is(err, account.ErrTooLate):
 			done.TooOld++
 		case err != nil:
-			return fmt.Errorf("hand back charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
+				return fmt.Errorf("hand back charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+			}
+			failed = append(failed, fmt.Errorf("hand back charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
 		default:
 			done.Reversed++
 			done.Credits += c.Credits
 		}
 	}
 	if asJSON {
-		return printJSON(e.stdout, done)
+		return errors.Join(append(failed, printJSON(e.stdout, done))...)
 	}
 	_, err := fmt.Fprintf(e.stdout, "%d charge(s) handed back, %d credit(s); %d charge(s) are older than %s and stay\n", done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
-	return err
+	return errors.Join(append(failed, err)...)
 }

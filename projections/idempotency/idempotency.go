@@ -55,7 +55,7 @@ CREATE TABLE {charges} (
 
 	selectThrough = `SELECT max(revision) FROM {charges} WHERE account = $1`
 	selectCharges = `SELECT item, revision, at, request_hash, charge_id, credits, brand_id, domain, record_revision
-FROM {charges} WHERE account = $1 AND family = $2 ORDER BY revision LIMIT $3`
+FROM {charges} WHERE account = $1 AND family = $2 ORDER BY revision`
 )
 
 // Model is the read model.
@@ -85,7 +85,8 @@ func (m *Model) Versions() []projections.Version {
 }
 
 // ByKey returns the charges of an account under an idempotency key, named by its family, in the order of the
-// stream, and how far the account's stream is known here. Reversed charges are among them.
+// stream, and how far the account's stream is known here. Reversed charges are among them, so that there may be
+// more than account.MaxKeyItems.
 //
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByKey(ctx context.Context, accountID, family string) (account.Older, error) {
@@ -101,7 +102,7 @@ func (m *Model) ByKey(ctx context.Context, accountID, family string) (account.Ol
 			return nil
 		}
 		found.Through = uint64(last.Int64) + 1
-		rows, err := q.QueryContext(ctx, t.SQL(selectCharges), accountID, family, account.MaxKeyItems)
+		rows, err := q.QueryContext(ctx, t.SQL(selectCharges), accountID, family)
 		if err != nil {
 			return err
 		}

@@ -92,3 +92,18 @@ func TestChargesOfADayAgoAreDeleted(t *testing.T) {
 		want(t, m, "c", 1, 1, "3@0")
 	})
 }
+
+// A key whose charges were all reversed may be used again, so that a family has more rows than a key has items.
+func TestByKey_ReusedKey_FindsEveryCharge(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		for i := range 2 * account.MaxKeyItems {
+			e.Events("account-a", start, charge(fmt.Sprint(i), 1, i))
+		}
+		e.CatchUp(r)
+		got, err := m.ByKey(t.Context(), "a", family(1))
+		if err != nil || len(got.Charges) != 2*account.MaxKeyItems {
+			t.Errorf("%d charges, %v", len(got.Charges), err)
+		}
+	})
+}

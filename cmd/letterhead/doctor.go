@@ -28,7 +28,7 @@ const lowDisk = disk.MaxReserve
 
 func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
-		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing."}
+		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing, except that the first command of a new release on a stopped folder finishes its upgrade (docs/upgrade.md)."}
 	asJSON := jsonFlag(c)
 	examined := false
 	node := e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {

@@ -337,7 +337,6 @@ func byteCount(field func(*Config) *int64) func(*Config, string) error {
 	}
 }
 
-// parseNetwork reads a network, or an address, which is a network of one.
 // networks reads addresses and networks that are separated by commas.
 func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
 	return func(c *Config, v string) error {
@@ -355,6 +354,7 @@ func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
 	}
 }
 
+// parseNetwork reads a network, or an address, which is a network of one.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if network, err := netip.ParsePrefix(s); err == nil {
 		return network.Masked(), nil

@@ -212,14 +212,14 @@ func (x *exchange) fail(err error) {
 const creditsWithin = 250 * time.Millisecond
 
 // setCreditsBeside tells the credits that are left beside an error: on a 402 what could be spent, which is
-// less than the balance while credits are set aside. When the desk cannot say, the header stays away, and a
+// less than the balance while credits are set aside. A 403 has none. When the desk cannot say, the header stays away, and a
 // desk whose log has just failed is not asked.
 func (x *exchange) setCreditsBeside(p *Problem) {
 	switch {
 	case p.Code == CodeInsufficientCredits:
 		x.setCredits(*p.Details.Balance)
 		return
-	case isOfTheLog(p):
+	case isOfTheLog(p), p.Status == http.StatusForbidden:
 		delete(x.Header(), headerCreditsRemaining)
 		return
 	}

@@ -74,6 +74,8 @@ verify: ## Run everything: the gate, the race detector, fuzzing, attacks, benchm
 	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=300000 go test ./e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
 	go test ./commands -run '^$$' -bench LoadLongStream -benchtime 100x -timeout 60m
+	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_KILL_ROUNDS=16 LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" \
+	  go test -tags services ./e2e/cluster -count=1 -run TestRandomKills -v -timeout 40m; fi
 	go test ./internal/eventlog/sqlite -run 'ChangedBytes|Scan' -rapid.checks=5000 -count=1
 	$(MAKE) fuzz
 	$(MAKE) bench

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/fanout"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
@@ -58,8 +60,12 @@ func (s *service) openLog(ctx context.Context, admit func(context.Context, event
 		if err != nil {
 			return err
 		}
-		s.log = log
-		s.closing(log.Close)
+		shared, err := fanout.New(log, fanout.Config{Logger: s.logger, Registerer: s.metrics})
+		if err != nil {
+			return errors.Join(err, log.Close())
+		}
+		s.log = shared
+		s.closing(shared.Close)
 		return nil
 	}
 	return s.openLogFile(ctx, false)

@@ -1,0 +1,213 @@
+// Package fanout makes all subscriptions of a process share one reader of the end of the event log.
+//
+// Each subscription of its own costs the store: a server without usable filters sends the whole log to every one of
+// them, and each process decodes the same events once for each role. Here one reader follows the whole log and keeps
+// its last events in memory. A subscription that begins in the past, or that falls behind what is kept, reads with a
+// subscription of its own until it has caught up, and then joins the others. Nothing waits for a slow subscription:
+// the memory is bounded, and what leaves it is read from the store.
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
+)
+
+const (
+	// keptEvents and keptBytes bound the events that the reader keeps in memory. At either bound the older half goes.
+	// A batch of a subscription has at most 4,096 events, so those who keep up find all of it.
+	keptEvents = 16384
+	keptBytes  = 16 << 20
+	// page bounds the events of one batch.
+	page = 4096
+	// The reader tries to find the log's end again after a time that doubles from the first to the last.
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// Config of a Log. The zero Config works.
+type Config struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Log is an event log whose subscriptions share a reader. Everything else is the log's that it wraps.
+type Log struct {
+	eventlog.Log
+	eventlog.Prober
+
+	logger     *slog.Logger
+	open       prometheus.Gauge
+	unregister func()
+	begin      sync.Once
+	running    sync.WaitGroup
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+
+	recent recent
+}
+
+// New wraps a log. The reader begins with the first subscription. Close closes the log, too.
+func New(log eventlog.Log, cfg Config) (*Log, error) {
+	l := &Log{Log: log, Prober: eventlog.Probe(log), logger: cfg.Logger, recent: recent{changed: make(chan struct{})}}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	l.open = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "letterhead_eventlog_subscriptions",
+		Help: "Subscriptions of this process to the event store: 1 while every role has caught up.",
+	})
+	l.unregister = func() { telemetry.Unregister(cfg.Registerer, l.open) }
+	if err := telemetry.Register(cfg.Registerer, l.open); err != nil {
+		return nil, fmt.Errorf("register the metrics of the event log's reader: %w", err)
+	}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// Subscribe implements eventlog.Log.
+func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	if l.life.Err() != nil {
+		return nil, fmt.Errorf("subscribe: %w", eventlog.ErrClosed)
+	}
+	own, err := l.Log.Subscribe(ctx, after, filter)
+	if err != nil {
+		return nil, err
+	}
+	l.begin.Do(func() { l.running.Go(l.read) })
+	l.open.Inc()
+	s := &subscription{log: l, filter: filter, at: after, own: own}
+	s.life, s.end = context.WithCancel(l.life)
+	return s, nil
+}
+
+// Close implements eventlog.Log.
+func (l *Log) Close() error {
+	l.end()
+	err := l.Log.Close()
+	l.running.Wait()
+	l.unregister()
+	return err
+}
+
+// read follows the log until Close, or until an event cannot be read: then every subscription goes on by itself, and
+// those that choose that event end with the error.
+func (l *Log) read() {
+	sub, head, err := l.follow()
+	if err == nil {
+		l.open.Inc()
+		defer l.open.Dec()
+		defer sub.Close()
+		l.recent.start(head)
+		for {
+			var batch eventlog.Batch
+			if batch, err = sub.Next(l.life); err != nil {
+				break
+			}
+			l.recent.add(batch)
+		}
+		l.recent.stop()
+	}
+	if l.life.Err() == nil {
+		l.logger.Error("the event log has no common reader: every role reads for itself", "error", err)
+	}
+}
+
+// follow subscribes at the end of the log.
+func (l *Log) follow() (eventlog.Subscription, eventlog.Position, error) {
+	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
+		head, err := l.Log.Head(l.life)
+		if err == nil {
+			var sub eventlog.Subscription
+			if sub, err = l.Log.Subscribe(l.life, head, eventlog.Filter{}); err == nil {
+				return sub, head, nil
+			}
+		}
+		if l.life.Err() != nil {
+			return nil, 0, err
+		}
+		l.logger.Debug("finding the end of the event log", "error", err)
+		if err := delay.For(l.life, retry); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+// recent is the end of the log, as far as the reader has come.
+type recent struct {
+	mu      sync.Mutex
+	reading bool
+	base    eventlog.Position // all events after it, up to head, are kept
+	head    eventlog.Position
+	live    bool
+	events  []eventlog.Recorded // never overwritten: subscriptions hold parts of it
+	bytes   int
+	changed chan struct{} // closed at the next change
+}
+
+func (r *recent) start(head eventlog.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading, r.live, r.base, r.head = true, true, head, head
+	r.wake()
+}
+
+func (r *recent) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading, r.events = false, nil
+	r.wake()
+}
+
+func (r *recent) add(batch eventlog.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range batch.Events {
+		r.bytes += len(batch.Events[i].Data)
+	}
+	r.events = append(r.events, batch.Events...)
+	r.head, r.live = batch.Position, batch.Live
+	if len(r.events) > keptEvents || r.bytes > keptBytes {
+		drop := 0
+		for len(r.events)-drop > keptEvents/2 || r.bytes > keptBytes/2 {
+			r.bytes -= len(r.events[drop].Data)
+			r.base = r.events[drop].Position
+			drop++
+		}
+		r.events = slices.Clone(r.events[drop:])
+	}
+	r.wake()
+}
+
+// wake ends the wait of all subscriptions. The caller holds the lock.
+func (r *recent) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// after returns the kept events after a position, at most a page, how far the reader has come with them, and a
+// channel that is closed at the next change. It returns false if events after the position may be missing.
+func (r *recent) after(at eventlog.Position) (batch eventlog.Batch, changed <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.reading || at < r.base {
+		return eventlog.Batch{}, r.changed, false
+	}
+	from := sort.Search(len(r.events), func(i int) bool { return r.events[i].Position > at })
+	to := min(len(r.events), from+page)
+	batch = eventlog.Batch{Events: r.events[from:to:to], Position: max(at, r.head), Live: r.live}
+	if to < len(r.events) {
+		batch.Position, batch.Live = r.events[to-1].Position, false
+	}
+	return batch, r.changed, true
+}

@@ -1,0 +1,322 @@
+package fanout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/eventlog/fanout"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testwait"
+)
+
+func TestContract(t *testing.T) {
+	t.Run("a folder", func(t *testing.T) {
+		eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return wrap(t, folder(t), nil) })
+	})
+	t.Run("an event store", func(t *testing.T) {
+		eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return wrap(t, store(t, esdbtest.Start(t)), nil) })
+		eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
+			server := esdbtest.StartWith(t, esdbtest.Config{Noise: true})
+			return wrap(t, store(t, server), nil), wrap(t, store(t, server), nil)
+		})
+	})
+	t.Run("a used event store", func(t *testing.T) {
+		server := esdbtest.Start(t)
+		server.Noise()
+		eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
+			return eventlogtest.Scope(t, wrap(t, store(t, server), nil), uuid.NewString()+"-")
+		})
+	})
+}
+
+func folder(t testing.TB) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func store(t testing.TB, server *esdbtest.Server) eventlog.Log {
+	t.Helper()
+	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.Log {
+	t.Helper()
+	cfg := fanout.Config{}
+	if metrics != nil {
+		cfg.Registerer = metrics
+	}
+	l, err := fanout.New(log, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// subscriptions is the metric that counts those that are open.
+func subscriptions(t testing.TB, metrics *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "letterhead_eventlog_subscriptions" {
+			return first(f).GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metric letterhead_eventlog_subscriptions")
+	return 0
+}
+
+// patience bounds every wait.
+const patience = time.Minute
+
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	if _, ok := testwait.Until(patience, so); !ok {
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
+func first(f *dto.MetricFamily) *dto.Metric { return f.GetMetric()[0] }
+
+// role follows the log and remembers what it was given.
+type role struct {
+	sub  eventlog.Subscription
+	mu   sync.Mutex
+	seen []string
+	live bool
+}
+
+func follow(t testing.TB, log eventlog.Log, after eventlog.Position, filter eventlog.Filter) *role {
+	t.Helper()
+	sub, err := log.Subscribe(t.Context(), after, filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sub.Close() })
+	return &role{sub: sub}
+}
+
+func (r *role) step(ctx context.Context) error {
+	batch, err := r.sub.Next(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range batch.Events {
+		r.seen = append(r.seen, fmt.Sprintf("%s@%d", e.Stream, e.Revision))
+	}
+	r.live = batch.Live
+	return err
+}
+
+// run follows until ctx ends.
+func (r *role) run(ctx context.Context, t testing.TB) {
+	for {
+		if err := r.step(ctx); err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}
+
+func (r *role) has(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen) == n && r.live
+}
+
+func grow(t testing.TB, log eventlog.Log, stream string, from, n, size int) {
+	t.Helper()
+	for i := from; i < from+n; {
+		var events []eventlog.Proposed
+		for ; i < from+n && len(events) < min(64, 500_000/size); i++ {
+			events = append(events, eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, Data: fmt.Appendf(nil, `{"n":%d,"text":"%*d"}`, i, size, i)})
+		}
+		var err error
+		eventually(t, "an append is settled", func() bool { // repeated while the server is away
+			_, err = log.Append(t.Context(), stream, eventlog.After(uint64(i-len(events))), events)
+			return !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRolesThatHaveCaughtUp_ShareOneSubscription begins roles in the past, with and without filters, and at the end.
+func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
+	server := esdbtest.Start(t)
+	metrics := prometheus.NewRegistry()
+	log := wrap(t, store(t, server), metrics)
+	grow(t, log, "account-a", 0, 100, 10)
+	grow(t, log, "brand-b", 0, 100, 10)
+	head, err := log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	accounts := eventlog.Filter{StreamPrefixes: []string{"account-"}}
+	roles := []*role{follow(t, log, 0, eventlog.Filter{}), follow(t, log, 0, accounts), follow(t, log, head, accounts),
+		follow(t, log, head, eventlog.Filter{}), follow(t, log, 0, eventlog.Filter{EventTypes: []string{"Nothing"}})}
+	for _, r := range roles {
+		running.Go(func() { r.run(ctx, t) })
+	}
+	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
+	grow(t, log, "account-a", 100, 50, 10)
+	grow(t, log, "brand-b", 100, 50, 10)
+	for i, want := range []int{300, 150, 50, 100, 0} {
+		eventually(t, fmt.Sprintf("role %d has %d events", i, want), func() bool { return roles[i].has(want) })
+	}
+	if n := subscriptions(t, metrics); n != 1 {
+		t.Errorf("%v subscriptions to the event store, want 1", n)
+	}
+}
+
+// TestSlowRole_ReadsForItselfAndJoinsAgain lets a role stop until the reader no longer keeps what it needs.
+func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	log := wrap(t, folder(t), metrics)
+	slow, quick := follow(t, log, 0, eventlog.Filter{}), follow(t, log, 0, eventlog.Filter{})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { quick.run(ctx, t) })
+	grow(t, log, "account-a", 0, 1, 10)
+	for !slow.live {
+		if err := slow.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const events, size = 300, 100_000 // more than is kept
+	grow(t, log, "account-a", 1, events, size)
+	eventually(t, "the quick role has all", func() bool { return quick.has(1 + events) })
+	running.Go(func() { slow.run(ctx, t) })
+	eventually(t, "the slow role has all", func() bool { return slow.has(1 + events) })
+	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
+	for i := range quick.seen {
+		if quick.seen[i] != slow.seen[i] {
+			t.Fatalf("event %d is %s for one role and %s for the other", i, quick.seen[i], slow.seen[i])
+		}
+	}
+}
+
+// TestRoles_ServerFails_MissAndRepeatNothing drops subscriptions, connections and the server itself between appends,
+// while roles join, leave and come back.
+func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {
+	server := esdbtest.Start(t)
+	metrics := prometheus.NewRegistry()
+	log := wrap(t, store(t, server), metrics)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	const rounds, each = 12, 20
+	var roles []*role
+	for round := range rounds {
+		for _, filter := range []eventlog.Filter{{}, {StreamPrefixes: []string{"account-"}}} {
+			r := follow(t, log, 0, filter)
+			roles = append(roles, r)
+			running.Go(func() { r.run(ctx, t) })
+		}
+		grow(t, log, "account-a", round*each, each, 10)
+		switch round % 3 {
+		case 0:
+			server.DropSubscriptions()
+		case 1:
+			server.BreakConnections()
+		case 2:
+			server.Stop()
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, r := range roles {
+		eventually(t, fmt.Sprintf("role %d has all events", i), func() bool { return r.has(rounds * each) })
+		for n, seen := range r.seen {
+			if want := fmt.Sprintf("account-a@%d", n); seen != want {
+				t.Fatalf("event %d of role %d is %s, want %s", n, i, seen, want)
+			}
+		}
+	}
+	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
+}
+
+// BenchmarkAppendBesideRoles measures appends to a server in the same process while the six roles of an idle node
+// follow the log, each with a subscription of its own and with one for all.
+func BenchmarkAppendBesideRoles(b *testing.B) {
+	for _, version := range []string{"23.10.8", "24.2.0"} {
+		for _, shared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("server=%s/shared=%t", version, shared), func(b *testing.B) {
+				server := esdbtest.Start(b)
+				server.SetVersion(version)
+				log := store(b, server)
+				defer log.Close()
+				followed := log
+				if shared {
+					followed = wrap(b, store(b, server), nil)
+				}
+				ctx, stop := context.WithCancel(b.Context())
+				var running sync.WaitGroup
+				defer running.Wait()
+				defer stop()
+				var roles []*role
+				for _, prefix := range []string{"account-", "brand-", "usage-", "key-", "crawl-", "log"} {
+					r := follow(b, followed, 0, eventlog.Filter{StreamPrefixes: []string{prefix}})
+					roles = append(roles, r)
+					running.Go(func() { r.run(ctx, b) })
+				}
+				for _, r := range roles {
+					eventually(b, "a role is live", func() bool { return r.has(0) })
+				}
+				const writers = 16
+				var next atomic.Int64
+				var writing sync.WaitGroup
+				b.ResetTimer()
+				for w := range writers {
+					writing.Go(func() {
+						for at := 0; next.Add(1) <= int64(b.N); at++ {
+							grow(b, log, fmt.Sprintf("account-%d", w), at, 1, 200)
+						}
+					})
+				}
+				writing.Wait()
+				b.StopTimer()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}

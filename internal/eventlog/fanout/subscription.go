@@ -1,0 +1,144 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"letterhead/internal/eventlog"
+)
+
+// subscription reads with a subscription of its own until that is live, and what the common reader keeps from then on.
+type subscription struct {
+	log    *Log
+	filter eventlog.Filter
+	life   context.Context // ends with Close of the subscription or of the log
+	end    context.CancelFunc
+
+	// These belong to Next.
+	at   eventlog.Position
+	live bool
+
+	mu  sync.Mutex
+	own eventlog.Subscription // nil once it has joined
+}
+
+// Next implements eventlog.Subscription.
+func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
+	for {
+		if s.life.Err() != nil {
+			return eventlog.Batch{}, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+		}
+		if err := ctx.Err(); err != nil {
+			return eventlog.Batch{}, err
+		}
+		kept, changed, ok := s.log.recent.after(s.at)
+		own := s.reader()
+		switch {
+		case own != nil && !(ok && s.live):
+			batch, done, err := s.read(ctx, own, changed)
+			if done {
+				return batch, err
+			}
+		case own != nil:
+			s.leave()
+		case !ok:
+			if err := s.fallBack(ctx); err != nil {
+				return eventlog.Batch{}, err
+			}
+		case kept.Position > s.at || kept.Live != s.live:
+			kept.Events = s.choose(kept.Events)
+			s.at, s.live = kept.Position, kept.Live
+			return kept, nil
+		default:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			case <-s.life.Done():
+			}
+		}
+	}
+}
+
+// read takes a batch of the own subscription. One that is live waits no longer than until the common reader changes:
+// the two may have met. It then reports that it is not done.
+func (s *subscription) read(ctx context.Context, own eventlog.Subscription, changed <-chan struct{}) (batch eventlog.Batch, done bool, err error) {
+	waiting := ctx
+	if s.live {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithCancel(ctx)
+		defer cancel()
+		read := make(chan struct{})
+		defer close(read)
+		go func() {
+			select {
+			case <-changed:
+				cancel()
+			case <-read:
+			}
+		}()
+	}
+	batch, err = own.Next(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return batch, false, nil
+	}
+	if err == nil {
+		s.at, s.live = batch.Position, batch.Live
+	}
+	return batch, true, err
+}
+
+// choose returns the events that the filter chooses.
+func (s *subscription) choose(events []eventlog.Recorded) []eventlog.Recorded {
+	if len(s.filter.StreamPrefixes) == 0 && len(s.filter.EventTypes) == 0 {
+		return events
+	}
+	var chosen []eventlog.Recorded
+	for _, e := range events {
+		if s.filter.Match(e.Stream, e.Type) {
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen
+}
+
+func (s *subscription) reader() eventlog.Subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own
+}
+
+// leave ends the own subscription.
+func (s *subscription) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own != nil {
+		_ = s.own.Close() // a subscription's Close has nothing to report
+		s.own = nil
+		s.log.open.Dec()
+	}
+}
+
+// fallBack subscribes where the subscription is: the common reader no longer keeps what comes next.
+func (s *subscription) fallBack(ctx context.Context) error {
+	own, err := s.log.Log.Subscribe(ctx, s.at, s.filter)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil { // closed meanwhile
+		_ = own.Close() // a subscription's Close has nothing to report
+		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+	}
+	s.own, s.live = own, false
+	s.log.open.Inc()
+	return nil
+}
+
+// Close implements eventlog.Subscription.
+func (s *subscription) Close() error {
+	s.end()
+	s.leave()
+	return nil
+}

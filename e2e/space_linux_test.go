@@ -11,46 +11,22 @@ import (
 	"testing"
 
 	"letterhead/internal/disk"
+	"letterhead/internal/disk/disktest"
 )
 
 const (
-	// mountFolder names the variable that makes a test's process mount a disk of its own there.
-	mountFolder = "LETTERHEAD_TEST_E2E_MOUNT"
-	notMounted  = "a disk of its own could not be mounted"
-
-	smallDisk    = "size=96m"
+	smallDisk    = "96m"
 	smallCharges = 20_000
 )
 
-// Maintenance on a disk that is too small for it must not take the service down. The disk is in memory and only this
-// test's processes see it.
+// Maintenance on a disk that is too small for it must not take the service down.
 func TestMaintenanceOnASmallDisk(t *testing.T) {
 	t.Parallel()
-	child := exec.Command(os.Args[0], "-test.run", "^TestOnASmallDisk$", "-test.v")
-	child.Env = append(os.Environ(), mountFolder+"="+t.TempDir(), givenBinary+"="+binary)
-	child.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := child.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) || strings.Contains(string(out), notMounted) {
-		t.Skipf("this machine lets no user mount a disk in a namespace of its own: %v %s", err, out)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestOnASmallDisk") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
+	disktest.Run(t, "TestOnASmallDisk", givenBinary+"="+binary)
 }
 
 func TestOnASmallDisk(t *testing.T) {
-	at := os.Getenv(mountFolder)
-	if at == "" {
-		t.Skip("it is run by TestMaintenanceOnASmallDisk, in namespaces of its own")
-	}
-	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, smallDisk); err != nil {
-		t.Fatalf("%s: %v", notMounted, err)
-	}
+	at := disktest.Mount(t, smallDisk)
 	data := filepath.Join(at, "data")
 	start(t, data, "LETTERHEAD_STARTER=off").stop()
 	writeCharges(t, filepath.Join(data, "events.db"), smallCharges)

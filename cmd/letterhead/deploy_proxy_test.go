@@ -284,6 +284,7 @@ type headless struct {
 	publish bool // addresses of nodes that are not ready, too
 	ready   atomic.Bool
 	dns     net.PacketConn
+	asked   atomic.Int64 // DNS queries
 }
 
 func newHeadless(t *testing.T, publish bool) *headless {
@@ -359,6 +360,7 @@ func (h *headless) answer(t *testing.T) {
 			continue
 		}
 		_, _ = h.dns.WriteTo(out, from) // it asks again
+		h.asked.Add(1)
 	}
 }
 
@@ -421,12 +423,16 @@ func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.
 				return
 			}
 			until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
-			for range 20 { // for longer than the DNS is believed
+			const queries = 4 // the answers from before are no longer believed
+			before := h.asked.Load()
+			if _, ok := testwait.Until(proxyTimeout, func() bool {
 				if status, said := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || said != "logo" {
 					t.Fatalf("an asset while no node is ready: %d %q", status, said)
 				}
 				until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
-				<-time.After(100 * time.Millisecond)
+				return h.asked.Load() >= before+queries
+			}); !ok {
+				t.Errorf("HAProxy sent %d DNS queries in %s, want %d", h.asked.Load()-before, proxyTimeout, queries)
 			}
 			h.ready.Store(true)
 			until("/v1/me", http.StatusOK, "ok")

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"log/slog"
-
-	"github.com/KimMachineGun/automemlimit/memlimit"
-)
+import "github.com/KimMachineGun/automemlimit/memlimit"
 
 // memoryShare of the memory that the process may use is what Go's collector keeps it below. The rest is for what the
 // collector does not see: compiled code of the vector renderer, stacks of the kernel, pages of the databases.
@@ -13,7 +9,7 @@ const memoryShare = 0.8
 // limitMemory sets GOMEMLIMIT from the memory limit of the cgroup (v1 or v2), unless the operator has set it. Without a
 // limit it changes nothing. A container that is about to be killed for its memory collects garbage first.
 func limitMemory(limit memlimit.Provider) error {
-	_, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit), memlimit.WithLogger(slog.New(slog.DiscardHandler)))
+	_, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit))
 	return err
 }
 

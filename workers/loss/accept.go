@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -108,7 +110,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 	if out, err = a.record(ctx, log); err != nil {
 		return out, err
 	}
-	streams, err := a.streamsPastEnd(ctx, probe)
+	lost, err := lostSnapshots(ctx, a.store, probe, math.MaxInt32)
 	if err != nil {
 		return out, err
 	}
@@ -126,14 +128,14 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 			return err
 		}
 		if a.state.Other {
-			if err := forgetAll(ctx, tx); err != nil {
+			if err := forget(ctx, tx, allSnapshots); err != nil {
 				return err
 			}
 			if err := setPositions(ctx, tx, by.Done, out.Position); err != nil {
 				return err
 			}
 		}
-		if err := forgetSnapshots(ctx, tx, streams); err != nil {
+		if err := forgetSnapshots(ctx, tx, slices.Collect(maps.Keys(lost))); err != nil {
 			return err
 		}
 		if err := resetPositions(ctx, tx, end); err != nil {
@@ -193,27 +195,4 @@ func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted
 			return out, fmt.Errorf("record the accepted loss: %w", err)
 		}
 	}
-}
-
-// streamsPastEnd returns the streams with a snapshot of a revision that they do not have.
-func (a *Acceptance) streamsPastEnd(ctx context.Context, log eventlog.Prober) ([]string, error) {
-	snapshots, err := readSnapshots(ctx, a.store, math.MaxInt32)
-	if err != nil {
-		return nil, err
-	}
-	end, err := log.End(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var streams []string
-	for stream, revision := range snapshots {
-		lost, err := lostUnder(ctx, log, stream, revision, end)
-		if err != nil {
-			return nil, err
-		}
-		if lost != nil {
-			streams = append(streams, stream)
-		}
-	}
-	return streams, nil
 }

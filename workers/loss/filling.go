@@ -41,7 +41,7 @@ func (f *Filling) Begin(ctx context.Context) error {
 		if err := projections.Forget(ctx, f.store, tx); err != nil {
 			return err
 		}
-		if err := forgetAll(ctx, tx); err != nil {
+		if err := forget(ctx, tx, allSnapshots); err != nil {
 			return err
 		}
 		return writePending(ctx, f.store, tx, &pending{Work: f.work, Since: f.now()})
@@ -65,6 +65,6 @@ func (f *Filling) End(ctx context.Context) error {
 // Errors: those of the database, ctx.Err(). A call that was interrupted is repeated.
 func Renew(ctx context.Context, store *sqlstore.Store, head eventlog.Position, done []string) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		return errors.Join(projections.Forget(ctx, store, tx), forgetPlaces(ctx, tx), setPositions(ctx, tx, done, head))
+		return errors.Join(projections.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts), setPositions(ctx, tx, done, head))
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -117,10 +118,6 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := readSnapshots(ctx, store, MaxSnapshots)
-	if err != nil {
-		return nil, err
-	}
 	positions, err := readPositions(ctx, store)
 	if err != nil {
 		return nil, err
@@ -140,16 +137,35 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 				Detail: "it has read events that the log does not hold"})
 		}
 	}
+	lost, err := lostSnapshots(ctx, store, log, MaxSnapshots)
+	if err != nil {
+		return nil, err
+	}
+	return slices.AppendSeq(losses, maps.Values(lost)), nil
+}
+
+// lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have. It looks up the
+// limit longest streams.
+func lostSnapshots(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, limit int) (map[string]*eventlog.LossError, error) {
+	snapshots, err := readSnapshots(ctx, store, limit)
+	if err != nil {
+		return nil, err
+	}
+	end, err := log.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lost := map[string]*eventlog.LossError{}
 	for stream, revision := range snapshots {
-		lost, err := lostUnder(ctx, log, stream, revision, end)
+		loss, err := lostUnder(ctx, log, stream, revision, end)
 		if err != nil {
 			return nil, err
 		}
-		if lost != nil {
-			losses = append(losses, lost)
+		if loss != nil {
+			lost[stream] = loss
 		}
 	}
-	return losses, nil
+	return lost, nil
 }
 
 // lostUnder compares one snapshot with its stream.

@@ -79,34 +79,26 @@ func present(ctx context.Context, tx *sqlstore.Tx, tables ...string) ([]string, 
 	return out, nil
 }
 
-// forgetAll deletes every snapshot and every checkpoint.
-func forgetAll(ctx context.Context, tx *sqlstore.Tx) error {
-	tables, err := present(ctx, tx, append([]string{positionsTable}, snapshotTables...)...)
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
-			return fmt.Errorf("forget the rows of %s: %w", table, err)
-		}
-	}
-	return nil
-}
+// Snapshots that forget deletes.
+const (
+	allSnapshots = ""
+	// notOfAccounts are those that may hold positions, such as the sweeper's memory.
+	notOfAccounts = " WHERE stream NOT LIKE '" + account.StreamPrefix + "%'"
+)
 
-// forgetPlaces deletes every checkpoint, and every snapshot but those of accounts: a snapshot may hold positions, such as
-// the sweeper's memory.
-func forgetPlaces(ctx context.Context, tx *sqlstore.Tx) error {
+// forget deletes every checkpoint, and all snapshots or those notOfAccounts.
+func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
 	tables, err := present(ctx, tx, append([]string{positionsTable}, snapshotTables...)...)
 	if err != nil {
 		return err
 	}
 	for _, table := range tables {
-		where := ""
-		if table != positionsTable {
-			where = " WHERE stream NOT LIKE '" + account.StreamPrefix + "%'"
+		where := snapshots
+		if table == positionsTable {
+			where = ""
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+where); err != nil {
-			return fmt.Errorf("forget the places in %s: %w", table, err)
+			return fmt.Errorf("forget the rows of %s: %w", table, err)
 		}
 	}
 	return nil

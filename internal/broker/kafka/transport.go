@@ -30,8 +30,8 @@ const (
 	// the producer's id, and asks that one again (50 times, were it not for idRetries) when it is away.
 	connectAttempts = 40
 	idRetries       = 2
-	// sarama's own retries follow each other at once when the producer is idempotent, so they help against a
-	// connection that broke, and ours, with waits between them, against a leader that moved.
+	// sarama's own retries, 100 ms apart, help against a connection that broke, and ours, with longer waits between
+	// them, against a leader that moved.
 	saramaRetries  = 3
 	sendRetryAfter = 50 * time.Millisecond
 	maxSendRetry   = time.Second

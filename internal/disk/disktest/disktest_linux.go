@@ -1,0 +1,53 @@
+// Package disktest gives a test a small disk that it can fill. It is for tests only.
+package disktest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	// mountFolder names the variable that says where the process of a test mounts its disk.
+	mountFolder = "LETTERHEAD_TEST_MOUNT"
+	notMounted  = "a disk of its own could not be mounted"
+)
+
+// Run runs another test of the calling package, which calls Mount, in a process and namespaces of its own: only that
+// process and its children see the disk. The variables are added to the environment. It skips the calling test if the
+// machine permits no such namespaces.
+func Run(t *testing.T, test string, variables ...string) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
+	child.Env = append(append(os.Environ(), mountFolder+"="+t.TempDir()), variables...)
+	child.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := child.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) || strings.Contains(string(out), notMounted) {
+		t.Skipf("this machine lets no user mount a disk in a namespace of its own: %v %s", err, out)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// Mount mounts a disk in memory with so many bytes and returns its folder. The kernel takes it away when the process
+// that Run started ends; in any other process the test is skipped.
+func Mount(t *testing.T, bytes string) string {
+	t.Helper()
+	at := os.Getenv(mountFolder)
+	if at == "" {
+		t.Skip("another test runs this one in a process that may mount a disk")
+	}
+	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, "size="+bytes); err != nil {
+		t.Fatalf("%s: %v", notMounted, err)
+	}
+	return at
+}

@@ -238,6 +238,7 @@ type composeFile struct {
 		Environment map[string]string
 		ReadOnly    bool `yaml:"read_only"`
 		Healthcheck struct{ Test []string }
+		Deploy      struct{ Replicas int }
 	}
 	Networks map[string]struct{ Internal bool }
 }
@@ -264,8 +265,10 @@ func TestEveryRoleIsDeployed(t *testing.T) {
 		if !service.ReadOnly {
 			t.Errorf("docker-compose.yml: the root file system of %s can be written", name)
 		}
-		if values.Roles[name].Replicas < 2 {
-			t.Errorf("the chart has %d replicas of %s, want two at least", values.Roles[name].Replicas, name)
+		for where, replicas := range map[string]int{"the chart": values.Roles[name].Replicas, "docker-compose.yml": service.Deploy.Replicas} {
+			if replicas < 2 {
+				t.Errorf("%s has %d replicas of %s, want two at least", where, replicas, name)
+			}
 		}
 		if !strings.Contains(policies, `"`+name+`" (list "eventstore"`) {
 			t.Errorf("the chart's network policies do not say what %s talks to", name)

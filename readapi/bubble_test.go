@@ -3,6 +3,7 @@ package readapi_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -36,7 +37,9 @@ func (s *service) serveInBubble(maxConns int) {
 	s.pipes = newPipes()
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns)) }()
+	go func() {
+		done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns, nil, slog.New(slog.DiscardHandler)))
+	}()
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 128, DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return s.pipes.dial() },
@@ -72,13 +75,20 @@ var errRefused = errors.New("connection refused")
 
 // dial connects; it waits until the connection is accepted.
 func (p *pipes) dial() (net.Conn, error) {
+	conn, _, err := p.dialFrom(nil)
+	return conn, err
+}
+
+// dialFrom is dial from an address, if it is not nil. It also returns the server's end.
+func (p *pipes) dialFrom(address net.Addr) (net.Conn, *pipe, error) {
 	mine, theirs := net.Pipe()
+	end := &pipe{Conn: theirs, from: address, closed: sync.OnceFunc(func() { p.open.Add(-1) })}
 	p.open.Add(1)
 	select {
-	case p.accepted <- &pipe{Conn: theirs, closed: sync.OnceFunc(func() { p.open.Add(-1) })}:
-		return mine, nil
+	case p.accepted <- end:
+		return mine, end, nil
 	case <-p.closed:
-		return nil, errRefused
+		return nil, nil, errRefused
 	}
 }
 
@@ -96,10 +106,20 @@ func (p *pipes) Close() error { p.close(); return nil }
 // pipe is the server's end.
 type pipe struct {
 	net.Conn
+	from   net.Addr // of the client; nil for that of a pipe
 	closed func()
+	ended  atomic.Bool
+}
+
+func (p *pipe) RemoteAddr() net.Addr {
+	if p.from != nil {
+		return p.from
+	}
+	return p.Conn.RemoteAddr()
 }
 
 func (p *pipe) Close() error {
+	p.ended.Store(true)
 	p.closed()
 	return p.Conn.Close()
 }

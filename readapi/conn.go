@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,9 +29,10 @@ type Listener struct {
 // is 4 KiB, and a record with its headers is larger: without this every such answer takes a second system
 // call, which measured as the largest single cost of a look-up. The connection also knows whether a first byte
 // was written. The listener bounds the open connections, and those of each client address; connections of
-// proxies, which speak for many clients, count for no address. Servers made by NewServer work without it, too.
-func NewListener(l net.Listener, proxies []netip.Prefix) *Listener {
-	return &Listener{l, newConnections(openConns(), proxies)}
+// proxies, which speak for many clients, count for no address. The logger gets a warning, at most once a minute, when
+// an address reaches its bound. Servers made by NewServer work without it, too.
+func NewListener(l net.Listener, proxies []netip.Prefix, logger *slog.Logger) *Listener {
+	return &Listener{l, newConnections(openConns(), proxies, logger)}
 }
 
 // Collectors returns the listener's metrics.
@@ -65,24 +67,39 @@ type answerConn struct {
 	begun   bool        // the system took a byte of the answer that is, or was last, held back
 	linger  atomic.Bool // the request's body was not read: Close lingers
 
-	among    *connections
-	address  netip.Addr  // that it counts for, if any
-	reserved atomic.Bool // it is in the reserve; changed under the lock of among
+	among    *connections // it was admitted to; nil before
+	client   *client      // it counts for; nil before
+	reserved atomic.Bool  // it is in the reserve; changed under the lock of among
 	word     atomic.Int64
 }
 
 // errGone is the error of reading and writing on a connection that was closed for another, or by a drain.
 var errGone = errors.New("the server has closed the connection")
 
-// setState notes a change of use by the goroutine that serves the connection, and returns the state before. It
-// changes nothing on a connection that is gone.
+// setState notes a change of use, and returns the state before. It changes nothing on a connection that is gone.
 func (c *answerConn) setState(to connState) (was connState) {
 	for {
 		word := c.word.Load()
-		if was, _ = unpackState(word); was == gone || c.word.CompareAndSwap(word, packState(to, time.Now())) {
+		if was, _ = unpackState(word); was == gone || c.change(word, to) {
 			return was
 		}
 	}
+}
+
+// change notes a change of use, now. It reports false, and changes nothing, if the connection's word is another one.
+func (c *answerConn) change(word int64, to connState) bool {
+	if !c.word.CompareAndSwap(word, packState(to, time.Now())) {
+		return false
+	}
+	was, _ := unpackState(word)
+	switch {
+	case c.client == nil || was.waits() == to.waits():
+	case to.waits():
+		c.client.waits.Add(1)
+	default:
+		c.client.waits.Add(-1)
+	}
+	return true
 }
 
 // isGone reports whether the connection was closed for another, or by a drain.

@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,8 +27,11 @@ const (
 	addressShare = 4
 	// stalledWrite is how long a write may block before its connection may be closed for another.
 	stalledWrite = 2 * time.Second
-	// maxScan bounds the connections that are compared to find the one to close.
+	// maxScan bounds the connections that are compared once a client to close one of is found: of clients with
+	// as many waiting connections as that one, those past it are not looked at.
 	maxScan = 1024
+	// boundLogEvery is the least time between two lines of the log about addresses that reached their bound.
+	boundLogEvery = time.Minute
 	// maxDismissals bounds the connections that are being told that there is no room; past it they are closed
 	// without an answer.
 	maxDismissals = 32
@@ -53,6 +57,10 @@ const (
 	gone                     // closed, or about to be: no request on it is served any more
 )
 
+// waits reports whether the other end is waited for, so that the connection may be closed for another. For a write
+// it must be so for stalledWrite.
+func (s connState) waits() bool { return s < serving }
+
 // stateBits is the room for the state in a connection's word; the time of the change has the rest.
 const stateBits = 3
 
@@ -64,8 +72,9 @@ func unpackState(word int64) (s connState, at time.Time) {
 
 // connections are the open connections of a listener. When there is no room for another one, one that waits is
 // closed: for a request, for a request's body, or for a client that does not read its answer. It is the one that has
-// waited longest of the client address with the most connections. Refusing the new connection instead would let a client that holds connections open lock others out.
-// A connection whose request is being worked on is never closed for another.
+// waited longest, of the client with the most connections that wait. Refusing the new connection instead would let a
+// client that holds connections open lock others out. A connection whose request is being worked on is never closed
+// for another.
 type connections struct {
 	limit     int            // without the reserve
 	reserve   int            // on top of it, for health checks
@@ -76,19 +85,33 @@ type connections struct {
 	dismissal chan struct{}
 
 	evicted, refused *prometheus.CounterVec
+	logger           *slog.Logger
 
 	mu       sync.Mutex
-	all      []*answerConn
-	reserved int // of all, those that are in the reserve
-	of       map[netip.Addr][]*answerConn
+	open     int
+	reserved int // of open, those that are in the reserve
+	of       map[netip.Addr]*client
+	bySize   [][]*client // at index n, the clients with n connections
+
+	// Since the last line of the log about addresses at their bound.
+	logged         time.Time
+	refusedAtBound int
+	closedAtBound  int
 }
 
-func newConnections(most int, proxies []netip.Prefix) *connections {
+// client is a client address and its connections. A connection that counts for no address has a client of its own.
+type client struct {
+	address netip.Addr
+	open    []*answerConn // in the order of their arrival
+	waits   atomic.Int64  // how many of them wait
+}
+
+func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *connections {
 	reserve := min(maxReserve, most/reserveShare)
 	limit := most - reserve
 	return &connections{
 		limit: limit, reserve: reserve, byAddress: max(1, limit/addressShare), proxies: proxies,
-		dismissal: make(chan struct{}, maxDismissals), of: map[netip.Addr][]*answerConn{},
+		dismissal: make(chan struct{}, maxDismissals), of: map[netip.Addr]*client{}, logger: logger,
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_http_connections_evicted_total", Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
 		}, []string{"waiting_for"}),
@@ -100,28 +123,67 @@ func newConnections(most int, proxies []netip.Prefix) *connections {
 
 // admit adds a connection, closing another one if it must. It reports false if there is no room.
 func (c *connections) admit(conn *answerConn) bool {
-	conn.address = c.boundedAddress(conn.Conn)
+	address := c.boundedAddress(conn.Conn)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if conn.address.IsValid() && len(c.of[conn.address]) >= c.byAddress && !c.evict(c.of[conn.address]) {
-		c.refused.WithLabelValues("address").Inc()
-		return false
+	admitted, line := c.add(conn, address)
+	c.mu.Unlock()
+	if line != nil {
+		c.logger.Warn("a client address has all the connections that one may have", line...)
 	}
-	if c.full() && !c.evict(c.all) && c.reserved >= c.reserve {
+	return admitted
+}
+
+// add is admit with the lock. The line, if any, is for the log.
+func (c *connections) add(conn *answerConn, address netip.Addr) (admitted bool, line []any) {
+	if of := c.of[address]; of != nil && len(of.open) >= c.byAddress {
+		madeRoom := c.evictOf(of)
+		line = c.atBound(address, madeRoom)
+		if !madeRoom {
+			c.refused.WithLabelValues("address").Inc()
+			return false, line
+		}
+	}
+	if c.full() && !c.evict() && c.reserved >= c.reserve {
 		c.refused.WithLabelValues("all").Inc()
-		return false
+		return false, line
 	}
 	if c.full() {
 		conn.reserved.Store(true)
 		c.reserved++
 	}
-	conn.among = c
-	conn.setState(waiting)
-	c.all = append(c.all, conn)
-	if conn.address.IsValid() {
-		c.of[conn.address] = append(c.of[conn.address], conn)
+	of := c.of[address]
+	if of == nil {
+		of = &client{address: address}
+		if address.IsValid() {
+			c.of[address] = of
+		}
 	}
-	return true
+	conn.among, conn.client = c, of
+	conn.word.Store(packState(waiting, time.Now()))
+	of.waits.Add(1)
+	of.open = append(of.open, conn)
+	c.open++
+	c.resized(of, len(of.open)-1)
+	return true, line
+}
+
+// atBound counts a connection past the bound of its address. It returns what to log, at most once in boundLogEvery.
+func (c *connections) atBound(address netip.Addr, madeRoom bool) []any {
+	if madeRoom {
+		c.closedAtBound++
+	} else {
+		c.refusedAtBound++
+	}
+	if !c.logged.IsZero() && time.Since(c.logged) < boundLogEvery {
+		return nil
+	}
+	network := netip.PrefixFrom(address, min(address.BitLen(), addressBitsIPv6))
+	line := []any{
+		"address", network, "most", c.byAddress, "refused", c.refusedAtBound, "closed", c.closedAtBound,
+		"hint", "if it is a reverse proxy or a load balancer, name it in LETTERHEAD_TRUSTED_PROXIES: its connections are then not bounded",
+	}
+	c.logged, c.refusedAtBound, c.closedAtBound = time.Now(), 0, 0
+	return line
 }
 
 // boundedAddress returns the client address that a connection counts for; the zero Addr for one that counts for
@@ -135,77 +197,132 @@ func (c *connections) boundedAddress(conn net.Conn) netip.Addr {
 }
 
 // full reports whether only the reserve is left. It needs the lock, as do the functions below.
-func (c *connections) full() bool { return len(c.all)-c.reserved >= c.limit }
+func (c *connections) full() bool { return c.open-c.reserved >= c.limit }
 
-// evict closes one of the given connections that waits: of the client address that has the most, the one that has
-// waited longest. It reports false if none waits.
-func (c *connections) evict(among []*answerConn) bool {
+// evict closes the connection that has waited longest, of the client with the most connections that wait. It reports
+// false if none waits.
+func (c *connections) evict() bool {
 	for {
-		var longest *answerConn
-		var word int64
-		var since time.Time
-		var most int
-		for i, conn := range among {
-			if i >= maxScan && longest != nil {
-				break
-			}
-			seen := conn.word.Load()
-			state, at := unpackState(seen)
-			if state == serving || state == gone || state == writing && time.Since(at) < stalledWrite {
-				continue
-			}
-			share := 1 // of a proxy, which speaks for many clients
-			if conn.address.IsValid() {
-				share = len(c.of[conn.address])
-			}
-			if longest == nil || share > most || share == most && at.Before(since) {
-				longest, word, since, most = conn, seen, at, share
-			}
-		}
+		longest, word := c.longest()
 		if longest == nil {
 			return false
 		}
-		if !longest.word.CompareAndSwap(word, packState(gone, time.Now())) {
-			continue // it has a request now
+		if c.closeFor(longest, word) {
+			return true
 		}
-		c.remove(longest)
-		switch state, _ := unpackState(word); state {
-		case waiting:
-			c.evicted.WithLabelValues("request").Inc()
-			_ = longest.Conn.Close() // its goroutine finds it closed
-		case reading:
-			c.evicted.WithLabelValues("body").Inc()
-			c.dismiss(longest.Conn)
-		default:
-			c.evicted.WithLabelValues("reader").Inc()
-			_ = longest.Conn.Close()
-		}
-		return true
 	}
 }
 
+// evictOf closes the connection of a client that has waited longest. It reports false if none waits.
+func (c *connections) evictOf(of *client) bool {
+	for {
+		longest, word, _ := of.longest()
+		if longest == nil {
+			return false
+		}
+		if c.closeFor(longest, word) {
+			return true
+		}
+	}
+}
+
+// longest returns the connection to close for another, and the word that it had; nil if none waits. A client has at
+// most as many that wait as it has open, so the search ends with the clients that have fewer open than were found.
+func (c *connections) longest() (longest *answerConn, word int64) {
+	var most int64 // that wait, of the client of longest
+	var since time.Time
+	scanned := 0
+	for size := len(c.bySize) - 1; size > 0; size-- {
+		for _, of := range c.bySize[size] {
+			if int64(size) < most || int64(size) == most && scanned >= maxScan {
+				return longest, word
+			}
+			waits := of.waits.Load()
+			if waits == 0 || waits < most || waits == most && scanned >= maxScan {
+				continue
+			}
+			scanned += size
+			conn, seen, at := of.longest()
+			if conn != nil && (waits > most || at.Before(since)) {
+				longest, word, since, most = conn, seen, at, waits
+			}
+		}
+	}
+	return longest, word
+}
+
+// longest returns the client's connection that has waited longest, the word that it had, and since when; nil if none
+// waits.
+func (of *client) longest() (longest *answerConn, word int64, since time.Time) {
+	for _, conn := range of.open {
+		seen := conn.word.Load()
+		state, at := unpackState(seen)
+		if !state.waits() || state == writing && time.Since(at) < stalledWrite {
+			continue
+		}
+		if longest == nil || at.Before(since) {
+			longest, word, since = conn, seen, at
+		}
+	}
+	return longest, word, since
+}
+
+// closeFor closes a connection for another one. It reports false if the connection's word has changed: it has a
+// request now.
+func (c *connections) closeFor(conn *answerConn, word int64) bool {
+	if !conn.change(word, gone) {
+		return false
+	}
+	c.remove(conn)
+	switch state, _ := unpackState(word); state {
+	case waiting:
+		c.evicted.WithLabelValues("request").Inc()
+		_ = conn.Conn.Close() // its goroutine finds it closed
+	case reading:
+		c.evicted.WithLabelValues("body").Inc()
+		c.dismiss(conn.Conn)
+	default:
+		c.evicted.WithLabelValues("reader").Inc()
+		_ = conn.Conn.Close()
+	}
+	return true
+}
+
+// remove takes out a connection that is gone.
 func (c *connections) remove(conn *answerConn) {
-	i := slices.Index(c.all, conn)
+	of := conn.client
+	i := slices.Index(of.open, conn)
 	if i < 0 {
 		return
 	}
-	// Those left stay roughly in the order of arrival, so that a scan begins with the oldest.
-	c.all = slices.Delete(c.all, i, i+1)
+	of.open = slices.Delete(of.open, i, i+1)
+	c.open--
+	c.resized(of, len(of.open)+1)
+	if len(of.open) == 0 && of.address.IsValid() {
+		delete(c.of, of.address)
+	}
 	if conn.reserved.Load() {
 		c.reserved--
 	}
-	if !conn.address.IsValid() {
+}
+
+// resized moves a client to its place in bySize after the number of its connections has changed.
+func (c *connections) resized(of *client, was int) {
+	if was > 0 {
+		c.bySize[was] = slices.DeleteFunc(c.bySize[was], func(other *client) bool { return other == of })
+	}
+	size := len(of.open)
+	if size == 0 {
 		return
 	}
-	rest := slices.DeleteFunc(c.of[conn.address], func(other *answerConn) bool { return other == conn })
-	if len(rest) == 0 {
-		delete(c.of, conn.address)
-	} else {
-		c.of[conn.address] = rest
+	if size >= len(c.bySize) {
+		c.bySize = append(c.bySize, make([][]*client, size+1-len(c.bySize))...)
 	}
+	c.bySize[size] = append(c.bySize[size], of)
 }
 
 func (c *connections) leave(conn *answerConn) {
+	conn.setState(gone)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(conn)
@@ -219,7 +336,7 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if conn.reserved.Load() && (!c.full() || c.evict(c.all) && !c.full()) {
+	if conn.reserved.Load() && (!c.full() || c.evict() && !c.full()) {
 		conn.reserved.Store(false)
 		c.reserved--
 	}
@@ -290,20 +407,29 @@ const (
 func (c *connections) endQuiet(since, now time.Time) (left int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, conn := range c.all {
-		word := conn.word.Load()
-		state, at := unpackState(word)
-		if state != waiting || now.Sub(at) < drainQuiet || now.Sub(since) < drainQuiet ||
-			!conn.word.CompareAndSwap(word, packState(gone, now)) {
-			continue
-		}
-		if err := conn.CloseWrite(); err != nil {
-			_ = conn.Conn.Close()
-			continue
-		}
-		_ = conn.Conn.SetReadDeadline(now.Add(lingerWithin)) // its goroutine closes it then, or when the client does
+	if now.Sub(since) < drainQuiet {
+		return c.open
 	}
-	return len(c.all)
+	for _, clients := range c.bySize {
+		for _, of := range clients {
+			for _, conn := range of.open {
+				conn.endIfQuiet(now)
+			}
+		}
+	}
+	return c.open
+}
+
+func (c *answerConn) endIfQuiet(now time.Time) {
+	word := c.word.Load()
+	if state, at := unpackState(word); state != waiting || now.Sub(at) < drainQuiet || !c.change(word, gone) {
+		return
+	}
+	if err := c.CloseWrite(); err != nil {
+		_ = c.Conn.Close()
+		return
+	}
+	_ = c.Conn.SetReadDeadline(now.Add(lingerWithin)) // its goroutine closes it then, or when the client does
 }
 
 // Drain ends a server on this listener. It accepts no more connections, and every answer from now on says

@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -39,29 +40,35 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 		{name: "a proxy speaks for many", from: "10.1.2.3:1", also: "10.1.2.3:2", busy: true, proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, open: 30, admitted: 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := newConnections(most, c.proxies)
+			open := newConnections(most, c.proxies, slog.New(slog.DiscardHandler))
 			admitted := 0
+			var conns []*answerConn
 			for i := range 30 {
 				conn := &answerConn{Conn: &addressed{from: []string{c.from, c.also}[i%2]}}
 				if !open.admit(conn) {
 					continue
 				}
 				admitted++
+				conns = append(conns, conn)
 				if c.busy {
 					conn.setState(serving)
 				}
 			}
-			if admitted != c.admitted || len(open.all) != c.open {
-				t.Errorf("%d admitted, %d open; want %d and %d", admitted, len(open.all), c.admitted, c.open)
+			if admitted != c.admitted || open.open != c.open {
+				t.Errorf("%d admitted, %d open; want %d and %d", admitted, open.open, c.admitted, c.open)
 			}
-			if other := (&answerConn{Conn: &addressed{from: "198.51.100.1:1"}}); !open.admit(other) {
+			other := &answerConn{Conn: &addressed{from: "198.51.100.1:1"}}
+			if !open.admit(other) {
 				t.Error("another client is refused")
 			}
-			for len(open.all) > 0 {
-				open.leave(open.all[0])
+			for _, conn := range append(conns, other, other) { // some were closed for others, and one leaves twice
+				open.leave(conn)
+				if waits := conn.client.waits.Load(); len(conn.client.open) == 0 && waits != 0 {
+					t.Fatalf("%d of no connections wait", waits)
+				}
 			}
-			if len(open.of) != 0 || open.reserved != 0 {
-				t.Errorf("%d addresses and %d reserved are left", len(open.of), open.reserved)
+			if open.open != 0 || len(open.of) != 0 || open.reserved != 0 {
+				t.Errorf("%d connections, %d addresses and %d reserved are left", open.open, len(open.of), open.reserved)
 			}
 		})
 	}
@@ -69,7 +76,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 
 // An address with many connections makes room before one with few, however long that has waited.
 func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
-	open := newConnections(64, nil)
+	open := newConnections(64, nil, slog.New(slog.DiscardHandler))
 	few := &addressed{from: "192.0.2.1:1"}
 	open.admit(&answerConn{Conn: few})
 	for i := range 1000 {
@@ -80,14 +87,14 @@ func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
 	if few.closed {
 		t.Error("the address with one connection made room for those with many")
 	}
-	if len(open.all) != open.limit {
-		t.Errorf("%d connections are open, the limit is %d", len(open.all), open.limit)
+	if open.open != open.limit {
+		t.Errorf("%d connections are open, the limit is %d", open.open, open.limit)
 	}
 }
 
 // A client that does not read its answer holds its connection until another one needs it.
 func TestConnections_StalledWriter_MakesRoom(t *testing.T) {
-	open := newConnections(1, nil)
+	open := newConnections(1, nil, slog.New(slog.DiscardHandler))
 	stalled := &addressed{from: "192.0.2.1:1"}
 	conn := &answerConn{Conn: stalled}
 	if !open.admit(conn) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -216,7 +217,7 @@ func TestDrain_EveryRequestThatIsReadIsAnswered(t *testing.T) {
 				<-finish
 			}
 		}))
-		listener := readapi.NewSmallListener(pipes, 10)
+		listener := readapi.NewSmallListener(pipes, 10, nil, slog.New(slog.DiscardHandler))
 		done := make(chan error)
 		go func() { done <- server.Serve(listener) }()
 		dial := func() net.Conn {

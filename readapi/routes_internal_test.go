@@ -2,7 +2,9 @@ package readapi
 
 import (
 	"cmp"
+	"log/slog"
 	"net"
+	"net/netip"
 
 	"github.com/gorilla/mux"
 )
@@ -29,15 +31,19 @@ func (a *API) Routes() ([]Route, error) {
 }
 
 // NewSmallListener is NewListener with another bound; 0 is the real one.
-func NewSmallListener(l net.Listener, limit int) *Listener {
-	return &Listener{l, newConnections(cmp.Or(limit, openConns()), nil)}
+func NewSmallListener(l net.Listener, limit int, proxies []netip.Prefix, logger *slog.Logger) *Listener {
+	return &Listener{l, newConnections(cmp.Or(limit, openConns()), proxies, logger)}
 }
 
 // NewPlainListener is NewListener without proxies.
-func NewPlainListener(l net.Listener) net.Listener { return NewListener(l, nil) }
+func NewPlainListener(l net.Listener) net.Listener {
+	return NewListener(l, nil, slog.New(slog.DiscardHandler))
+}
 
-// Limits of a body, and of a drain.
+// Limits of a body, of a write, of the log, and of a drain.
 const (
+	StalledWrite    = stalledWrite
+	BoundLogEvery   = boundLogEvery
 	BodyStartWithin = bodyStartWithin
 	MinBodyRate     = minBodyRate
 	DrainQuiet      = drainQuiet

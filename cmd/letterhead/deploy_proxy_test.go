@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +17,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"text/template"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -28,9 +32,11 @@ const proxyTimeout = 30 * time.Second
 
 // proxied is HAProxy with deploy/haproxy/haproxy.cfg before three nodes that say their name.
 type proxied struct {
-	url   string
-	nodes []*httptest.Server
-	asked atomic.Pointer[http.Header] // of the last request that reached a node
+	url     string
+	metrics string // where it serves its own
+	health  string // where the chart's is probed
+	nodes   []*httptest.Server
+	asked   atomic.Pointer[http.Header] // of the last request that reached a node
 }
 
 func newProxied(t *testing.T) *proxied {
@@ -55,7 +61,7 @@ func newProxiedWith(t *testing.T, changes ...string) *proxied {
 		p.nodes = append(p.nodes, node)
 		servers += fmt.Sprintf("    server %s %s\n", name, node.Listener.Addr())
 	}
-	p.url = startProxy(t, adaptProxy(t, servers, changes))
+	p.start(t, adaptProxy(t, servers, changes))
 	return p
 }
 
@@ -68,28 +74,37 @@ func haproxy(t *testing.T) string {
 	return program
 }
 
-// startProxy starts HAProxy with a configuration that listens at descriptor 3, and returns its URL.
-func startProxy(t *testing.T, config string) string {
+// start starts HAProxy with a configuration, on ports of this machine instead of its own.
+func (p *proxied) start(t *testing.T, config string) {
 	t.Helper()
 	program := haproxy(t)
-	// The port is opened here and handed over, so that nobody can take it between.
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
+	// The ports are opened here and handed over, so that no other process can take them in between.
+	var handles []*os.File
+	for own, url := range map[string]*string{"8080": &p.url, "8081": &p.health, "9091": &p.metrics} {
+		if !strings.Contains(config, "    bind :"+own+"\n") {
+			continue
+		}
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		handle, err := listener.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer handle.Close()
+		config = strings.Replace(config, "    bind :"+own+"\n", fmt.Sprintf("    bind fd@%d\n", 3+len(handles)), 1)
+		handles = append(handles, handle)
+		*url = "http://" + listener.Addr().String()
 	}
-	defer listener.Close()
-	handle, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer handle.Close()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
 	command := exec.Command(program, "-db", "-f", file)
-	command.ExtraFiles = []*os.File{handle} // descriptor 3
+	command.ExtraFiles = handles // descriptor 3 and up
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -103,7 +118,6 @@ func startProxy(t *testing.T, config string) string {
 			t.Logf("haproxy said:\n%s", said.String())
 		}
 	})
-	return "http://" + listener.Addr().String()
 }
 
 // adaptProxy puts servers that are here in place of names that Docker resolves, and changes nothing else.
@@ -113,7 +127,6 @@ func adaptProxy(t *testing.T, servers string, changes []string) string {
 	adapted := [][2]string{
 		{"    maxconn 8000\n", "    maxconn 200\n"}, // descriptors are few on some machines
 		{"    nameserver docker 127.0.0.11:53\n", ""},
-		{"bind :8080", "bind fd@3"},
 		{" resolvers containers init-addr none", ""},
 		{"    server-template api 1-10 api:8080\n", servers},
 	}
@@ -277,62 +290,228 @@ func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
 	}
 }
 
-// headless is the chart's headless Service: nodes at addresses of their own and one port, and the DNS that tells the
-// proxy about them.
-type headless struct {
-	port    int
-	publish bool // addresses of nodes that are not ready, too
-	ready   atomic.Bool
-	dns     net.PacketConn
-	asked   atomic.Int64 // DNS queries
+// Connections of one address are bounded, and what was refused is counted where Prometheus reads it; those of
+// addresses that many clients share, and of proxies in front of this one, are not.
+func TestTheProxyBoundsTheConnectionsOfAnAddress(t *testing.T) {
+	const bound, dialed = 5, 8
+	p := newProxiedWith(t, "sc0_conn_cur gt 1000", fmt.Sprintf("sc0_conn_cur gt %d", bound),
+		"    acl shared src ", "    acl shared src 127.0.14.0/24 ", "    acl before_us always_false\n", "    acl before_us src 127.0.15.0/24\n")
+	// connect opens a connection from an address and asks for something. It returns nil if that was refused.
+	connect := func(from string) net.Conn {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: proxyTimeout}
+		conn, err := dialer.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			t.Skipf("this machine does not connect from other loopback addresses: %v", err)
+		}
+		if err != nil {
+			return nil
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.SetDeadline(time.Now().Add(proxyTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: x\r\n\r\n") // fails if it is refused already
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return nil
+		}
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("from %s: status %d", from, resp.StatusCode)
+		}
+		return conn
+	}
+	var last net.Conn
+	for from, want := range map[string]int{"127.0.0.2": bound, "127.0.0.3": bound, "127.0.14.1": dialed, "127.0.15.1": dialed} {
+		open := 0
+		for range dialed {
+			if conn := connect(from); conn != nil {
+				open++
+				if from == "127.0.0.2" {
+					last = conn
+				}
+			}
+		}
+		if open != want {
+			t.Errorf("%d connections of %s are open, want %d", open, from, want)
+		}
+	}
+	metrics := get(t, p.metrics+"/metrics")
+	if want := fmt.Sprintf(`haproxy_frontend_denied_connections_total{proxy="letterhead"} %d`, 2*(dialed-bound)); !strings.Contains(metrics, want+"\n") {
+		t.Errorf("the proxy's metrics lack %q:\n%s", want, strings.Join(regexp.MustCompile(`.*denied_connections.*`).FindAllString(metrics, -1), "\n"))
+	}
+	if last.Close(); !until(func() bool { return connect("127.0.0.2") != nil }) {
+		t.Error("an address stays refused though it has closed a connection")
+	}
 }
 
-func newHeadless(t *testing.T, publish bool) *headless {
+func until(so func() bool) bool {
+	_, ok := testwait.Until(proxyTimeout, so)
+	return ok
+}
+
+// get returns the body of an answer, with its status before it unless that is 200.
+func get(t *testing.T, url string) string {
 	t.Helper()
-	h := &headless{publish: publish}
-	h.ready.Store(true)
-	node := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/cdn/logo.png": // is served without the event store
-			fmt.Fprint(w, "logo")
-		case h.ready.Load():
-			fmt.Fprint(w, "ok")
-		default:
-			http.Error(w, "the node's own words", http.StatusServiceUnavailable)
+	client := http.Client{Timeout: proxyTimeout}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return resp.Status + "\n" + string(body)
+	}
+	return string(body)
+}
+
+// chartDefaults returns the chart's values, as maps.
+func chartDefaults(t *testing.T) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
+	return values
+}
+
+// chartConfig returns the chart's haproxy.cfg for values.
+func chartConfig(t *testing.T, values map[string]any) string {
+	t.Helper()
+	// The functions of Helm that it calls.
+	parsed, err := template.New("haproxy.cfg").Option("missingkey=zero").Funcs(template.FuncMap{
+		"include": func(name string, _ any) (string, error) {
+			if name != "letterhead.fullname" {
+				return "", fmt.Errorf("this test has no template %q", name)
+			}
+			return "lint-letterhead", nil
+		},
+		"join": func(separator string, list []any) string {
+			words := make([]string, len(list))
+			for i, word := range list {
+				words[i] = fmt.Sprint(word)
+			}
+			return strings.Join(words, separator)
+		},
+		"splitList": func(separator, text string) []string { return strings.Split(text, separator) },
+		"first":     func(list []string) string { return list[0] },
+	}).Parse(read(t, "deploy/helm/letterhead/files/haproxy.cfg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := parsed.Execute(&text, map[string]any{"Values": values, "Release": map[string]any{"Namespace": "default"}}); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// A proxy that gets every connection from the chart's own Ingress must not bound them: all have its address.
+func TestTheChartsProxyBoundsConnectionsUnlessTheIngressHasThemAll(t *testing.T) {
+	const bounded = "tcp-request connection reject if { sc0_conn_cur gt 700 }"
+	for _, c := range []struct {
+		name     string
+		perProxy int
+		ingress  bool
+		service  string
+		trusted  []any
+		want     bool
+	}{
+		{"clients reach the proxy", 700, false, "ClusterIP", nil, true},
+		{"the Ingress only", 700, true, "ClusterIP", nil, false},
+		{"the Ingress, which is named", 700, true, "ClusterIP", []any{"10.42.0.0/16"}, true},
+		{"the Ingress, and clients", 700, true, "LoadBalancer", nil, true},
+		{"no bound", 0, false, "LoadBalancer", nil, false},
+	} {
+		values := chartDefaults(t)
+		proxy := values["proxy"].(map[string]any)
+		proxy["connectionsPerAddress"], proxy["trusted"] = c.perProxy, c.trusted
+		values["ingress"].(map[string]any)["enabled"] = c.ingress
+		values["service"].(map[string]any)["type"] = c.service
+		if config := chartConfig(t, values); strings.Contains(config, bounded) != c.want || strings.Contains(config, "sc0_conn_cur") != c.want {
+			t.Errorf("%s: the connections of an address are bounded: %t, want %t", c.name, !c.want, c.want)
 		}
-	})
-	for i := 1; i <= 2; i++ {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.14.%d:%d", i, h.port)) // the first one chooses the port
+	}
+}
+
+// cluster is API pods at addresses of their own and one port, and the DNS that Kubernetes has for the chart's
+// headless Services.
+type cluster struct {
+	services map[string]bool // by name: whether pods that are not ready are published, too
+	port     int
+	pods     []*pod
+	dns      net.PacketConn
+	empty    atomic.Int64 // answers of the DNS that no pod is ready
+}
+
+type pod struct {
+	address [4]byte
+	exists  atomic.Bool
+	ready   atomic.Bool // says Kubernetes: its probe succeeds, and it is not about to end
+	serves  atomic.Bool // says the node at /readyz
+	asked   atomic.Int64
+}
+
+func newCluster(t *testing.T, services map[string]bool) *cluster {
+	t.Helper()
+	c := &cluster{services: services}
+	for i := byte(1); i <= 3; i++ {
+		p := &pod{address: [4]byte{127, 0, 14, i}}
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.14.%d:%d", i, c.port)) // the first one chooses the port
 		if err != nil {
 			t.Skipf("this machine does not listen at other loopback addresses: %v", err)
 		}
-		h.port = listener.Addr().(*net.TCPAddr).Port
-		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: node}}
+		c.port = listener.Addr().(*net.TCPAddr).Port
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: p}}
 		server.Start()
 		t.Cleanup(server.Close)
+		c.pods = append(c.pods, p)
 	}
 	var err error
-	if h.dns, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+	if c.dns, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	answering := make(chan struct{})
 	t.Cleanup(func() {
-		h.dns.Close()
+		c.dns.Close()
 		<-answering
 	})
 	go func() {
 		defer close(answering)
-		h.answer(t)
+		c.answer(t)
 	}()
-	return h
+	return c
 }
 
-// answer answers DNS queries until the socket is closed: A records of the nodes while they are ready, or published
-// all the same, and none otherwise, as Kubernetes does for a headless Service.
-func (h *headless) answer(t *testing.T) {
+// run puts pods into a state, all of it.
+func (c *cluster) run(ready bool, pods ...*pod) {
+	for _, p := range pods {
+		p.exists.Store(true)
+		p.serves.Store(ready)
+		p.ready.Store(ready)
+	}
+}
+
+func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/readyz" {
+		p.asked.Add(1)
+	}
+	switch {
+	case r.URL.Path == "/cdn/logo.png": // is served without the event store
+		fmt.Fprint(w, "logo")
+	case p.serves.Load():
+		fmt.Fprint(w, "ok")
+	default:
+		http.Error(w, "the node's own words", http.StatusServiceUnavailable)
+	}
+}
+
+// answer answers DNS queries until the socket is closed, as Kubernetes does for headless Services.
+func (c *cluster) answer(t *testing.T) {
 	packet := make([]byte, 1<<12)
 	for {
-		n, from, err := h.dns.ReadFrom(packet)
+		n, from, err := c.dns.ReadFrom(packet)
 		if err != nil {
 			return
 		}
@@ -341,43 +520,44 @@ func (h *headless) answer(t *testing.T) {
 			t.Errorf("a DNS query that cannot be read: %v", err)
 			continue
 		}
-		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
 		question := query.Questions[0]
-		switch {
-		case !h.publish && !h.ready.Load():
-			reply.RCode = dnsmessage.RCodeNameError
-		case question.Type == dnsmessage.TypeA:
-			for i := range byte(2) {
+		service, _, _ := strings.Cut(question.Name.String(), ".")
+		publish, known := c.services[service]
+		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RCode: dnsmessage.RCodeNameError}, Questions: query.Questions}
+		for _, p := range c.pods {
+			if !known || !p.exists.Load() || !publish && !p.ready.Load() {
+				continue
+			}
+			reply.RCode = dnsmessage.RCodeSuccess
+			if question.Type == dnsmessage.TypeA {
 				reply.Answers = append(reply.Answers, dnsmessage.Resource{
 					Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
-					Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 14, i + 1}},
+					Body:   &dnsmessage.AResource{A: p.address},
 				})
 			}
+		}
+		if known && !publish && question.Type == dnsmessage.TypeA && len(reply.Answers) == 0 {
+			c.empty.Add(1)
 		}
 		out, err := reply.Pack()
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		_, _ = h.dns.WriteTo(out, from) // it asks again
-		h.asked.Add(1)
+		_, _ = c.dns.WriteTo(out, from) // it asks again
 	}
 }
 
-// chartProxy is the chart's configuration of HAProxy as it is with the usual values, on this machine. The times for
-// which an answer of the DNS holds are shorter.
-func (h *headless) chartProxy(t *testing.T) string {
+// proxy starts HAProxy as the chart does with the usual values. The times for which an answer of the DNS holds are
+// shorter.
+func (c *cluster) proxy(t *testing.T) *proxied {
 	t.Helper()
-	text := read(t, "deploy/helm/letterhead/files/haproxy.cfg")
-	text = regexp.MustCompile(`(?m)^ *\{\{- with .*\n(?:.*\n)*? *\{\{- end \}\}\n`).ReplaceAllString(text, "")
-	text = regexp.MustCompile(`(?m)^# For the probes of the pod\.\nfrontend health\n(?: .*\n)*`).ReplaceAllString(text, "")
-	text = regexp.MustCompile(`\{\{ include "letterhead.fullname" \. \}\}-api\.\{\{ .*:8080`).ReplaceAllString(text, fmt.Sprintf("lint-letterhead-api.default.svc.cluster.local:%d", h.port))
+	text := chartConfig(t, chartDefaults(t))
 	for _, change := range [][2]string{
 		{"    maxconn 8000\n", "    maxconn 200\n"},
-		{"    parse-resolv-conf\n", fmt.Sprintf("    nameserver cluster %s\n    hold nx 1s\n    hold other 1s\n", h.dns.LocalAddr())},
-		{"    hold valid 5s\n", "    hold valid 1s\n"},
-		{"bind :8080", "bind fd@3"},
-		{"1-{{ .Values.proxy.maxNodes }}", "1-4"},
+		{"    parse-resolv-conf\n", fmt.Sprintf("    nameserver cluster %s\n    hold nx 1s\n    hold other 1s\n", c.dns.LocalAddr())},
+		{"    hold valid 2s\n", "    hold valid 1s\n"},
+		{".default.svc.cluster.local:8080\n", fmt.Sprintf(".default.svc.cluster.local:%d\n", c.port)},
 		{" hash-key addr", ""}, // of HAProxy 3.0
 	} {
 		if !strings.Contains(text, change[0]) {
@@ -385,57 +565,131 @@ func (h *headless) chartProxy(t *testing.T) string {
 		}
 		text = strings.ReplaceAll(text, change[0], change[1])
 	}
-	if strings.Contains(text, "{{") {
-		t.Fatalf("a part of the chart's haproxy.cfg is not filled in:\n%s", text)
-	}
-	return text
+	p := &proxied{}
+	p.start(t, text)
+	return p
 }
 
-// All nodes lose the event store and are not ready, so Kubernetes takes their addresses out of the DNS, unless the
+// chartHeadless returns the chart's headless Services, and whether each publishes pods that are not ready.
+func chartHeadless(t *testing.T) map[string]bool {
+	t.Helper()
+	services := map[string]bool{}
+	for text := range strings.SplitSeq(read(t, "deploy/helm/letterhead/templates/services.yaml"), "\n---\n") {
+		if m := regexp.MustCompile(`(?m)^  name: \{\{ include "letterhead.fullname" . \}\}(\S*)$`).FindStringSubmatch(text); m != nil && strings.Contains(text, "clusterIP: None") {
+			services["lint-letterhead"+m[1]] = strings.Contains(text, "publishNotReadyAddresses: true")
+		}
+	}
+	return services
+}
+
+// answers waits until the proxy's answer to a path is as wanted.
+func (p *proxied) answers(t *testing.T, path string, status int, body string) {
+	t.Helper()
+	var last string
+	if !until(func() bool {
+		got, said := p.ask(t, path)
+		last = fmt.Sprintf("%d %q", got, said)
+		return got == status && strings.Contains(said, body)
+	}) {
+		t.Fatalf("%s is %s, want %d %q", path, last, status, body)
+	}
+}
+
+// All nodes lose the event store and are not ready, so Kubernetes takes their addresses out of the DNS, unless a
 // Service publishes them all the same. What does not need the event store must still be served, and the rest answered
 // in the API's own words.
 func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.T) {
-	_, service, _ := strings.Cut(read(t, "deploy/helm/letterhead/templates/services.yaml"), "-api\n")
-	service, _, _ = strings.Cut(service, "---")
-	for name, publish := range map[string]bool{
-		"as the chart has it":                           strings.Contains(service, "publishNotReadyAddresses: true"),
-		"without addresses of nodes that are not ready": false,
-	} {
+	none := map[string]bool{}
+	for name := range chartHeadless(t) {
+		none[name] = false
+	}
+	for name, services := range map[string]map[string]bool{"as the chart has it": chartHeadless(t), "without addresses of nodes that are not ready": none} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHeadless(t, publish)
-			p := &proxied{url: startProxy(t, h.chartProxy(t))}
-			until := func(path string, status int, body string) {
-				t.Helper()
-				var last string
-				if _, ok := testwait.Until(proxyTimeout, func() bool {
-					got, said := p.ask(t, path)
-					last = fmt.Sprintf("%d %q", got, said)
-					return got == status && strings.Contains(said, body)
-				}); !ok {
-					t.Fatalf("%s is %s, want %d %q", path, last, status, body)
-				}
-			}
-			until("/v1/me", http.StatusOK, "ok")
-			h.ready.Store(false)
+			c := newCluster(t, services)
+			c.run(true, c.pods...)
+			p := c.proxy(t)
+			p.answers(t, "/v1/me", http.StatusOK, "ok")
+			c.run(false, c.pods...)
 			if name != "as the chart has it" {
-				until("/cdn/logo.png", http.StatusServiceUnavailable, "No server is available") // the defect that the chart had
+				p.answers(t, "/cdn/logo.png", http.StatusServiceUnavailable, "No server is available") // the defect that the chart had
 				return
 			}
-			until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
-			const queries = 4 // the answers from before are no longer believed
-			before := h.asked.Load()
-			if _, ok := testwait.Until(proxyTimeout, func() bool {
+			p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own words")
+			// For longer than an address is kept that the DNS does not have any more: HAProxy asks once a second.
+			for began := c.empty.Load(); c.empty.Load() < began+5; {
 				if status, said := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || said != "logo" {
 					t.Fatalf("an asset while no node is ready: %d %q", status, said)
 				}
-				until("/v1/me", http.StatusServiceUnavailable, "the node's own words")
-				return h.asked.Load() >= before+queries
-			}); !ok {
-				t.Errorf("HAProxy sent %d DNS queries in %s, want %d", h.asked.Load()-before, proxyTimeout, queries)
+				p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own words")
+				if said := get(t, p.health+"/ready"); strings.Contains(said, "503") {
+					t.Fatalf("the proxy itself is not ready, and gets no requests: %s", said)
+				}
+				<-time.After(100 * time.Millisecond)
 			}
-			h.ready.Store(true)
-			until("/v1/me", http.StatusOK, "ok")
+			c.run(true, c.pods...)
+			p.answers(t, "/v1/me", http.StatusOK, "ok")
 		})
+	}
+}
+
+// A pod that starts gets no request before it is ready, though HAProxy takes a new address for one that serves until
+// its first check. A pod that is about to end gets none once Kubernetes has said so, though it still answers that it
+// is ready.
+func TestBehindTheChartsProxy_PodsStartAndEnd_OnlyReadyOnesAreAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, chartHeadless(t))
+	p := c.proxy(t)
+	if said := get(t, p.health+"/ready"); !strings.HasPrefix(said, "503 ") {
+		t.Errorf("the proxy is ready without any node: %s", said)
+	}
+	stays, leaves, comes := c.pods[0], c.pods[1], c.pods[2]
+	c.run(true, stays, leaves)
+	if !until(func() bool { return get(t, p.health+"/ready") == "" }) {
+		t.Fatal("the proxy does not become ready")
+	}
+	// round asks with keys that hash to every node, and fails unless all are answered.
+	round := func() {
+		t.Helper()
+		for _, key := range testKeys()[:20] {
+			if status, said := p.ask(t, "/v1/me", "Authorization", "Bearer "+key); status != http.StatusOK {
+				t.Fatalf("status %d: %s", status, said)
+			}
+		}
+	}
+	everyone := func(pods ...*pod) bool {
+		return until(func() bool {
+			round()
+			return !slices.ContainsFunc(pods, func(p *pod) bool { return p.asked.Load() == 0 })
+		})
+	}
+	if p.answers(t, "/v1/me", http.StatusOK, "ok"); !everyone(stays, leaves) {
+		t.Fatal("two ready nodes do not share the requests")
+	}
+	c.run(false, comes)
+	for range 30 { // for longer than its address would need to be known and checked
+		round()
+		<-time.After(100 * time.Millisecond)
+	}
+	if got := comes.asked.Load(); got != 0 {
+		t.Errorf("%d requests reached a node that was starting", got)
+	}
+	if c.run(true, comes); !everyone(comes) {
+		t.Error("a new node gets no requests once it is ready")
+	}
+	leaves.ready.Store(false)
+	if !until(func() bool {
+		leaves.asked.Store(0)
+		round()
+		return leaves.asked.Load() == 0
+	}) {
+		t.Fatal("a node that is about to end still gets requests")
+	}
+	for range 10 {
+		round()
+		<-time.After(100 * time.Millisecond)
+	}
+	if got := leaves.asked.Load(); got != 0 {
+		t.Errorf("%d requests reached a node that is about to end", got)
 	}
 }

@@ -238,6 +238,7 @@ type composeFile struct {
 		Environment map[string]string
 		ReadOnly    bool `yaml:"read_only"`
 		Healthcheck struct{ Test []string }
+		Deploy      struct{ Replicas int }
 	}
 	Networks map[string]struct{ Internal bool }
 }
@@ -264,8 +265,10 @@ func TestEveryRoleIsDeployed(t *testing.T) {
 		if !service.ReadOnly {
 			t.Errorf("docker-compose.yml: the root file system of %s can be written", name)
 		}
-		if values.Roles[name].Replicas < 2 {
-			t.Errorf("the chart has %d replicas of %s, want two at least", values.Roles[name].Replicas, name)
+		for where, replicas := range map[string]int{"the chart": values.Roles[name].Replicas, "docker-compose.yml": service.Deploy.Replicas} {
+			if replicas < 2 {
+				t.Errorf("%s has %d replicas of %s, want two at least", where, replicas, name)
+			}
 		}
 		if !strings.Contains(policies, `"`+name+`" (list "eventstore"`) {
 			t.Errorf("the chart's network policies do not say what %s talks to", name)
@@ -331,8 +334,24 @@ func TestMetrics_StayOffThePublicPort(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg", "deploy/helm/letterhead/templates/ingress.yaml"} {
-		if strings.Contains(read(t, file), "9091") {
+		if regexp.MustCompile(`server.*:9091|number: 9091`).MatchString(read(t, file)) {
 			t.Errorf("%s leads clients to the metrics", file)
+		}
+	}
+}
+
+// A setting that the chart gives its nodes is refused among the values: a second one would break what depends on it.
+func TestTheChartKnowsTheSettingsThatAreItsOwn(t *testing.T) {
+	_, check, _ := strings.Cut(read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), `define "letterhead.checkSettings"`)
+	check, _, _ = strings.Cut(check, "\n{{/*")
+	deployments := read(t, "deploy/helm/letterhead/templates/deployments.yaml")
+	own := regexp.MustCompile(`LETTERHEAD_[A-Z_]+`).FindAllString(deployments, -1)
+	if !strings.Contains(deployments, `{{- include "letterhead.checkSettings" . }}`) || len(own) < 10 {
+		t.Fatalf("the chart does not check its settings, or gives nodes %v only", own)
+	}
+	for _, name := range own {
+		if !strings.Contains(check, `"`+name+`"`) {
+			t.Errorf("the chart sets %s and lets the values set it again", name)
 		}
 	}
 }
@@ -370,18 +389,17 @@ func TestTheChartHoldsTheSameAlertsAndRules(t *testing.T) {
 	if read(t, "deploy/prometheus/alerts.yml") != read(t, "deploy/helm/letterhead/files/alerts.yml") {
 		t.Error("deploy/helm/letterhead/files/alerts.yml is not deploy/prometheus/alerts.yml: copy it")
 	}
-	// What values add to the chart's stands between lines of the template.
-	values := regexp.MustCompile(`(?m)^ *\{\{- with .*\n(?:.*\n)*? *\{\{- end \}\}\n`)
+	const compose, chart = "deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg"
+	configs := map[string]string{compose: read(t, compose), chart: chartConfig(t, chartDefaults(t))}
 	section := func(name, from, to string) string {
-		text := values.ReplaceAllString(read(t, name), "")
+		text := configs[name]
 		begin, end := strings.Index(text, from), strings.Index(text, to)
 		if begin < 0 || end < begin {
 			t.Fatalf("%s has no section from %q to %q", name, from, to)
 		}
 		return text[begin:end]
 	}
-	const compose, chart = "deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg"
-	for _, s := range [][2]string{{"global\n", "resolvers "}, {"frontend letterhead\n", "    default-server check"}} {
+	for _, s := range [][2]string{{"global\n", "resolvers "}, {"# For Prometheus", "    default-server check"}} {
 		if section(compose, s[0], s[1]) != section(chart, s[0], s[1]) {
 			t.Errorf("%s and %s differ from %q on", compose, chart, s[0])
 		}
@@ -477,15 +495,33 @@ func rendered(t *testing.T, values string, sets ...string) string {
 	if helm == "" {
 		t.Skip("HELM does not name a helm program: the chart was not rendered (make lint-deploy does it)")
 	}
+	out, err := renderChart(helm, values, sets...)
+	if err != nil {
+		t.Fatalf("helm: %v\n%s", err, out)
+	}
+	return out
+}
+
+func renderChart(helm, values string, sets ...string) (string, error) {
 	arguments := []string{"template", "lint", "../../deploy/helm/letterhead", "-f", "../../deploy/helm/letterhead/ci/" + values, "--kube-version", "1.33.0"}
 	for _, set := range sets {
 		arguments = append(arguments, "--set", set)
 	}
 	out, err := exec.Command(helm, arguments...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("helm %v: %v\n%s", arguments, err, out)
+	return string(out), err
+}
+
+func TestTheRenderedChart_SettingOfItsOwn_IsRefusedWithASentence(t *testing.T) {
+	rendered(t, "least.yaml", "settings.LETTERHEAD_LOG_LEVEL=debug")
+	for set, want := range map[string]string{
+		"settings.LETTERHEAD_METRICS_LISTEN=:9100":                   "take LETTERHEAD_METRICS_LISTEN out of settings: the chart's probes, Services and network policies depend on its port",
+		"extraEnv[0].name=LETTERHEAD_METRICS_LISTEN":                 "take LETTERHEAD_METRICS_LISTEN out of extraEnv: the chart's probes",
+		"settings.LETTERHEAD_DATABASE=postgres://letterhead@db/name": "take LETTERHEAD_DATABASE out of settings: put it into the Secret that existingSecret names",
+	} {
+		if out, err := renderChart(os.Getenv("HELM"), "least.yaml", set); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s; want %q", set, err, out, want)
+		}
 	}
-	return string(out)
 }
 
 func TestTheRenderedChart(t *testing.T) {
@@ -553,7 +589,10 @@ func TestTheRenderedChart(t *testing.T) {
 			t.Errorf("GOMEMLIMIT of %s is %q, want %s", role, env["GOMEMLIMIT"], want)
 		}
 	}
-	if !usual["Service lint-letterhead-api"].Spec.PublishNotReadyAddresses {
-		t.Error("the proxy is not told the addresses of nodes that are not ready")
+	for name, want := range map[string]bool{"lint-letterhead-api": false, "lint-letterhead-api-any": true} {
+		service, ok := usual["Service "+name]
+		if !ok || service.Spec.PublishNotReadyAddresses != want {
+			t.Errorf("Service %s is there: %t; it publishes nodes that are not ready: %t, want %t", name, ok, service.Spec.PublishNotReadyAddresses, want)
+		}
 	}
 }

@@ -88,7 +88,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.release())
 	}
-	clients := readapi.NewListener(listener, cfg.TrustedProxies)
+	clients := readapi.NewListener(listener, cfg.TrustedProxies, logger)
 	front := newDoor(clients)
 	server := readapi.NewServer(front)
 	failed := make(chan error, 2)

@@ -50,8 +50,8 @@ if "$dir/helm" template lint "$chart" >/dev/null 2>&1; then
   exit 1
 fi
 
-# What the policies let through and the memory that nodes are told.
-HELM="$dir/helm" go test ./cmd/letterhead -run '^TestTheRenderedChart$' -count=1
+# What the policies let through, the memory that nodes are told, the addresses that the proxy gets, refused settings.
+HELM="$dir/helm" go test ./cmd/letterhead -run '^TestTheRenderedChart' -count=1
 
 if pip_tools; then
   for values in "$chart"/ci/*.yaml; do

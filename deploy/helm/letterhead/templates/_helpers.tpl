@@ -42,6 +42,34 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Fails for a setting that the chart gives the nodes itself, and says why. */}}
+{{- define "letterhead.checkSettings" -}}
+{{- $port := "the chart's probes, Services and network policies depend on its port" -}}
+{{- $secret := "put it into the Secret that existingSecret names" -}}
+{{- $own := dict
+  "LETTERHEAD_LISTEN" $port
+  "LETTERHEAD_METRICS_LISTEN" $port
+  "LETTERHEAD_NODE" "each node has the name of its pod"
+  "LETTERHEAD_ROLES" "each Deployment has its role"
+  "LETTERHEAD_DATA" "the chart mounts a volume there"
+  "LETTERHEAD_LOG_FORMAT" "nodes of the chart log in JSON"
+  "LETTERHEAD_BASE_URL" "set baseURL instead"
+  "LETTERHEAD_EVENTSTORE" $secret
+  "LETTERHEAD_DATABASE" $secret
+  "LETTERHEAD_SEARCH" $secret
+  "LETTERHEAD_BROKER" $secret
+  "LETTERHEAD_ASSETS" $secret -}}
+{{- $extra := dict -}}
+{{- range .Values.extraEnv -}}{{- $_ := set $extra .name true -}}{{- end -}}
+{{- range $name, $why := $own -}}
+{{- if hasKey $.Values.settings $name -}}
+{{- fail (printf "take %s out of settings: %s" $name $why) -}}
+{{- else if hasKey $extra $name -}}
+{{- fail (printf "take %s out of extraEnv: %s" $name $why) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Every address that is not private. */}}
 {{- define "letterhead.internet" -}}
 - ipBlock:

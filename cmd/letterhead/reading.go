@@ -93,10 +93,10 @@ func runApart(cfg config.Config, open func(config.Config, *folderLock) (*service
 	return errors.Join(run(s), s.close())
 }
 
-// onFolderApart is onFolder for heavy work. In the distributed shape it runs in a process of its own, also while a
-// node serves from the folder.
-func (e *environment) onFolderApart(run folderRun) func(*cobra.Command, []string) error {
-	inside := e.onFolder(run)
+// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in a process of its own, also
+// while a node serves from the folder.
+func (e *environment) onFolderApart(use folderUse, run folderRun) func(*cobra.Command, []string) error {
+	inside := e.withFolder(use, run)
 	return func(cmd *cobra.Command, args []string) error {
 		if e.service == nil {
 			cfg, err := e.config()
@@ -105,20 +105,31 @@ func (e *environment) onFolderApart(run folderRun) func(*cobra.Command, []string
 			}
 			if allShared(cfg) {
 				ctx := cmd.Context()
-				return runApart(cfg, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+				return runApart(cfg, e.openOwn(ctx, use), func(s *service) error { return run(ctx, s, cmd, args) })
 			}
 		}
 		return inside(cmd, args)
 	}
 }
 
+// folderUse is what a command does with a data folder that no server holds.
+type folderUse int
+
+const (
+	// toWrite finishes an upgrade of the folder before anything else, because what is written may be of a kind that the
+	// release before cannot read.
+	toWrite folderUse = iota
+	// toRead leaves the folder to the release before when that is the one that wrote it.
+	toRead
+)
+
 // openOwn returns how onFolder opens a service.
-func (e *environment) openOwn(ctx context.Context) func(config.Config, *folderLock) (*service, error) {
+func (e *environment) openOwn(ctx context.Context, use folderUse) func(config.Config, *folderLock) (*service, error) {
 	return func(cfg config.Config, lock *folderLock) (*service, error) {
 		if cfg.Shared() {
 			cfg.Roles = nil // the serving nodes do the work
 		}
-		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
+		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn", use: use})
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +144,7 @@ func (e *environment) openOwn(ctx context.Context) func(config.Config, *folderLo
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		return e.onStores(ctx, e.args, allShared, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onStores(ctx, e.args, allShared, e.openOwn(ctx, toRead), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }
 
@@ -147,12 +158,13 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if _, err := os.Stat(filepath.Join(cfg.Data, "format.json")); errors.Is(err, fs.ErrNotExist) {
+	folder := folderLock{path: cfg.Data}
+	if err := folder.readFormat(); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no letterhead data in %s; name the folder with --data", cfg.Data)
-	}
-	if err := (&folderLock{path: cfg.Data}).checkFormat(); err != nil {
+	} else if err != nil {
 		return nil, err
 	}
+	s.format = folder.format
 	if err := refuseHalfRestored(cfg.Data); err != nil {
 		return nil, err
 	}

@@ -150,7 +150,7 @@ func TestImportsKeepTheirLimits(t *testing.T) {
 	target := to.target()
 	log := &countingImporter{counting{Log: to.log}}
 	target.Log = log
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, target); err != nil {
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(target)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, to, from)

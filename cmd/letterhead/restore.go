@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -112,19 +111,29 @@ func (e *environment) openTarget(ctx context.Context, settings config.Config) (*
 	if err != nil {
 		return nil, err
 	}
-	others, err := s.store.Sessions(ctx)
-	others = slices.DeleteFunc(others, func(n sqlstore.Session) bool { return strings.HasPrefix(n.Node, own) })
-	if err == nil && len(others) > 0 {
-		names := make([]string, len(others))
-		for i, n := range others {
-			names[i] = cmp.Or(n.Node, "one that does not give its name")
-		}
-		err = fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop all of them, nothing was changed", strings.Join(names, ", "))
-	}
-	if err != nil {
+	if err := refuseServed(ctx, s.store, own); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// refuseServed fails when other processes than this one, whose name there is own, are connected to a shared database:
+// nodes would work with what a restore discards.
+func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error {
+	sessions, err := store.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, n := range sessions {
+		if !strings.HasPrefix(n.Node, own) {
+			others = append(others, cmp.Or(n.Node, "one that does not give its name"))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed", strings.Join(others, ", "))
 }
 
 func (s *service) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {

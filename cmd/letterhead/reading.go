@@ -48,7 +48,7 @@ func checkWritable(folder string) error {
 // onStores runs heavy work that only reads the stores, in this process:
 //
 //   - where apart says so with connections of its own, also while a node serves from the folder;
-//   - on the files of a data folder that a server holds, or that cannot be written, as openReading does;
+//   - on the files of a data folder that a server has open, or that cannot be written, as openReading does;
 //   - on a folder that is free as open does.
 //
 // Where the service was opened for reading, service.reading is set, and what is not needed for reading is nil.
@@ -70,11 +70,17 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 				stepBack()
 			}
 			s, err := openReading(ctx, cfg, e.stderr)
-			if err != nil {
+			switch {
+			case err == nil && (why != nil || !s.alone()):
+				s.served = why == nil
+				return errors.Join(run(s), s.close())
+			case err != nil && (why != nil || serverAnswers(ctx, cfg.Data)):
 				return err
+			case err == nil: // the server has just ended: without the folder's lock the next one would write under the reader
+				if err := s.close(); err != nil {
+					return err
+				}
 			}
-			s.served = why == nil
-			return errors.Join(run(s), s.close())
 		}
 	}
 	return e.onService(ctx, args, open, run)
@@ -202,6 +208,12 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 	}
 	s.closing(s.assets.Close)
 	return s, s.openReadModels(ctx)
+}
+
+// alone reports whether a file was opened in a way that lets no process write it, because none had it open.
+func (s *service) alone() bool {
+	log, reading := s.log.(sqlite.ReadOnly)
+	return reading && log.Alone() || s.store.Alone()
 }
 
 // warnBehind says how much of the log the read models of a folder that is only read do not hold.

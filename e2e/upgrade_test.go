@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,21 @@ func TestOneFolder_OfThePublishedRelease(t *testing.T) {
 	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
 	n.stop()
 
+	// Looked at by this release, and backed up by it, the folder still is that of the release before.
+	copied, backup := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	for _, args := range [][]string{{"doctor"}, {"ledger", "verify"}, {"projections", "verify"}, {"ledger", "show", "--account", customer.Account.ID}, {"backup", backup}} {
+		ok(t, data, args...)
+	}
+	if out, err := exec.Command(previous, "restore", backup, "--data", copied).CombinedOutput(); err != nil {
+		t.Errorf("the release before restores the backup: %v\n%s", err, out)
+	}
+	for _, folder := range []string{data, copied} {
+		before := launchRelease(t, previous, folder)
+		before.ready()
+		before.want(http.StatusOK, "/v1/brands/"+hit, secret)
+		before.stop()
+	}
+
 	n = start(t, data)
 	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
 	ok(t, data, "ledger", "verify")
@@ -90,8 +106,8 @@ func TestOneFolder_OfThePublishedRelease(t *testing.T) {
 			keys = append(keys, l.KeyID)
 		}
 	}
-	if len(keys) != 2 || keys[0] != "" || keys[1] == "" {
-		t.Errorf("the charges name the keys %q, want none for the first and one for the second", keys)
+	if len(keys) != 3 || keys[0]+keys[1] != "" || keys[2] == "" {
+		t.Errorf("the charges name the keys %q, want none for the first two and one for the third", keys)
 	}
 	n.stop()
 

@@ -77,9 +77,11 @@ type Config struct {
 	DropAfter time.Duration
 	// Format is the data format of this release. Default: eventschemas.Format.
 	Format int
-	// Single says that no other process works on the same data, also where the database could be shared: an upgrade is
-	// finished at Start.
-	Single bool
+	// InForce is for a process that works on the data alone, also where the database could be shared: the data format
+	// that is in force from Start on. That of this release finishes an upgrade; the one before leaves the data to the
+	// release before, and no newer versions are built. Default: nodes that share the database agree, and one that is not
+	// shared has that of this release.
+	InForce int
 	// BatchEvents is the most events of one transaction. Default: DefaultBatchEvents.
 	BatchEvents int
 	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.

@@ -278,7 +278,7 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 			}
 			f.building = &e
 		}
-		if f.next == nil && current.Number > target.Number && (f.live == nil || f.live.version < current.Number) {
+		if r.shared && f.next == nil && current.Number > target.Number && (f.live == nil || f.live.version < current.Number) {
 			e, err := m.begin(ctx, tx, current, m.following(entries), stateNext)
 			if err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...Projecti
 		}
 		r.models = append(r.models, &model{p: p, name: p.Name(), versions: p.Versions()})
 	}
-	r.format.Store(int64(r.cfg.Format))
+	r.format.Store(int64(cmp.Or(r.cfg.InForce, r.cfg.Format)))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configuration of the projections: %w", err)
 	}

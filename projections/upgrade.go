@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -46,6 +47,22 @@ func formatOf(entries []entry) (inForce, asked int) {
 	return 0, 0
 }
 
+// ReadFormat returns the data format in force on a database that nodes share, as a node that starts would find it.
+// Errors: sqlstore.ErrUnavailable, ctx.Err().
+func ReadFormat(ctx context.Context, store *sqlstore.Store) (int, error) {
+	entries, err := readRegistry(ctx, store.Read())
+	if err != nil && !overtaken(err) { // the table is not there yet
+		return 0, sqlstore.Classify(err)
+	}
+	switch inForce, _ := formatOf(entries); {
+	case inForce != 0:
+		return inForce, nil
+	case len(entries) > 0:
+		return firstFormat, nil
+	}
+	return eventschemas.Format, nil // nothing was ever folded
+}
+
 // Format is the data format in force: that of this release, or the one before while an upgrade is not finished.
 func (r *Runner) Format() int { return int(r.format.Load()) }
 
@@ -64,10 +81,10 @@ func (r *Runner) target(m *model) *Version {
 func (r *Runner) isNew(m *model) bool { return m.versions[len(m.versions)-1].Format > r.Format() }
 
 // agree learns which data format is in force on a shared database, and notes it the first time: that of this release
-// where nothing was folded yet, else the first.
+// where nothing was folded yet, else the first. A process that works alone puts Config.InForce in force.
 func (r *Runner) agree(ctx context.Context, entries []entry) error {
 	inForce, _ := formatOf(entries)
-	if inForce != 0 && (inForce >= r.cfg.Format || !r.cfg.Single) {
+	if inForce != 0 && inForce >= r.cfg.InForce {
 		return r.adoptFormat(inForce)
 	}
 	err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
@@ -76,15 +93,15 @@ func (r *Runner) agree(ctx context.Context, entries []entry) error {
 			return err
 		}
 		before, _ := formatOf(entries)
-		if inForce = before; before == 0 {
-			inForce = r.cfg.Format
-			if !r.cfg.Single && slices.ContainsFunc(entries, func(e entry) bool { return r.model(e.name) != nil }) {
+		if inForce = max(before, r.cfg.InForce); before == 0 {
+			switch {
+			case inForce != 0:
+			case slices.ContainsFunc(entries, func(e entry) bool { return r.model(e.name) != nil }):
 				inForce = firstFormat
+			default:
+				inForce = r.cfg.Format
 			}
 			return insertEntry(ctx, tx, entry{name: formatName, version: inForce, state: stateFormat})
-		}
-		if r.cfg.Single {
-			inForce = max(inForce, r.cfg.Format)
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0 WHERE name = $2", inForce, formatName)
 		return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 )
@@ -150,26 +151,36 @@ func expired(t *testing.T) context.Context {
 // that of the release that comes first.
 func TestTheDataFormat_IsNotedByWhoComesFirst(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
+		noted := func(want int) {
+			t.Helper()
+			if got, err := projections.ReadFormat(t.Context(), n.root.Store); got != want || err != nil {
+				t.Errorf("the database says data format %d (%v), want %d", got, err, want)
+			}
+		}
+		noted(eventschemas.Format) // nothing was folded
 		first := n.startRelease(folding, 2)
 		n.charges(0, 3)
 		first.CatchUp(first.r)
+		noted(2)
 		if first.r.Format() != 2 {
 			t.Errorf("a new database has data format %d", first.r.Format())
 		}
 		first.stop()
 		n.root.Exec("DELETE FROM projections_registry WHERE name = '@format'")
+		noted(1)
 		second := n.startRelease(folding, 2)
 		second.leading(t)
 		if second.r.Format() != 1 {
 			t.Errorf("a database without a note has data format %d", second.r.Format())
 		}
+		noted(1)
 		if err := second.r.FinishUpgrade(second.Context(), nil); err != nil || second.r.Format() != 2 {
 			t.Errorf("data format %d, %v", second.r.Format(), err)
 		}
 		second.stop()
 		n.root.Exec("DELETE FROM projections_registry WHERE name = '@format'")
 		single := following
-		single.Single = true
+		single.InForce = 2
 		alone := n.startRelease(single, 2)
 		if alone.r.Format() != 2 {
 			t.Errorf("one process alone has data format %d", alone.r.Format())

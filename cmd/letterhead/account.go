@@ -122,7 +122,7 @@ func (s *service) keysFor(ctx context.Context, accountID, name string) (createdJ
 func accountShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
 		standing, err := s.desk.Standing(ctx, args[0])
 		if err != nil {
 			return explainAccount(args[0], err)
@@ -152,7 +152,7 @@ func accountShow(e *environment) *cobra.Command {
 func accountList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			fmt.Fprintln(table, "ID\tNAME\tPLAN\tSTATUS\tBALANCE")

@@ -13,9 +13,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/telemetry"
+	"letterhead/projections"
 	"letterhead/workers/backup"
 )
 
@@ -44,8 +44,8 @@ docs/backup.md says how to restore it, and what is not in it.`}
 				return err
 			}
 			began := time.Now()
-			sum, err := backup.Run(ctx, backup.Config{Version: version, Format: s.dataFormat(), Progress: stages(e.stderr, "backup")},
-				backup.Source{Log: s.log, Names: names, Assets: s.assets}, to)
+			sum, err := backup.Run(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")},
+				backup.Source{Log: s.log, Names: names, Assets: s.assets, Format: s.dataFormat}, to)
 			if err != nil {
 				return err
 			}
@@ -84,15 +84,17 @@ func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
 
-// dataFormat is the data format that the events have at most.
-func (s *service) dataFormat() int {
+// dataFormat returns the data format in force for what is stored.
+func (s *service) dataFormat(ctx context.Context) (int, error) {
 	switch {
-	case s.runner != nil:
-		return s.runner.Format()
-	case s.lock != nil && !s.config.Shared():
-		return s.lock.format
+	case s.config.Shared():
+		return projections.ReadFormat(ctx, s.store)
+	case s.lock != nil:
+		return s.lock.format, nil
 	}
-	return eventschemas.Format // the registry of the read models was not opened
+	folder := folderLock{path: s.config.Data} // another process holds it, or it cannot be written
+	err := folder.readFormat()
+	return folder.format, err
 }
 
 // storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the

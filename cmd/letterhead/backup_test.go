@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -124,7 +125,7 @@ func TestARestoreOfNothingMakesNoFolder(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRestoreLeavesItsMark(t *testing.T) {
+func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", from); code != exitOK {
 		t.Fatal(stderr)
@@ -140,8 +141,8 @@ func TestAnInterruptedRestoreLeavesItsMark(t *testing.T) {
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
 		t.Fatalf("a damaged backup: %d %s", code, stderr)
 	}
-	if err := refuseHalfRestored(to); err == nil {
-		t.Error("a server may start on it")
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data folder is there (%v)", err)
 	}
 	if err := os.WriteFile(segment, whole, 0o600); err != nil {
 		t.Fatal(err)
@@ -149,8 +150,64 @@ func TestAnInterruptedRestoreLeavesItsMark(t *testing.T) {
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
 		t.Fatalf("again: %d %s", code, stderr)
 	}
-	if err := refuseHalfRestored(to); err != nil {
-		t.Error(err)
+}
+
+// stateOf is what a restore changes in a folder beside events: its format, the mark of a restore under way, and what the
+// database remembers of the log.
+func stateOf(t *testing.T, folder string) string {
+	t.Helper()
+	s := openFolder(t, folder)
+	rows, err := s.store.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := fmt.Sprintf("format %d, restoring %v\n", formatIn(t, folder), refuseHalfRestored(folder))
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		state += line + "\n"
+	}
+	if err := errors.Join(rows.Err(), rows.Close(), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// A folder that is not the backup's, or that holds all of it and is worked with, keeps what it knows.
+func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
+	other, at := oneCrawl(t), filepath.Join(t.TempDir(), "backup")
+	if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", other); code != exitOK {
+		t.Fatal(stderr)
+	}
+	folder, _ := ofTheReleaseBefore(t)
+	before := stateOf(t, folder)
+	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", folder); code != exitFailure || !strings.Contains(stderr, "not empty") {
+		t.Errorf("restore over other events ended with %d: %s", code, stderr)
+	}
+	if after := stateOf(t, folder); after != before {
+		t.Errorf("the folder that was refused had\n%s\nand has\n%s", before, after)
+	}
+
+	restored := filepath.Join(t.TempDir(), "data")
+	for range 2 {
+		if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", restored); code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	if code, _, stderr := commandLine(t.Context(), "account", "list", "--data", restored); code != exitOK { // which folds
+		t.Fatal(stderr)
+	}
+	before = stateOf(t, restored)
+	if !strings.Contains(before, "live") {
+		t.Fatalf("nothing was folded: %s", before)
+	}
+	if code, stdout, stderr := commandLine(t.Context(), "restore", at, "--data", restored); code != exitOK || !strings.Contains(stdout, "(2 were there)") {
+		t.Errorf("restore of what is there: %d %s%s", code, stdout, stderr)
+	}
+	if after := stateOf(t, restored); after != before {
+		t.Errorf("the folder that holds the backup had\n%s\nand has\n%s", before, after)
 	}
 }
 

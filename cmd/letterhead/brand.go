@@ -29,7 +29,7 @@ func brandCommand(e *environment) *cobra.Command {
 
 func brandGet(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge", Args: exactArgs("IDENTIFIER")}
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
 		id, err := brand.ParseIdentifier(args[0])
 		if err != nil {
 			return usageError{err}
@@ -58,7 +58,7 @@ func brandGet(e *environment) *cobra.Command {
 func brandList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}

@@ -28,10 +28,10 @@ const lowDisk = disk.MaxReserve
 
 func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
-		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing, except that the first command of a new release on a stopped folder finishes its upgrade (docs/upgrade.md)."}
+		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing that the service stores."}
 	asJSON := jsonFlag(c)
 	examined := false
-	node := e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	node := e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		examined = true
 		return examine(ctx, e, s.checks(), *asJSON)
 	})

@@ -36,7 +36,7 @@ func eventsTail(e *environment) *cobra.Command {
 	types := c.Flags().StringSlice("type", nil, "only events of this type")
 	stop := c.Flags().Bool("no-follow", false, "end at the end of the log")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		after := eventlog.Position(max(*from, 0))
 		if *from < 0 {
 			head, err := s.log.Head(ctx)

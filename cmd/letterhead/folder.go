@@ -109,12 +109,20 @@ func awaitFolder(ctx context.Context, path string, timeout time.Duration, logger
 	}
 }
 
+// checkFormat is readFormat, and gives a new folder the first format.
 func (l *folderLock) checkFormat() error {
-	name := filepath.Join(l.path, "format.json")
-	raw, err := os.ReadFile(name)
+	err := l.readFormat()
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.write(firstFormat)
 	}
+	return err
+}
+
+// readFormat reads the folder's format. It returns fs.ErrNotExist when there is none, and an error that says what to do
+// when a newer release wrote the folder.
+func (l *folderLock) readFormat() error {
+	name := filepath.Join(l.path, "format.json")
+	raw, err := os.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("read the format of the data folder: %w", err)
 	}
@@ -129,13 +137,13 @@ func (l *folderLock) checkFormat() error {
 	return nil
 }
 
-// raise gives the folder the format of this release, which finishes an upgrade: releases before it refuse the folder
-// from now on.
-func (l *folderLock) raise() error {
-	if l.format >= folderFormat {
+// raise gives the folder at least a format. Releases that do not know it refuse the folder from now on; that of this
+// release finishes an upgrade.
+func (l *folderLock) raise(format int) error {
+	if l.format >= format {
 		return nil
 	}
-	return l.write(folderFormat)
+	return l.write(format)
 }
 
 func (l *folderLock) write(format int) error {

@@ -86,7 +86,7 @@ func keyList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}

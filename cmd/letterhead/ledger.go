@@ -29,7 +29,7 @@ func ledgerShow(e *environment) *cobra.Command {
 	asOf := c.Flags().String("as-of", "", "only lines up to this moment (RFC 3339)")
 	last := c.Flags().Int("last", 0, "only the last N lines")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}

@@ -77,7 +77,7 @@ drawn, and from which logo, is told on standard error.`}
 		out := e.stdout
 		var answer bytes.Buffer
 		e.stdout = &answer
-		err = e.onFolder(draw)(cmd, args)
+		err = e.looksAt(draw)(cmd, args)
 		e.stdout = out
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func projectionsCommand(e *environment) *cobra.Command {
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show how every read model is doing", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		models, err := s.runner.List(ctx)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Build read models anew from the log, while they are read",
 		Long: "Build read models anew beside the live ones and swap when they have caught up. It can be interrupted: the next rebuild, or the next start, goes on."}
 	all := c.Flags().Bool("all", false, "all of them")
-	c.RunE = e.onFolderApart(func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
+	c.RunE = e.onFolderApart(toWrite, func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
 			return usageError{errors.New("name the read models, or say --all; \"letterhead projections list\" shows them")}
 		}

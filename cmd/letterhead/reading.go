@@ -48,7 +48,7 @@ func checkWritable(folder string) error {
 // onStores runs heavy work that only reads the stores, in this process:
 //
 //   - where apart says so with connections of its own, also while a node serves from the folder;
-//   - on the files of a data folder that a server holds, or that cannot be written, as openReading does;
+//   - on the files of a data folder that a server has open, or that cannot be written, as openReading does;
 //   - on a folder that is free as open does.
 //
 // Where the service was opened for reading, service.reading is set, and what is not needed for reading is nil.
@@ -70,11 +70,17 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 				stepBack()
 			}
 			s, err := openReading(ctx, cfg, e.stderr)
-			if err != nil {
+			switch {
+			case err == nil && (why != nil || !s.alone()):
+				s.served = why == nil
+				return errors.Join(run(s), s.close())
+			case err != nil && (why != nil || serverAnswers(ctx, cfg.Data)):
 				return err
+			case err == nil: // the server has just ended: without the folder's lock the next one would write under the reader
+				if err := s.close(); err != nil {
+					return err
+				}
 			}
-			s.served = why == nil
-			return errors.Join(run(s), s.close())
 		}
 	}
 	return e.onService(ctx, args, open, run)
@@ -93,10 +99,10 @@ func runApart(cfg config.Config, open func(config.Config, *folderLock) (*service
 	return errors.Join(run(s), s.close())
 }
 
-// onFolderApart is onFolder for heavy work. In the distributed shape it runs in a process of its own, also while a
-// node serves from the folder.
-func (e *environment) onFolderApart(run folderRun) func(*cobra.Command, []string) error {
-	inside := e.onFolder(run)
+// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in a process of its own, also
+// while a node serves from the folder.
+func (e *environment) onFolderApart(use folderUse, run folderRun) func(*cobra.Command, []string) error {
+	inside := e.withFolder(use, run)
 	return func(cmd *cobra.Command, args []string) error {
 		if e.service == nil {
 			cfg, err := e.config()
@@ -105,20 +111,31 @@ func (e *environment) onFolderApart(run folderRun) func(*cobra.Command, []string
 			}
 			if allShared(cfg) {
 				ctx := cmd.Context()
-				return runApart(cfg, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+				return runApart(cfg, e.openOwn(ctx, use), func(s *service) error { return run(ctx, s, cmd, args) })
 			}
 		}
 		return inside(cmd, args)
 	}
 }
 
+// folderUse is what a command does with a data folder that no server holds.
+type folderUse int
+
+const (
+	// toWrite finishes an upgrade of the folder before anything else, because what is written may be of a kind that the
+	// release before cannot read.
+	toWrite folderUse = iota
+	// toRead leaves the folder to the release before when that is the one that wrote it.
+	toRead
+)
+
 // openOwn returns how onFolder opens a service.
-func (e *environment) openOwn(ctx context.Context) func(config.Config, *folderLock) (*service, error) {
+func (e *environment) openOwn(ctx context.Context, use folderUse) func(config.Config, *folderLock) (*service, error) {
 	return func(cfg config.Config, lock *folderLock) (*service, error) {
 		if cfg.Shared() {
 			cfg.Roles = nil // the serving nodes do the work
 		}
-		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn"})
+		s, err := openService(ctx, cfg, lock, serviceOptions{logs: e.stderr, logLevel: "warn", use: use})
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +150,7 @@ func (e *environment) openOwn(ctx context.Context) func(config.Config, *folderLo
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		return e.onStores(ctx, e.args, allShared, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onStores(ctx, e.args, allShared, e.openOwn(ctx, toRead), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }
 
@@ -147,12 +164,13 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if _, err := os.Stat(filepath.Join(cfg.Data, "format.json")); errors.Is(err, fs.ErrNotExist) {
+	folder := folderLock{path: cfg.Data}
+	if err := folder.readFormat(); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no letterhead data in %s; name the folder with --data", cfg.Data)
-	}
-	if err := (&folderLock{path: cfg.Data}).checkFormat(); err != nil {
+	} else if err != nil {
 		return nil, err
 	}
+	s.format = folder.format
 	if err := refuseHalfRestored(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -190,6 +208,12 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 	}
 	s.closing(s.assets.Close)
 	return s, s.openReadModels(ctx)
+}
+
+// alone reports whether a file was opened in a way that lets no process write it, because none had it open.
+func (s *service) alone() bool {
+	log, reading := s.log.(sqlite.ReadOnly)
+	return reading && log.Alone() || s.store.Alone()
 }
 
 // warnBehind says how much of the log the read models of a folder that is only read do not hold.

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex"
 	"letterhead/projections/search"
 	"letterhead/workers/loss"
@@ -106,7 +107,13 @@ func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOpti
 	if err != nil {
 		return err
 	}
-	if a == nil {
+	moot := a == nil
+	if !moot && len(losses) == 0 {
+		if moot, err = a.Moot(ctx, s.log); err != nil {
+			return err
+		}
+	}
+	if moot {
 		if o.json {
 			return printJSON(e.stdout, map[string]any{"lost": false})
 		}
@@ -125,7 +132,7 @@ func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOpti
 		return err
 	}
 	if err := s.openWhatIsLeft(ctx); err != nil {
-		return err
+		return errors.Join(err, s.withdraw(ctx, a))
 	}
 	out, err := a.Finish(ctx, s.log, by)
 	if err != nil {
@@ -170,6 +177,21 @@ func (s *service) openWhatIsLeft(ctx context.Context) error {
 		return nil
 	}
 	return s.openLogFile(ctx, true)
+}
+
+// withdraw takes an acceptance back that failed before it changed the log, which then still shows its loss by itself, so
+// that the folder is in order again when the missing file is back.
+func (s *service) withdraw(ctx context.Context, a *loss.Acceptance) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout) // it may have failed because ctx ended
+	defer cancel()
+	if replacing, err := sqlite.Replacing(s.config.EventsPath()); replacing || err != nil {
+		return err
+	}
+	left, err := sqlite.Inspect(ctx, s.config.EventsPath())
+	if err != nil || left.Loss == nil {
+		return err
+	}
+	return a.Withdraw(ctx)
 }
 
 func asLoss(err error) ([]*eventlog.LossError, error) {

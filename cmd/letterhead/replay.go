@@ -43,7 +43,7 @@ hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
 	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams that begin like this, such as account- or brand-github.com")
 	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolderApart(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolderApart(toRead, func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		f.asJSON = *asJSON
 		if err := f.check(); err != nil {
 			return err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/internal/config"
+	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
 	"letterhead/workers/relay"
@@ -47,16 +51,16 @@ for --erased, or leave all names out.`}
 		if err != nil {
 			return err
 		}
-		cfg := backup.RestoreConfig{Config: backup.Config{Version: version, Progress: stages(e.stderr, "restore")}, WithoutNames: *withoutHolders}
+		cfg := backup.RestoreConfig{Config: backup.Config{Version: version, Progress: stages(e.stderr, "restore")}, WithoutNames: *withoutHolders, WithoutAssets: *withoutAssets}
 		if cfg.Erased, err = erasedIDs(*erased); err != nil {
 			return err
 		}
-		return e.restore(cmd.Context(), cfg, from, *withoutAssets, *asJSON)
+		return e.restore(cmd.Context(), cfg, from, *asJSON)
 	}
 	return c
 }
 
-func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, from string, withoutAssets, asJSON bool) error {
+func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, from string, asJSON bool) (err error) {
 	// A wrong name must not leave a new data folder behind.
 	if _, err := backup.Inspect(ctx, from); err != nil {
 		return err
@@ -65,52 +69,23 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if err != nil {
 		return err
 	}
-	lock, err := lockFolder(settings.Data, folderMayBeNew)
-	if errors.Is(err, errFolderInUse) {
-		return fmt.Errorf("%w; stop it, and name an empty folder with --data", err)
-	}
-	if err != nil {
-		return err
-	}
-	s, err := storageOnly(ctx, settings, lock, e.stderr, (*service).openUnverified)
-	if err != nil {
-		return err
-	}
-	if err := s.raiseFolder(ctx); err != nil { // the backup may hold what older releases cannot read
-		return errors.Join(err, s.close())
-	}
-	return errors.Join(e.restoreInto(ctx, s, cfg, from, withoutAssets, asJSON), s.close())
-}
-
-func (e *environment) restoreInto(ctx context.Context, s *service, cfg backup.RestoreConfig, from string, withoutAssets, asJSON bool) error {
-	names, err := backup.NamesIn(ctx, s.store)
-	if err != nil {
-		return err
-	}
-	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints(), Snapshots: s.snapshots,
-		State: loss.NewFilling(s.store, loss.Restore, s.clock.Now, s.forgetSearch)}
-	if withoutAssets {
-		to.Assets = nil
-	}
-	head, err := s.log.Head(ctx)
-	if err != nil {
-		return err
-	}
-	marker := filepath.Join(s.config.Data, halfRestored)
-	if head == 0 { // else a refused restore would mark a folder that is in order
-		if err := writeDurably(marker, []byte("A restore into this folder has begun. Run \"letterhead restore\" again to end it.\n")); err != nil {
-			return err
+	var s *service
+	defer func() {
+		if s != nil {
+			err = errors.Join(err, s.close())
 		}
-	}
+	}()
 	began := time.Now()
-	out, err := backup.Restore(ctx, cfg, from, to)
-	if errors.Is(err, backup.ErrNotEmpty) && head == 0 {
-		return errors.Join(err, os.Remove(marker))
-	}
+	out, err := backup.Restore(ctx, cfg, from, func(ctx context.Context, m *backup.Manifest) (to backup.Target, err error) {
+		if s, err = e.openTarget(ctx, settings); err != nil {
+			return to, err
+		}
+		return s.target(ctx, m, cfg.WithoutAssets)
+	})
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(marker); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(s.config.Data, halfRestored)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if asJSON {
@@ -119,6 +94,81 @@ func (e *environment) restoreInto(ctx context.Context, s *service, cfg backup.Re
 	_, err = fmt.Fprintf(e.stdout, "restored %d events (%d were there), %d names, %d pictures in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond), out.Accounts, out.ChainEvents)
 	return err
+}
+
+// openTarget opens the stores that a restore fills. Nobody else may use them.
+func (e *environment) openTarget(ctx context.Context, settings config.Config) (*service, error) {
+	lock, err := lockFolder(settings.Data, folderMayBeNew)
+	if errors.Is(err, errFolderInUse) {
+		return nil, fmt.Errorf("%w; stop it, and name an empty folder with --data", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	own := "restore-" + rand.Text()[:8] // first, because the database cuts long names off
+	settings.Node = own
+	s, err := storageOnly(ctx, settings, lock, e.stderr, (*service).openUnverified)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseServed(ctx, s.store, own); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// refuseServed fails when other processes than this one, whose name there is own, are connected to a shared database:
+// nodes would work with what a restore discards.
+func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error {
+	sessions, err := store.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, n := range sessions {
+		if !strings.HasPrefix(n.Node, own) {
+			others = append(others, cmp.Or(n.Node, "one that does not give its name"))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed", strings.Join(others, ", "))
+}
+
+func (s *service) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
+	names, err := backup.NamesIn(ctx, s.store)
+	if err != nil {
+		return backup.Target{}, err
+	}
+	to := backup.Target{Log: s.log, Names: names, Assets: s.assets, Positions: s.positions, Done: crawlCheckpoints(), Snapshots: s.snapshots,
+		State: filling{loss.NewFilling(s.store, loss.Restore, s.clock.Now, s.forgetSearch), s, m.Format}}
+	if withoutAssets {
+		to.Assets = nil
+	}
+	return to, nil
+}
+
+// filling also marks the data folder, once the backup and the target are known to fit.
+type filling struct {
+	*loss.Filling
+	service *service
+	format  int // of the backup
+}
+
+// Begin implements backup.State.
+func (f filling) Begin(ctx context.Context) error {
+	if err := f.Filling.Begin(ctx); err != nil {
+		return err
+	}
+	s := f.service
+	if !s.config.Shared() {
+		if err := s.lock.raise(f.format); err != nil { // the backup may hold what older releases cannot read
+			return err
+		}
+	}
+	text := "A restore into this folder has begun. Run \"letterhead restore\" again to end it.\n"
+	return writeDurably(filepath.Join(s.config.Data, halfRestored), []byte(text))
 }
 
 // refuseHalfRestored keeps a server from serving a part of a ledger.

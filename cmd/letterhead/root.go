@@ -111,9 +111,18 @@ type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []
 // onFolder runs a command on the data folder: inside the server when one holds the folder, else by
 // opening the folder here.
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
+	return e.withFolder(toWrite, run)
+}
+
+// looksAt is onFolder for a command that appends nothing.
+func (e *environment) looksAt(run folderRun) func(*cobra.Command, []string) error {
+	return e.withFolder(toRead, run)
+}
+
+func (e *environment) withFolder(use folderUse, run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := commands.WaitForLoading(cmd.Context())
-		return e.onService(ctx, e.args, e.openOwn(ctx), func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onService(ctx, e.args, e.openOwn(ctx, use), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }
 

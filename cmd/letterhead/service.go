@@ -76,6 +76,8 @@ type service struct {
 	bus         *broker.Bus        // nil without a role that uses it
 	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process
 
+	use     folderUse
+	format  int  // of the data folder; 0 where nodes share the data
 	reading bool // the stores were opened for reading only: what writes is nil
 	served  bool // and a server holds the folder
 
@@ -100,12 +102,13 @@ type service struct {
 type serviceOptions struct {
 	logs     io.Writer
 	logLevel string
+	use      folderUse
 }
 
 // openService opens everything in a locked folder and starts what keeps the read models current. On an
 // error all that was opened is closed again, the lock included.
 func openService(ctx context.Context, cfg config.Config, lock *folderLock, options serviceOptions) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock, runID: uuid.NewString(), room: room.New(0), stopAPI: func() {}}
+	s := &service{config: cfg, lock: lock, use: options.use, runID: uuid.NewString(), room: room.New(0), stopAPI: func() {}}
 	s.alive, s.kill = context.WithCancelCause(context.Background()) // of the process, not of whoever opens
 	s.closing(lock.release)
 	defer func() {
@@ -144,12 +147,18 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 }
 
 // raiseFolder keeps older releases from a folder that holds the data, before anything is written that they cannot read.
-// The folder of a node of several holds none: there the database says which format is in force.
+// A folder of the release before that is only looked at stays as it is: this release can work with its format.
+// The folder of a node of several holds no data: there the database says which format is in force.
 func (s *service) raiseFolder(context.Context) error {
 	if s.config.Shared() {
 		return nil
 	}
-	return s.lock.raise()
+	s.format = s.lock.format
+	if s.use == toRead && s.format == folderFormat-1 {
+		return nil
+	}
+	s.format = folderFormat
+	return s.lock.raise(folderFormat)
 }
 
 // closing notes what close must do; it runs in the reverse order.
@@ -168,7 +177,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), Single: !s.config.Shared(), ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), InForce: s.format, ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err

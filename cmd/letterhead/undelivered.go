@@ -116,7 +116,11 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 	}
 	ctx = commands.WaitForLoading(ctx)
 	if !o.reverse || o.yes {
-		return e.onService(ctx, o.args(), e.openOwn(ctx), func(s *service) error { return s.undelivered(ctx, e, o, since) })
+		use := toRead
+		if o.reverse {
+			use = toWrite
+		}
+		return e.onService(ctx, o.args(), e.openOwn(ctx, use), func(s *service) error { return s.undelivered(ctx, e, o, since) })
 	}
 	// The question is asked here, whoever does the work.
 	list := o

@@ -79,7 +79,7 @@ func upgradeStatus(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show how far an upgrade is, and which nodes run", Args: exactArgs(),
 		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. Exit code 0 also while an upgrade is not finished."}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		u, err := s.upgradeState(ctx)
 		if err != nil {
 			return err

@@ -64,6 +64,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // Shared says that other processes may have the same database open: true on PostgreSQL.
 func (s *Store) Shared() bool { return s.cfg.URL != "" }
 
+// Alone reports whether a file was opened for reading without a write-ahead log, because there was none or it was empty.
+// Such a file must not be written while it is read.
+func (s *Store) Alone() bool {
+	file, ok := s.engine.(*sqliteFile)
+	return ok && file.alone
+}
+
 // Read returns the pool of reading connections. Statements that write fail on it. Each statement sees the
 // latest state that was committed when it began; for several that see one state there is Snapshot. What
 // its statements return is not classified: see Classify.

@@ -3,6 +3,7 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -149,11 +150,47 @@ func TestImportsKeepTheirLimits(t *testing.T) {
 	target := to.target()
 	log := &countingImporter{counting{Log: to.log}}
 	target.Log = log
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, target); err != nil {
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(target)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, to, from)
 	if log.writes != 3 { // 4096 events, then the rest with large ones up to the bytes, then the rest of these
 		t.Errorf("%d imports, want 3", log.writes)
+	}
+}
+
+// The format in force is read after the end of the log is known, so that no event of a newer one is in a backup with an
+// older mark.
+func TestRun_UpgradeIsFinishedMeanwhile_BearsTheNewFormat(t *testing.T) {
+	from, folder := embedded(t), t.TempDir()
+	small(t, from)
+	inForce := 1
+	source := from.source()
+	source.Format = func(context.Context) (int, error) { return inForce, nil }
+	marks := func() (begun, finished int) {
+		t.Helper()
+		held := files(t, folder)
+		for name, into := range map[string]*int{"begun.json": &begun, "manifest.json": &finished} {
+			if err := json.Unmarshal([]byte(held[name]), &struct{ Format *int }{into}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return begun, finished
+	}
+	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
+		t.Fatal(err)
+	}
+	if begun, finished := marks(); begun != 1 || finished != 1 {
+		t.Errorf("the marks are %d and %d, want 1 and 1", begun, finished)
+	}
+	source.Log = busy{from.log, func() { inForce = 2 }}
+	w := newWriter(t, from)
+	w.n = 9000
+	w.charge("later", 1)
+	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, finished := marks(); finished != 2 {
+		t.Errorf("the mark is %d, want 2", finished)
 	}
 }

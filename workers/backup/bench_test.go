@@ -86,7 +86,7 @@ func benchmarkRestore(b *testing.B, into func(eventlog.Log) eventlog.Log) {
 		clear(stages)
 		begun := time.Now()
 		cfg := backup.Config{Progress: func(p backup.Progress) { stages[p.Stage] = time.Since(begun) }}
-		if _, err := backup.Restore(b.Context(), backup.RestoreConfig{Config: cfg}, folder, to); err != nil {
+		if _, err := backup.Restore(b.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to)); err != nil {
 			b.Fatal(err)
 		}
 	}

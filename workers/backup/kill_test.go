@@ -47,7 +47,7 @@ func restoreChild(from, into string) error {
 			fmt.Println(p.Done)
 		}
 	}
-	_, err = backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, from, backup.Target{Log: log})
+	_, err = backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, from, opened(backup.Target{Log: log}))
 	return errors.Join(err, log.Close())
 }
 

@@ -276,7 +276,7 @@ func TestRoundTripThroughEventStoreDBAndPostgres(t *testing.T) {
 	}
 	target := there.target()
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
-	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, target)
+	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, opened(target))
 	if err != nil || out.Names != 1203 {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -349,7 +349,7 @@ func TestAnyHistoryComesBack(t *testing.T) {
 				r.Fatal(err)
 			}
 		}
-		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target()); err != nil {
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target())); err != nil {
 			r.Fatal(err)
 		}
 		same(r, to, from)

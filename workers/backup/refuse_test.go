@@ -135,14 +135,14 @@ func TestDamageIsFoundBeforeAnythingIsWritten(t *testing.T) {
 			changed := files(t, broken)
 			c.damage(changed)
 			to := embedded(t)
-			_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, copyOf(t, changed), to.target())
+			_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, copyOf(t, changed), opened(to.target()))
 			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
 				t.Errorf("restore: %v, want %v that says %q", err, c.want, c.says)
 			}
 			untouched(t, to)
 		})
 	}
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, filepath.Join(folder, "nowhere"), embedded(t).target()); !errors.Is(err, backup.ErrNotBackup) {
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, filepath.Join(folder, "nowhere"), opened(embedded(t).target())); !errors.Is(err, backup.ErrNotBackup) {
 		t.Errorf("no folder: %v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
 	refused := func(t *testing.T, to side) {
 		t.Helper()
 		before, names := all(t, to.log), namesOf(t, to)
-		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target())
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target()))
 		if !errors.Is(err, backup.ErrNotEmpty) {
 			t.Errorf("restore: %v, want ErrNotEmpty", err)
 		}
@@ -183,7 +183,7 @@ func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
 		if _, err := to.log.Append(t.Context(), "usage-node-main", eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target()); !errors.Is(err, backup.ErrNotEmpty) {
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target())); !errors.Is(err, backup.ErrNotEmpty) {
 			t.Errorf("restore: %v, want ErrNotEmpty", err)
 		}
 		if got := all(t, to.log); len(got) != len(held)+1 {
@@ -193,7 +193,7 @@ func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
 	t.Run("names", func(t *testing.T) {
 		to := embedded(t)
 		newWriter(t, to).name("other", "Somebody")
-		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, to.target())
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target()))
 		if !errors.Is(err, backup.ErrNotEmpty) || len(all(t, to.log)) > 0 {
 			t.Errorf("restore: %v, want ErrNotEmpty and nothing written", err)
 		}
@@ -300,7 +300,7 @@ func TestSomebodyElseWritingToTheTargetIsNoticed(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target)
+		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target))
 		if !errors.Is(err, backup.ErrForeignWriter) && !errors.Is(err, backup.ErrDiffers) {
 			t.Errorf("an append to %s: %v, want ErrForeignWriter or ErrDiffers", stream, err)
 		}
@@ -314,7 +314,7 @@ func TestABrokenChainIsTold(t *testing.T) {
 	forged.Data = []byte(`{"credits":1000}`)
 	w.append("account-a1", forged)
 	run(t, tiny(), from, folder)
-	_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, embedded(t).target())
+	_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(embedded(t).target()))
 	var broken *commands.ChainError
 	if !errors.As(err, &broken) || broken.Stream != "account-a1" {
 		t.Errorf("restore: %v, want the broken chain of account-a1", err)

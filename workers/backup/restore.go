@@ -32,6 +32,9 @@ type Target struct {
 
 // State is what a target's database says of its log; *loss.Filling.
 type State interface {
+	// Done reports whether the database knows the log that the target has: no work on it is unfinished, and relays or
+	// workers have read it, or a restore has ended.
+	Done(ctx context.Context) (bool, error)
 	// Begin is called before the first event is written. It discards what the database remembers of an earlier log.
 	Begin(ctx context.Context) error
 	// End is called when everything is written and compared.
@@ -51,6 +54,8 @@ func (t Target) begin(ctx context.Context) error {
 // RestoreConfig says what to restore.
 type RestoreConfig struct {
 	Config
+	// WithoutAssets leaves all pictures out; crawls bring them back.
+	WithoutAssets bool
 	// WithoutNames leaves all names out; the accounts and keys are then known by their ids.
 	WithoutNames bool
 	// Erased are ids whose names are left out, because they were erased after the backup.
@@ -80,12 +85,13 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 	return m, errors.Join(err, at.close())
 }
 
-// Restore fills an empty target from a backup, or goes on with one that it has begun to fill. Before it
-// writes anything it has read the whole backup once and found it sound.
+// Restore fills an empty target from a backup, or goes on with one that it has begun to fill. Before it opens the
+// target it has read the whole backup once and found it sound, and before it writes anything it has compared what is in
+// the target. Of a target that holds the whole log already it only renews pictures and names.
 //
 // Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written);
 // ErrForeignWriter, ErrDiffers, *commands.ChainError, those of the target, ctx.Err() (run it again to go on).
-func Restore(ctx context.Context, cfg RestoreConfig, from string, to Target) (out Restored, err error) {
+func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err
 	}
@@ -104,16 +110,42 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, to Target) (ou
 		return out, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	r := &restore{cfg: cfg, from: at, m: m, codec: c, to: to, copier: newCopier(cfg.Config, backupOrigin{at, c, m}, to.Log)}
-	for _, step := range []func(context.Context) error{r.checkBackup, r.checkTarget, to.begin, r.putAssets, r.putEvents, r.putNames} {
+	r := &restore{cfg: cfg, from: at, m: m, codec: c}
+	if err := r.checkBackup(ctx); err != nil {
+		return r.out, err
+	}
+	if r.to, err = open(ctx, m); err != nil {
+		return r.out, err
+	}
+	r.copier = newCopier(cfg.Config, backupOrigin{at, c, m}, r.to.Log)
+	if err := r.checkTarget(ctx); err != nil {
+		return r.out, err
+	}
+	// A service may work with a log that is there as a whole, so nothing is forgotten for its sake.
+	done := r.to.State != nil && m.Events > 0 && r.out.Present == m.Events
+	if done {
+		if done, err = r.to.State.Done(ctx); err != nil {
+			return r.out, fmt.Errorf("read what the database of the target knows: %w", err)
+		}
+	}
+	if !done {
+		if err := r.to.begin(ctx); err != nil {
+			return r.out, err
+		}
+	}
+	for _, step := range []func(context.Context) error{r.putAssets, r.putEvents, r.putNames} {
 		if err := step(ctx); err != nil {
 			return r.out, err
 		}
 	}
-	if r.out.Position, err = finishTarget(ctx, cfg.Config, to); err != nil {
+	if done {
+		r.out.Position = r.copier.at
+		return r.out, nil
+	}
+	if r.out.Position, err = finishTarget(ctx, cfg.Config, r.to); err != nil {
 		return r.out, err
 	}
-	r.out.Snapshots, err = leaveSnapshots(ctx, cfg.Config, to, r.copier.long)
+	r.out.Snapshots, err = leaveSnapshots(ctx, cfg.Config, r.to, r.copier.long)
 	return r.out, err
 }
 
@@ -152,7 +184,7 @@ func (r *restore) checkBackup(ctx context.Context) error {
 			return fmt.Errorf("check the backup: %w", err)
 		}
 	}
-	if r.to.Assets == nil {
+	if r.cfg.WithoutAssets {
 		return nil
 	}
 	return r.eachAsset(ctx, func(ref assetRef, data []byte) error { return nil })

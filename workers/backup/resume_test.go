@@ -87,7 +87,7 @@ func TestAnInterruptedRestoreGoesOn(t *testing.T) {
 			target := to.target()
 			target.Log = drawMortal(r, to.log, appends)
 			target.Names = mortalNames{to.names, true}
-			if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target); !errors.Is(err, errKilled) {
+			if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target)); !errors.Is(err, errKilled) {
 				r.Fatalf("restore: %v, want to be killed", err)
 			}
 		}
@@ -161,7 +161,7 @@ func TestAnInterruptedBackupGoesOn(t *testing.T) {
 		if _, err := backup.Run(t.Context(), tiny(), source, folder); !errors.Is(err, errKilled) {
 			t.Fatalf("after %d pages: %v, want to be killed", pages, err)
 		}
-		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, embedded(t).target()); !errors.Is(err, backup.ErrUnfinished) {
+		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(embedded(t).target())); !errors.Is(err, backup.ErrUnfinished) {
 			t.Errorf("what is left after %d pages: %v, want ErrUnfinished", pages, err)
 		}
 		left := files(t, folder)
@@ -261,7 +261,7 @@ func TestNamesCanBeLeftOut(t *testing.T) {
 		{backup.RestoreConfig{Erased: map[string]bool{"holder-1": true, "key-1": true, "unknown": true}}, map[string]string{"holder-2": "Grace Hopper"}},
 	} {
 		to := embedded(t)
-		out, err := backup.Restore(t.Context(), c.cfg, folder, to.target())
+		out, err := backup.Restore(t.Context(), c.cfg, folder, opened(to.target()))
 		if err != nil || out.Names != uint64(len(c.want)) {
 			t.Errorf("restore: %+v, %v", out, err)
 		}
@@ -358,7 +358,7 @@ func TestImportsWhoseOutcomeIsNotKnownAreRepeated(t *testing.T) {
 	target := to.target()
 	log := &doubtful{Importer: to.log.(eventlog.Importer)}
 	target.Log = log
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, target); err != nil {
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target)); err != nil {
 		t.Fatal(err)
 	}
 	if log.calls < 8 {
@@ -398,7 +398,7 @@ func TestInterruptionsEndTheWork(t *testing.T) {
 			return err
 		},
 		"restore": func(ctx context.Context, cfg backup.Config) error {
-			_, err := backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, finished, embedded(t).target())
+			_, err := backup.Restore(ctx, backup.RestoreConfig{Config: cfg}, finished, opened(embedded(t).target()))
 			return err
 		},
 		"migrate": func(ctx context.Context, cfg backup.Config) error {
@@ -469,7 +469,7 @@ func TestProgressComesToItsEnd(t *testing.T) {
 	}
 	clear(last)
 	to := embedded(t)
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, to.target()); err != nil {
+	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to.target())); err != nil {
 		t.Fatal(err)
 	}
 	for stage, want := range map[backup.Stage]uint64{

@@ -30,8 +30,6 @@ const (
 type Config struct {
 	// Version is that of the running letterhead, for the manifest.
 	Version string
-	// Format is the data format of the events; see eventschemas.Format. Default: Format.
-	Format int
 	// SegmentBytes is the size of a segment before compression. Default: 8 MiB.
 	SegmentBytes int
 	// RetryAfter is the wait after a first failure of the log or the asset store. Default: 200 ms.
@@ -46,9 +44,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Format == 0 {
-		c.Format = Format
-	}
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = defaultSegmentBytes
 	}
@@ -87,6 +82,21 @@ type Source struct {
 	Log    eventlog.Log
 	Names  Names
 	Assets *assets.Store
+	// Format returns the data format that is in force for the log, see eventschemas.Format; nil: it is Format. Run marks
+	// the backup with what it returns after the end of the log was read: events of a newer format are written only once
+	// that is in force, so none of them is in a backup with an older mark.
+	Format func(context.Context) (int, error)
+}
+
+func (s Source) format(ctx context.Context) (int, error) {
+	if s.Format == nil {
+		return Format, nil
+	}
+	format, err := s.Format(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("back up: read the data format in force: %w", err)
+	}
+	return format, nil
 }
 
 // Summary is what a run did.
@@ -207,7 +217,11 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 	if len(names) > 0 {
 		return fmt.Errorf("%w; it holds %s: name an empty folder, or one that is not there yet", notBackup, names[0])
 	}
-	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", r.cfg.Format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
+	format, err := r.from.format(ctx)
+	if err != nil {
+		return err
+	}
+	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
 	if err := r.to.put(ctx, begunName, raw); err != nil {
 		return err
 	}
@@ -360,11 +374,15 @@ func (r *run) write(ctx context.Context, b *builder) error {
 
 // finish copies the names and writes the manifest.
 func (r *run) finish(ctx context.Context) error {
+	format, err := r.from.format(ctx)
+	if err != nil {
+		return err
+	}
 	names, err := writeNames(ctx, r.from.Names, r.to, r.codec)
 	if err != nil {
 		return err
 	}
-	r.m.Format, r.m.Product, r.m.Version = max(r.m.Format, r.cfg.Format), product, r.cfg.Version
+	r.m.Format, r.m.Product, r.m.Version = max(r.m.Format, format), product, r.cfg.Version
 	r.m.Finished = r.cfg.Now().UTC().Truncate(time.Second)
 	r.m.Names = names
 	if r.m.Segments == nil {

@@ -50,7 +50,7 @@ func TestSnapshotsAreLeftForLongStreams(t *testing.T) {
 	}
 	t.Run("restore", func(t *testing.T) {
 		to, snapshots := open(t, embedded(t))
-		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, to)
+		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestSnapshotsAreLeftForLongStreams(t *testing.T) {
 	t.Run("that cannot be saved", func(t *testing.T) {
 		to := embedded(t).target()
 		to.Snapshots = noSnapshots{}
-		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, to)
+		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
 		if err != nil || out.Snapshots != 0 {
 			t.Errorf("%d, %v; the restore is whole without them", out.Snapshots, err)
 		}

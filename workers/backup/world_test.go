@@ -39,6 +39,11 @@ func (s side) target() backup.Target {
 	return backup.Target{Log: s.log, Names: s.names, Assets: s.assets}
 }
 
+// opened is what opens a target that is open already.
+func opened(to backup.Target) func(context.Context, *backup.Manifest) (backup.Target, error) {
+	return func(context.Context, *backup.Manifest) (backup.Target, error) { return to, nil }
+}
+
 // tb is what tests, benchmarks, fuzz targets and the checks of rapid share.
 type tb interface {
 	Helper()
@@ -332,7 +337,7 @@ func run(t tb, cfg backup.Config, from side, to string) backup.Summary {
 
 func restore(t tb, from string, to side) backup.Restored {
 	t.Helper()
-	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, to.target())
+	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, opened(to.target()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,6 +92,47 @@ func (a *Acceptance) Begin(ctx context.Context) error {
 	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return writePending(ctx, a.store, tx, a.state) })
 }
 
+// Withdraw takes back what Begin wrote, when this run began the acceptance: it is for a log that was not changed since,
+// so that it shows the loss by itself. Errors: those of the database, ctx.Err().
+func (a *Acceptance) Withdraw(ctx context.Context) error {
+	if !a.fresh {
+		return nil // an earlier run may have changed the log
+	}
+	return a.end(ctx)
+}
+
+func (a *Acceptance) end(ctx context.Context) error {
+	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, a.store, tx) })
+}
+
+// Moot ends an acceptance that was interrupted before it changed anything, when the log holds again all that was
+// missing, and reports whether it was one.
+//
+// Errors: those of the log and of the database, ctx.Err().
+func (a *Acceptance) Moot(ctx context.Context, log eventlog.Log) (bool, error) {
+	if a.fresh || a.state.Other {
+		return false, nil
+	}
+	last, err := log.ReadStream(ctx, eventschemas.LogStream, eventlog.End, eventlog.Backward, 1)
+	if err != nil || len(last) > 0 && last[0].ID == a.eventID() {
+		return false, err
+	}
+	head, err := log.Head(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range a.state.Losses {
+		if w.Remembered == 0 || eventlog.Position(w.Remembered) > head { // 0: it could not be read
+			return false, nil
+		}
+	}
+	return true, a.end(ctx)
+}
+
+func (a *Acceptance) eventID() uuid.UUID {
+	return eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(), eventschemas.LossAccepted{}.EventType(), "")
+}
+
 // Finish records the loss as an event and discards what remembers the missing events: the read models, snapshots
 // past the end of their stream, checkpoints past the head, the search index; everything of another log. The log may
 // have been opened by cutting off what cannot be read.
@@ -148,7 +189,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 
 // record appends the event, unless an interrupted acceptance has done so.
 func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted, err error) {
-	out = Accepted{Witnesses: a.state.Losses, EventID: eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(), eventschemas.LossAccepted{}.EventType(), "")}
+	out = Accepted{Witnesses: a.state.Losses, EventID: a.eventID()}
 	last, err := log.ReadStream(ctx, eventschemas.LogStream, eventlog.End, eventlog.Backward, 1)
 	if err != nil {
 		return out, err

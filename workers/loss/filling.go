@@ -26,6 +26,17 @@ func NewFilling(store *sqlstore.Store, work string, now func() time.Time, forget
 	return &Filling{store: store, work: work, now: now, forgetSearch: forgetSearch}
 }
 
+// Done reports whether the database knows the log that it belongs to: no work on it is unfinished, and a relay or a
+// worker has a position in it, which a restore leaves, too. Errors: those of the database, ctx.Err().
+func (f *Filling) Done(ctx context.Context) (bool, error) {
+	p, err := readPending(ctx, f.store)
+	if err != nil || p != nil {
+		return false, err
+	}
+	positions, err := readPositions(ctx, f.store)
+	return len(positions) > 0, err
+}
+
 // Begin discards, in one transaction, all that the database remembers of an earlier log: read models, snapshots and
 // checkpoints. Beginning again, after an interruption, does the same. Errors: *UnfinishedError of another command,
 // those of the database, ctx.Err().

@@ -130,7 +130,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 		m.sequence = s.mark.sequence
 	}
 	if l.head, err = openHead(l.cfg.Path, m); err != nil {
-		return classify(attempt, err)
+		l.headWritten(err)
 	}
 	l.tail = newTail(eventlog.Position(l.writer.position), l.cfg.TailEvents)
 	l.metrics.head.Set(float64(l.writer.position))
@@ -142,6 +142,9 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	path := l.cfg.Path
 	if err := finishReplace(path); err != nil {
 		return state{}, fmt.Errorf("replace it as %s%s says: %w", path, suffixReplace, err)
+	}
+	if err := finishCreate(path); err != nil {
+		return state{}, err
 	}
 	s, err := examine(ctx, path, l.cfg.VerifyBytes)
 	if err == nil && s.absent {
@@ -242,7 +245,9 @@ func (l *Log) flushHead() {
 	for {
 		select {
 		case <-tick.C:
-			if err := l.head.flush(); err != nil {
+			if l.head.missing() {
+				l.headWritten(l.head.make())
+			} else if err := l.head.flush(); err != nil {
 				l.headWritten(err)
 			}
 		case <-l.closing:
@@ -255,7 +260,9 @@ func (l *Log) flushHead() {
 // only the comparison at the next start has less to go by.
 func (l *Log) headWritten(err error) {
 	if err == nil {
-		l.unmarked.Store(false)
+		if l.unmarked.Load() && l.unmarked.Swap(false) {
+			l.cfg.Logger.Info("the head marker of the event log is written again")
+		}
 		return
 	}
 	l.metrics.markerErrors.Inc()

@@ -166,7 +166,8 @@ const anchorEvery = 256
 
 // headFile keeps the marker file of an open log.
 type headFile struct {
-	f       *os.File
+	path    string
+	f       *os.File // nil while the file cannot be made; mu guards the field
 	walPath string
 	wal     *os.File // opened with the first group
 	chainer *chainer // the writer's
@@ -179,41 +180,60 @@ type headFile struct {
 }
 
 // openHead writes the marker of a log that is at m, and keeps the file open. A file that is there is written in
-// place, which needs no room on a full disk. One that is not is made in one step, because a file without a whole
-// slot counts as damaged.
-func openHead(path string, m mark) (*headFile, error) {
-	name := MarkerPath(path)
-	h := &headFile{walPath: path + "-wal", chainer: newChainer(), mark: m, next: m.chain()}
+// place, which needs no room on a full disk. One that is not is made.
+//
+// What openHead returns keeps the marker also beside an error: the log goes on, with less to compare it with later, as it
+// does when a write fails, and make tries again.
+func openHead(path string, m mark) (h *headFile, err error) {
+	h = &headFile{path: MarkerPath(path), walPath: path + "-wal", chainer: newChainer(), mark: m, next: m.chain()}
 	h.mark.salts = h.salts()
-	var err error
-	if h.f, err = os.OpenFile(name, os.O_RDWR, 0); errors.Is(err, fs.ErrNotExist) {
-		h.f, err = h.make(name)
+	if h.f, err = os.OpenFile(h.path, os.O_RDWR, 0); err != nil {
+		h.f = nil
+		if errors.Is(err, fs.ErrNotExist) {
+			err = h.make()
+		}
+		return h, err
 	}
 	for range 2 { // both slots: one of them may have been torn
 		if err == nil {
 			err = h.write()
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("write the head marker: %w", errors.Join(err, h.closeFiles()))
-	}
-	return h, nil
+	return h, err
 }
 
-func (h *headFile) make(name string) (*os.File, error) {
+// errNoFile is why a marker is not written that has no file yet.
+var errNoFile = errors.New("write the head marker: the file could not be made")
+
+// missing reports whether make should be tried.
+func (h *headFile) missing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.f == nil
+}
+
+// make makes the file, durable and in one step, because a file without a whole slot counts as damaged. Groups wait for
+// it, so that the marker says no more than what is durable.
+func (h *headFile) make() (err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	raw := make([]byte, markerBytes)
-	h.mark.WrittenAt = time.Now()
-	h.mark.encode(raw[:markBytes])
-	if err := writeNew(name+".new", raw); err != nil {
-		return nil, err
+	for range 2 {
+		copy(raw[h.turn(h.buf[:]):], h.buf[:])
 	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return nil, err
+	attempt := h.path + ".new"
+	if err = writeNew(attempt, raw); err != nil {
+		err = errors.Join(err, removeIfThere(attempt)) // it takes room
+	} else if err = os.Rename(attempt, h.path); err == nil {
+		if err = syncFolder(filepath.Dir(h.path)); err == nil {
+			h.f, err = os.OpenFile(h.path, os.O_RDWR, 0)
+		}
 	}
-	if err := syncFolder(filepath.Dir(name)); err != nil {
-		return nil, err
+	if err != nil {
+		h.f = nil
+		return fmt.Errorf("write the head marker: %w", err)
 	}
-	return os.OpenFile(name, os.O_RDWR, 0)
+	return nil
 }
 
 // writeNew writes a file and flushes it.
@@ -255,12 +275,23 @@ func (h *headFile) advance(requests []*request) error {
 
 // write puts the marker into the slot whose turn it is.
 func (h *headFile) write() error {
+	if h.f == nil {
+		return errNoFile
+	}
+	at := h.turn(h.buf[:])
+	h.dirty = true
+	if _, err := h.f.WriteAt(h.buf[:], at); err != nil {
+		return fmt.Errorf("write the head marker: %w", err)
+	}
+	return nil
+}
+
+// turn encodes the marker and returns where the slot is whose turn it is.
+func (h *headFile) turn(into []byte) (at int64) {
 	h.mark.sequence++
 	h.mark.WrittenAt = time.Now()
-	h.mark.encode(h.buf[:])
-	h.dirty = true
-	_, err := h.f.WriteAt(h.buf[:], int64(h.mark.sequence%2)*markSpacing)
-	return err
+	h.mark.encode(into)
+	return int64(h.mark.sequence%2) * markSpacing
 }
 
 // salts reads those of the write-ahead log. 0, when it has none or cannot be read, only means that a start
@@ -282,7 +313,7 @@ func (h *headFile) salts() uint64 {
 // flush makes the marker durable when it changed.
 func (h *headFile) flush() error {
 	h.mu.Lock()
-	dirty := h.dirty
+	dirty := h.dirty && h.f != nil
 	h.dirty = false
 	h.mu.Unlock()
 	if !dirty {
@@ -303,10 +334,14 @@ func (h *headFile) current() mark {
 	return h.mark
 }
 
-// close writes the marker a last time, when the write-ahead log is gone, and makes it durable.
+// close writes the marker a last time, when the write-ahead log is gone, and makes it durable. One that could not be
+// made has been reported, and is made by the next start.
 func (h *headFile) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.f == nil {
+		return h.closeFiles()
+	}
 	var err error
 	if _, statErr := os.Stat(h.walPath); errors.Is(statErr, fs.ErrNotExist) {
 		h.mark.salts = 0

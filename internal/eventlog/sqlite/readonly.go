@@ -71,6 +71,10 @@ func (l *Log) openReaders() (mode string, err error) {
 	return mode, nil
 }
 
+// Alone reports whether the log was opened without its write-ahead log, because there was none or it was empty. Such a
+// log must not be written while it is read: what is read then may be of different moments.
+func (r ReadOnly) Alone() bool { return r.alone }
+
 // Check is Log.Check, with the marker that is beside the file. Errors: as Log.Check.
 func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
 	const attempt = "check the event log"

@@ -2,13 +2,15 @@ package sqlite
 
 import (
 	"bytes"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"letterhead/internal/eventlog"
 )
 
 const (
@@ -40,20 +42,23 @@ const (
 
 // Fields of SQLite's file header, https://www.sqlite.org/fileformat.html#the_database_header.
 const (
-	headerBytes       = 100
-	headerMagic       = "SQLite format 3\x00"
-	headerPageSize    = 16
-	headerPages       = 28
-	headerUserVersion = 60
-	headerApplication = 68
+	headerBytes        = 100
+	headerMagic        = "SQLite format 3\x00"
+	headerPageSize     = 16
+	headerWriteVersion = 18
+	headerReadVersion  = 19
+	headerPages        = 28
+	headerUserVersion  = 60
+	headerApplication  = 68
 )
 
 // create makes an empty log under another name and moves it in place, so that a file which is there but
-// empty or half made can only be damage and is never taken for a new log.
+// empty or half made can only be damage and is never taken for a new log. It is in WAL mode before that: turning the mode
+// on takes a rollback journal, which a crash would leave and an examination, which writes nothing, could not use.
 func create(path string) error {
 	half := path + ".new"
-	for _, leftover := range []string{half, half + "-journal"} {
-		if err := os.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, leftover := range []string{half, half + "-journal", half + "-wal", half + "-shm"} {
+		if err := removeIfThere(leftover); err != nil {
 			return fmt.Errorf("create the event log %s: %w", path, err)
 		}
 	}
@@ -64,6 +69,9 @@ func create(path string) error {
 	}
 	err = conn.exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA user_version = %d; BEGIN; %s COMMIT;",
 		pageBytes, applicationID, formatVersion, schema))
+	if err == nil {
+		err = conn.turnWALOn()
+	}
 	if err := errors.Join(err, conn.close()); err != nil {
 		return classify(attempt, err)
 	}
@@ -72,6 +80,42 @@ func create(path string) error {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
 	return syncFolder(filepath.Dir(path))
+}
+
+// turnWALOn fails when the file cannot be in WAL mode; SQLite itself answers with the mode that it left.
+func (c *connection) turnWALOn() error {
+	return c.once("PRAGMA journal_mode = WAL", 1, func(row []driver.Value) error {
+		if mode, _ := row[0].(string); mode != "wal" {
+			return fmt.Errorf("the file has journal mode %q and not wal", row[0])
+		}
+		return nil
+	})
+}
+
+// finishCreate ends a creation that a crash cut off after the file was in place: releases before this one turned WAL
+// mode on there. The rollback journal of that is rolled back, if the log holds no event: no other one is ever written.
+func finishCreate(path string) error {
+	if journal, err := sizeOf(path + "-journal"); err != nil || journal == 0 {
+		return err
+	}
+	attempt := "roll back the journal " + path + "-journal"
+	a, err := openAudit(path, true)
+	if err != nil {
+		return unlessDamage(err) // which the examination describes
+	}
+	last, err := a.last()
+	if err = errors.Join(err, a.close()); err != nil {
+		return unlessDamage(err)
+	}
+	if last > 0 {
+		return fmt.Errorf("%s: %w: the log holds events, and nothing that writes them leaves such a file: move it away if it is not the log's", attempt, eventlog.ErrUnavailable)
+	}
+	conn, err := connect(path, "rw")
+	if err != nil {
+		return classify(attempt, err)
+	}
+	var tables int64
+	return classify(attempt, errors.Join(conn.queryInts("SELECT count(*) FROM sqlite_schema", &tables), conn.close()))
 }
 
 func syncFolder(folder string) error {

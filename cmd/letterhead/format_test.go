@@ -1,0 +1,157 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/config"
+	"letterhead/projections/ledger"
+)
+
+// formatIn returns the format that a data folder says it has.
+func formatIn(t *testing.T, folder string) int {
+	t.Helper()
+	l := folderLock{path: folder}
+	if err := l.readFormat(); err != nil {
+		t.Fatal(err)
+	}
+	return l.format
+}
+
+// ofTheReleaseBefore makes a data folder as the release before leaves it: in its data format, with an account whose
+// events are folded in its versions.
+func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "data")
+	lock, err := lockFolder(folder, folderMayBeNew)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.raise(folderFormat - 1); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openService(t.Context(), settingsOf(t, folder), lock, serviceOptions{logs: testLog{t}, logLevel: "warn", use: toRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, err := s.createAccount(t.Context(), "Acme", plan.Free)
+	if err := errors.Join(err, s.catchUp(t.Context()), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	return folder, created.Account.ID
+}
+
+// settingsOf returns the settings of a process that has everything in one folder.
+func settingsOf(t *testing.T, folder string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// ledgerVersion returns the version of the ledger's live tables.
+func ledgerVersion(t *testing.T, folder string) (version int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(folder, "letterhead.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.QueryRowContext(t.Context(), "SELECT fold_version FROM projections_registry WHERE name = $1 AND state = 'live'", ledger.Name).Scan(&version)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// Commands that only look leave a stopped folder to the release before; those that write end its upgrade.
+func TestStoppedFolderOfTheReleaseBefore_IsRaisedByWriters(t *testing.T) {
+	folder, accountID := ofTheReleaseBefore(t)
+	before := ledgerVersion(t, folder)
+	for _, args := range [][]string{
+		{"doctor"}, {"ledger", "verify"}, {"ledger", "show", "--account", accountID}, {"ledger", "undelivered", "--since", "2026-01-01T00:00:00Z"},
+		{"account", "list"}, {"account", "show", accountID}, {"key", "list", "--account", accountID}, {"brand", "list"},
+		{"projections", "list"}, {"projections", "verify"}, {"events", "tail", "--from", "0", "--no-follow"}, {"upgrade", "status"},
+		{"backup", filepath.Join(t.TempDir(), "backup")},
+	} {
+		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
+			t.Errorf("%v ended with %d: %s%s", args, code, stdout, stderr)
+		}
+		if got := formatIn(t, folder); got != folderFormat-1 {
+			t.Fatalf("%v gave the folder format %d", args, got)
+		}
+		if got := ledgerVersion(t, folder); got != before {
+			t.Fatalf("%v made version %d of the ledger live; the release before reads version %d", args, got, before)
+		}
+	}
+	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
+		t.Fatalf("grant: %s", stderr)
+	}
+	if got := formatIn(t, folder); got != folderFormat {
+		t.Errorf("after a grant the folder has format %d", got)
+	}
+	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
+		t.Errorf("verify: %s", stderr)
+	}
+}
+
+// markOf returns the format that a backup is marked with.
+func markOf(t *testing.T, at string) (format int) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(at, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := struct{ Format *int }{&format}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	return format
+}
+
+// The release before refuses a backup with the mark of this one.
+func TestBackup_BearsTheFormatOfWhatIsStored(t *testing.T) {
+	folder, accountID := ofTheReleaseBefore(t)
+	at := filepath.Join(t.TempDir(), "backup")
+	backUp := func(want int) {
+		t.Helper()
+		if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", folder); code != exitOK {
+			t.Fatalf("backup: %s", stderr)
+		}
+		if got := markOf(t, at); got != want {
+			t.Errorf("the backup has format %d, what is stored has format %d", got, want)
+		}
+	}
+	backUp(folderFormat - 1)
+
+	// A folder that is only read, as beside a server.
+	s, err := openReading(t.Context(), settingsOf(t, folder), testLog{t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.dataFormat(t.Context()); got != folderFormat-1 || err != nil {
+		t.Errorf("of a folder that is read it is %d (%v)", got, err)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+
+	if code, _, stderr := commandLine(t.Context(), "account", "close", accountID, "--data", folder); code != exitOK {
+		t.Fatal(stderr)
+	}
+	backUp(folderFormat)
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/workers/loss"
+)
+
+// An acceptance that could not begin leaves nothing behind: the folder is in order when the log is.
+func TestAcceptLoss_NothingCanBeRead_IsUndoneByTheIntactFile(t *testing.T) {
+	folder := oneCrawl(t)
+	path := filepath.Join(folder, "events.db")
+	intact, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accept := func(wantCode int, want string) {
+		t.Helper()
+		code, stdout, stderr := commandLine(t.Context(), "recover", "accept-loss", "--yes", "--data", folder)
+		if code != wantCode || !strings.Contains(stdout+stderr, want) {
+			t.Errorf("accept-loss ended with %d: %s%s", code, stdout, stderr)
+		}
+	}
+	verified := func(want int) {
+		t.Helper()
+		if code, stdout, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != want {
+			t.Errorf("ledger verify ended with %d, want %d: %s%s", code, want, stdout, stderr)
+		}
+	}
+	put(intact[:100]) // the header
+	accept(exitLoss, "no event can be read")
+	verified(exitLoss)
+	put(intact)
+	verified(exitOK)
+	accept(exitOK, "nothing is missing")
+}
+
+// One that was killed when it had begun, and not yet changed the log, ends when the log holds again what was missing.
+func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
+	folder := oneCrawl(t)
+	path := filepath.Join(folder, "events.db")
+	s := openFolder(t, folder)
+	losses := []*eventlog.LossError{{Witness: "head marker", Remembered: 2}}
+	a, err := loss.Prepare(t.Context(), s.store, loss.Accepting{Actor: "operator:test", Now: time.Now()}, losses)
+	if err == nil {
+		err = a.Begin(t.Context())
+	}
+	if err := errors.Join(err, s.close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitLoss || !strings.Contains(stderr, "run it again") {
+		t.Errorf("beside an acceptance under way ledger verify ended with %d: %s", code, stderr)
+	}
+	if code, stdout, stderr := commandLine(t.Context(), "recover", "accept-loss", "--yes", "--data", folder); code != exitOK || !strings.Contains(stdout, "nothing is missing") {
+		t.Errorf("accept-loss ended with %d: %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
+		t.Errorf("ledger verify ended with %d: %s", code, stderr)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the log was changed (%v)", err)
+	}
+}

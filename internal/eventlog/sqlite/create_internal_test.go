@@ -1,0 +1,181 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+func appendOne(t *testing.T, l *Log, revision uint64) {
+	t.Helper()
+	e := eventlog.Proposed{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}
+	if _, err := l.Append(t.Context(), "stream", eventlog.After(revision), []eventlog.Proposed{e}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file is in WAL mode when it comes into place, so nothing writes a rollback journal there.
+func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	header, err := readHeader(path)
+	if err != nil || header[headerWriteVersion] != 2 || header[headerReadVersion] != 2 {
+		t.Errorf("the header says versions %v (%v), want 2 and 2, which is WAL mode", header[headerWriteVersion:headerReadVersion+1], err)
+	}
+	there, err := filepath.Glob(path + "*")
+	if err != nil || len(there) != 1 {
+		t.Errorf("beside it are %v (%v)", there, err)
+	}
+}
+
+// cutSwitch makes what a kill leaves in the middle of turning WAL mode on: a journal with the first page as it was, and
+// that page changed, or half changed.
+func cutSwitch(t *testing.T, path string, events uint64) {
+	t.Helper()
+	l, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range events {
+		appendOne(t, l, n)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := bytes.Clone(raw[:pageBytes])
+	before[headerWriteVersion], before[headerReadVersion] = 1, 1
+	const sector = 512
+	nonce := uint32(7)
+	journal := make([]byte, sector)
+	copy(journal, "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
+	for i, v := range []uint32{1, nonce, uint32(len(raw) / pageBytes), sector, pageBytes} {
+		binary.BigEndian.PutUint32(journal[8+4*i:], v)
+	}
+	journal = append(binary.BigEndian.AppendUint32(journal, 1), before...)
+	sum := nonce
+	for at := pageBytes - 200; at > 0; at -= 200 {
+		sum += uint32(before[at])
+	}
+	journal = binary.BigEndian.AppendUint32(journal, sum)
+	if err := os.WriteFile(path+"-journal", journal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Releases before this one turned WAL mode on when the file was in place. A kill in the middle of it must not refuse a
+// folder for ever.
+func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "events.db")
+		cutSwitch(t, path, 0)
+		if !marked {
+			if err := os.Remove(MarkerPath(path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := Open(t.Context(), Config{Path: path})
+		if err != nil {
+			t.Fatalf("with a marker %t: %v", marked, err)
+		}
+		appendOne(t, l, 0)
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path + "-journal"); err == nil {
+			t.Error("the journal is still there")
+		}
+	}
+}
+
+// Rolling a journal back that is not the log's own would change events.
+func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	cutSwitch(t, path, 3)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "events.db-journal") {
+		t.Errorf("open: %v", err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file was changed (%v)", err)
+	}
+}
+
+// A log without a marker goes on where none can be made, says so once, and gets one that is right as soon as it can.
+func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
+	var logged bytes.Buffer
+	path := filepath.Join(t.TempDir(), "events.db")
+	l, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, l, 0)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(MarkerPath(path)); err != nil {
+		t.Fatal(err)
+	}
+	inTheWay := MarkerPath(path) + ".new" // as a full disk would be
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(inTheWay, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Open(t.Context(), Config{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))}); err != nil {
+		t.Fatalf("a log without a marker: %v", err)
+	}
+	appendOne(t, l, 1)
+	if err := l.head.make(); err == nil {
+		t.Fatal("a marker was made")
+	}
+	appendOne(t, l, 2)
+	if m, err := ReadMarker(path); m != nil || err != nil {
+		t.Errorf("there is a marker %+v, %v", m, err)
+	}
+	if err := l.Close(); err != nil { // of an unmarked log is no failure
+		t.Error(err)
+	}
+	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
+		t.Errorf("it was logged %d times: %s", n, logged.String())
+	}
+
+	if l, err = Open(t.Context(), Config{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.head.make(); err != nil { // as flushHead does each second
+		t.Fatal(err)
+	}
+	if m, both, err := readMark(path); err != nil || !both || m.chain() != l.head.current().chain() || m.Position != 3 {
+		t.Errorf("the marker is %+v, %t (%v)", m, both, err)
+	}
+	appendOne(t, l, 3)
+	if m, err := ReadMarker(path); err != nil || m.Position != 4 {
+		t.Errorf("after another event the marker is %+v (%v)", m, err)
+	}
+}

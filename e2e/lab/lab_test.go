@@ -25,6 +25,7 @@ const (
 	portCrowd
 	portHosts
 	portMemory
+	portKilled
 )
 
 // node is the server that most tests share. It crawls nothing that nobody asked for.

@@ -26,6 +26,7 @@ const (
 	portHosts
 	portMemory
 	portFailures
+	portKilled
 )
 
 // node is the server that most tests share. It crawls nothing that nobody asked for.

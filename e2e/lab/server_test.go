@@ -37,18 +37,26 @@ type server struct {
 	listen           string
 	environment      []string
 	account, secret  string
+	group            *process.Group // that the process is in; nil for none
 	process          *os.Process
-	end              func() // ends the process
+	end              func()        // ends the process
+	ended            chan struct{} // closed when it has ended
+	result           error         // how it ended
 }
 
 // start serves on a port with a data folder of its own and makes an account that can pay.
 func start(port int, environment ...string) (*server, error) {
+	return startIn(nil, port, environment...)
+}
+
+// startIn is start with the process in a cgroup.
+func startIn(group *process.Group, port int, environment ...string) (*server, error) {
 	data, err := os.MkdirTemp("", "lab-data-")
 	if err != nil {
 		return nil, err
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	s := &server{base: "http://" + listen, listen: listen, data: data, logs: data + ".log", environment: environment, end: func() {}}
+	s := &server{base: "http://" + listen, listen: listen, data: data, logs: data + ".log", environment: environment, group: group, end: func() {}}
 	if err := errors.Join(s.run(), s.open()); err != nil {
 		err = fmt.Errorf("%w\nthe server's log ends:\n%s", err, s.said())
 		s.stop()
@@ -64,7 +72,11 @@ func (s *server) run() error {
 		return err
 	}
 	defer logs.Close() // the process has its own
-	cmd := exec.Command(os.Getenv("LETTERHEAD_BINARY"), "serve", "--data", s.data, "--listen", s.listen)
+	command := exec.Command
+	if s.group != nil {
+		command = s.group.Command
+	}
+	cmd := command(os.Getenv("LETTERHEAD_BINARY"), "serve", "--data", s.data, "--listen", s.listen)
 	// Small limits would make this a test of limits.
 	cmd.Env = append(os.Environ(), "LETTERHEAD_CRAWLS_PER_MINUTE=10000", "LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000")
 	cmd.Env = append(cmd.Env, s.environment...)
@@ -72,12 +84,16 @@ func (s *server) run() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	s.process = cmd.Process
+	s.process, s.ended = cmd.Process, make(chan struct{})
+	go func() {
+		s.result = cmd.Wait()
+		close(s.ended)
+	}()
 	s.end = func() {
 		cmd.Process.Kill()
-		cmd.Wait()
+		<-s.ended
 	}
-	return program.AwaitServing(s.base+"/readyz", readyTimeout, nil)
+	return program.AwaitServing(s.base+"/readyz", readyTimeout, s.ended)
 }
 
 func (s *server) stop() {

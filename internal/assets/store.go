@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,7 +51,11 @@ var (
 type Store struct {
 	bucket   *blob.Bucket
 	folder   string // of a file:// store, else empty
+	stat     func(folder string) (fs.FileInfo, error)
 	failures *prometheus.CounterVec
+
+	probing sync.Mutex
+	probed  *probe // that has no answer yet
 }
 
 // Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
@@ -64,7 +70,7 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		}
 		return nil, fmt.Errorf("open assets: the URL cannot be read: %w", err)
 	}
-	s := &Store{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Store{stat: os.Stat, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_assets_failures_total", Help: "Calls of the asset storage that could not be done.",
 	}, []string{"call"})}
 	switch u.Scheme {
@@ -123,21 +129,50 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// Reachable asks the bucket, or the folder, whether it is there. Errors: ErrUnavailable, ctx.Err().
+// probe is one question whether the storage is there, for all who ask while it has no answer.
+type probe struct {
+	asked time.Time
+	done  chan struct{} // closed when there is set
+	there bool
+}
+
+// Reachable reports whether the bucket, or the folder, is there. A folder on a network may hang, whatever the context
+// says, so there is at most one question under way: later calls wait for its answer, too. Errors: ErrUnavailable,
+// ctx.Err().
 func (s *Store) Reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	there := make(chan bool, 1)
-	go func() { there <- s.present(ctx, nil) }() // a folder on a network may hang, whatever the context says
+	p := s.probe(ctx)
 	select {
-	case yes := <-there:
-		if yes {
+	case <-p.done:
+		if p.there {
 			return nil
 		}
 		return s.failed(ctx, "reach", "the storage", errors.New("it does not answer, is not there, or may not be listed"))
 	case <-ctx.Done():
-		return s.failed(ctx, "reach", "the storage", ctx.Err())
+		return s.failed(ctx, "reach", fmt.Sprintf("the storage, asked %v ago", time.Since(p.asked).Round(time.Second)), ctx.Err())
 	}
+}
+
+// probe returns the question that is under way, or asks it. The first who asks may leave before the others do.
+func (s *Store) probe(ctx context.Context) *probe {
+	s.probing.Lock()
+	defer s.probing.Unlock()
+	if s.probed != nil {
+		return s.probed
+	}
+	p := &probe{asked: time.Now(), done: make(chan struct{})}
+	s.probed = p
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	go func() {
+		defer cancel()
+		p.there = s.present(ctx, nil)
+		s.probing.Lock()
+		defer s.probing.Unlock()
+		s.probed = nil
+		close(p.done)
+	}()
+	return p
 }
 
 // Close lets the store go.
@@ -321,7 +356,7 @@ func (s *Store) failed(ctx context.Context, call, what string, err error) error 
 // bucket that was never made, but that is no answer. err is what the bucket said, or nil.
 func (s *Store) present(ctx context.Context, err error) bool {
 	if s.folder != "" {
-		info, err := os.Stat(s.folder)
+		info, err := s.stat(s.folder)
 		return err == nil && info.IsDir()
 	}
 	var coded interface{ ErrorCode() string }

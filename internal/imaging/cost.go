@@ -1,6 +1,7 @@
 package imaging
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -16,21 +17,25 @@ const reduceFrom = 4 << 20
 
 // DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
 // result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
-// for more than MaxDecoded.
+// for more than MaxDecoded, what the tables of a WebP may take not counted: that is known by its bound alone, which most
+// files are far below.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
 		return 0, err
 	}
-	var cost int64
+	var cost, tables int64
 	err = guarded(func() error {
 		cost = decodeCost(info, data, limits.withDefaults(), longest)
+		if info.Format == WebP {
+			tables = webpTables(info, data)
+		}
 		return nil
 	})
 	if err == nil && cost > MaxDecoded {
 		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost)
 	}
-	return cost, err
+	return cost + tables, err
 }
 
 func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
@@ -52,22 +57,34 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 		}
 	case JPEG:
 		decoded, converted = jpegCost(data, pixels), 4*pixels
+		turned := jpegOrientation(data) >= 2
+		if factor > 1 {
+			to := reduced(size, factor)
+			cost := decoded + reducedCost(size, factor) + scaleCost(to, longest)
+			if turned {
+				cost += 4 * int64(to.X) * int64(to.Y)
+			}
+			return cost
+		}
+		if turned {
+			converted *= 2
+		}
+	case WebP, GIF:
+		decoded, converted = 2*pixels, 4*pixels // GIF: indexes, and once more in their order
+		if info.Format == WebP {
+			decoded = webpCost(data, pixels)
+		}
 		if factor > 1 {
 			return decoded + reducedCost(size, factor) + scaleCost(reduced(size, factor), longest)
 		}
-		if jpegOrientation(data) >= 2 {
-			converted *= 2
-		}
-	case WebP:
-		decoded, converted = 10*pixels, 4*pixels // VP8L: pixels, transformed pixels, its tables
 	case ICO:
 		best, _ := largestEntry(data, limits)
 		decoded, converted = 4*pixels, 0
 		if best.png != nil {
 			decoded, converted = pngHeaderOf(best.png).decodedCost(), 4*pixels
 		}
-	default: // GIF: indexes, then pixels; BMP: pixels
-		decoded, converted = pixels, 4*pixels
+	default: // BMP
+		decoded, converted = 4*pixels, 0
 	}
 	return decoded + converted + scaleCost(size, longest)
 }
@@ -107,6 +124,71 @@ func reducedCost(size image.Point, factor int) int64 {
 	return 4*int64(to.X)*int64(to.Y) + 32*int64(to.X) + 4*int64(size.X)
 }
 
+// webpCost is what the decoder holds of a WebP, its tables not counted.
+func webpCost(data []byte, pixels int64) int64 {
+	// Lossless: pixels, the same by their palette, and three images of up to a sixteenth of the pixels.
+	const lossless = 9
+	cost := int64(2 * len(data)) // a frame as a file of its own, and the parts of a lossy one
+	webpParts(data, func(id string, body []byte) {
+		switch {
+		case id == "VP8L":
+			cost += lossless * pixels
+		case id == "ALPH" && len(body) > 0 && body[0]&3 != 0: // and the one channel that counts
+			cost += (lossless + 1) * pixels
+		case id == "ALPH":
+			cost += pixels
+		case id == "VP8 ":
+			cost += pixels + pixels/2
+		}
+	})
+	return cost
+}
+
+// webpTables is what the tables of Huffman codes of a lossless picture take at most, or of a compressed alpha channel:
+// how many there are is not known before the picture is half decoded. A file of 640 kB may have 200 MiB of them.
+func webpTables(info Info, data []byte) (cost int64) {
+	const (
+		maxGroups = 2600    // that golang.org/x/image/vp8l decodes
+		leastTile = 4       // pixels a side that share a group
+		group     = 3 << 10 // of five tables without symbols
+		perByte   = 512     // of a file: half a bit for a symbol takes its nodes, its code and its length
+		mostGroup = 91 << 10
+	)
+	tiles := int64((info.Width+leastTile-1)/leastTile) * int64((info.Height+leastTile-1)/leastTile)
+	webpParts(data, func(id string, body []byte) {
+		if id == "VP8L" || id == "ALPH" && len(body) > 0 && body[0]&3 != 0 {
+			length := int64(len(body))
+			groups := min(maxGroups, tiles, length/2+1)
+			cost += min(groups*mostGroup, groups*group+perByte*length)
+		}
+	})
+	return cost
+}
+
+// webpParts calls visit with the chunks of the first picture of a WebP.
+func webpParts(data []byte, visit func(id string, body []byte)) {
+	rest := data[min(riffHeader, len(data)):]
+	for range maxWebPChunks {
+		id, body, after, ok := riffChunk(rest)
+		if !ok {
+			return
+		}
+		const frameHeader = 16
+		if id == "ANMF" {
+			if len(body) < frameHeader {
+				return
+			}
+			rest = body[frameHeader:]
+			continue
+		}
+		visit(id, body)
+		if id == "VP8 " || id == "VP8L" {
+			return
+		}
+		rest = after
+	}
+}
+
 // jpegCost is what the decoder holds of a JPEG: its planes, and the coefficients of a progressive one.
 func jpegCost(data []byte, pixels int64) int64 {
 	const (
@@ -114,7 +196,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		header                          = 6 // depth, height, width, number of components
 		perComponent                    = 3
 	)
-	cost := 8 * pixels // what is not understood is not cheap
+	adobe := bytes.Contains(data, []byte("Adobe")) // which may say so before the frame or behind it
+	cost := 8 * pixels                             // what is not understood is not cheap
 	jpegSegments(data, func(marker byte, p []byte) bool {
 		if marker != baseline && marker != extended && marker != progressive {
 			return marker != markerSOS
@@ -133,8 +216,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		}
 		planes := pixels * samples / most
 		cost = planes
-		if p[5] == 4 {
-			cost += 4 * pixels // four inks are put together
+		if p[5] == 4 || p[5] == 3 && (adobe || string([]byte{p[header], p[header+perComponent], p[header+2*perComponent]}) == "RGB") {
+			cost += 4 * pixels // inks, or red, green and blue, are put together
 		}
 		if marker == progressive {
 			cost += 4 * planes

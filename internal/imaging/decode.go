@@ -20,7 +20,7 @@ func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
 }
 
-// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG or JPEG of more than
+// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG, JPEG, WebP or GIF of more than
 // reduceFrom pixels is reduced while it is decoded, to no less than the size that Scale then makes of it; the
 // pixels are nearly the same. A picture for which it would hold more than MaxDecoded is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
@@ -55,8 +55,21 @@ func decodeReduced(info Info, data []byte, limits Limits, factor int) (image.Ima
 	case info.Format == PNG:
 		img, err := png.Decode(bytes.NewReader(data))
 		return img, malformed(err)
-	case info.Format == JPEG && factor > 1:
+	case factor == 1:
+	case info.Format == JPEG:
 		return reduceJPEG(data, factor)
+	case info.Format == WebP:
+		img, err := decodeWebP(data)
+		if err != nil {
+			return nil, err
+		}
+		return reduceRows(img.Bounds().Size(), factor, webpRows(img)), nil
+	case info.Format == GIF:
+		frame, err := gif.Decode(bytes.NewReader(data))
+		if err != nil {
+			return nil, malformed(err)
+		}
+		return reduceRows(image.Pt(info.Width, info.Height), factor, gifRows(frame)), nil
 	}
 	return decode(info, data, limits)
 }
@@ -88,12 +101,11 @@ func decode(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
 	case GIF:
 		return decodeGIF(data, info)
 	case WebP:
-		still, err := firstWebPFrame(data)
+		img, err := decodeWebP(data)
 		if err != nil {
 			return nil, err
 		}
-		img, err := webp.Decode(bytes.NewReader(still))
-		return fromWebP(img), malformed(err)
+		return fromWebP(img), nil
 	case BMP:
 		h, err := parseBMP(data)
 		if err != nil {
@@ -108,6 +120,16 @@ func decode(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
 		return best.decode()
 	}
 	return nil, ErrUnsupported
+}
+
+// decodeWebP decodes the first frame.
+func decodeWebP(data []byte) (image.Image, error) {
+	still, err := firstWebPFrame(data)
+	if err != nil {
+		return nil, err
+	}
+	img, err := webp.Decode(bytes.NewReader(still))
+	return img, malformed(err)
 }
 
 func decodeJPEG(data []byte) (*image.NRGBA, error) {
@@ -218,10 +240,24 @@ func fromPaletted(out *image.NRGBA, src *image.Paletted) {
 	}
 }
 
-// fromWebP converts what the WebP decoder returns. Lossy WebP holds luma from 16 to 235 and chroma from 16
-// to 240 (ITU-R BT.601, as RFC 6386 section 9.2 has it), but the decoder hands them out as a type that
-// means 0 to 255: taken at its word, white would be a light grey.
+// fromWebP converts what the WebP decoder returns.
 func fromWebP(img image.Image) *image.NRGBA {
+	if lossless, ok := img.(*image.NRGBA); ok {
+		return toNRGBA(lossless)
+	}
+	size := img.Bounds().Size()
+	out := image.NewNRGBA(image.Rectangle{Max: size})
+	row := webpRows(img)
+	for y := range size.Y {
+		row(y, out.Pix[y*out.Stride:(y+1)*out.Stride])
+	}
+	return out
+}
+
+// webpRows returns what writes a row of a picture that the WebP decoder returned, as 8-bit pixels with alpha. Lossy
+// WebP holds luma from 16 to 235 and chroma from 16 to 240 (ITU-R BT.601, as RFC 6386 section 9.2 has it), but the
+// decoder hands them out as a type that means 0 to 255: taken at its word, white would be a light grey.
+func webpRows(img image.Image) func(y int, row []byte) {
 	var yuv *image.YCbCr
 	var alpha func(x, y int) uint8
 	switch src := img.(type) {
@@ -230,18 +266,17 @@ func fromWebP(img image.Image) *image.NRGBA {
 	case *image.NYCbCrA:
 		yuv, alpha = &src.YCbCr, func(x, y int) uint8 { return src.A[src.AOffset(x, y)] }
 	default:
-		return toNRGBA(img)
+		return rowsOf(img)
 	}
 	b := yuv.Bounds()
-	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	for y := b.Min.Y; y < b.Max.Y; y++ {
+	return func(line int, row []byte) {
+		y := b.Min.Y + line
 		for x := b.Min.X; x < b.Max.X; x++ {
-			c := yuv.COffset(x, y)
-			r, g, bl := studioRGB(yuv.Y[yuv.YOffset(x, y)], yuv.Cb[c], yuv.Cr[c])
-			out.SetNRGBA(x-b.Min.X, y-b.Min.Y, color.NRGBA{r, g, bl, alpha(x, y)})
+			c, p := yuv.COffset(x, y), row[4*(x-b.Min.X):][:4]
+			p[0], p[1], p[2] = studioRGB(yuv.Y[yuv.YOffset(x, y)], yuv.Cb[c], yuv.Cr[c])
+			p[3] = alpha(x, y)
 		}
 	}
-	return out
 }
 
 // studioRGB is BT.601 with studio swing, in 16 bits behind the point.

@@ -6,6 +6,6 @@
 // first frame only, into one form (*image.NRGBA at the origin), and encoded anew. An SVG is not cleaned
 // but rebuilt: SanitizeSVG parses it and writes out only what an allow-list knows.
 //
-// The package bounds the work of one call. How many calls run at once is for the caller to bound: a
-// picture at the pixel limit takes some 250 MB while it is decoded, and scaling uses every core.
+// The package bounds the work of one call. How many calls run at once is for the caller to bound: DecodeCost returns
+// what one holds, from the header, and scaling uses every core.
 package imaging

@@ -83,10 +83,25 @@ func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 	if err != nil {
 		return nil, malformed(err)
 	}
+	return jpegOrientation(data).apply(reduceRows(img.Bounds().Size(), factor, rowsOf(img))), nil
+}
+
+// reduceRows makes a picture smaller whose rows come as 8-bit pixels with alpha.
+func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *image.NRGBA {
+	b := newBoxes(size, factor)
+	pixels := make([]byte, 4*size.X)
+	for y := range size.Y {
+		row(y, pixels)
+		b.add(pixels)
+	}
+	return b.result()
+}
+
+// rowsOf returns what writes a row of a picture, as 8-bit pixels with alpha.
+func rowsOf(img image.Image) func(y int, row []byte) {
 	r := img.Bounds()
-	b := newBoxes(r.Size(), factor)
-	row := make([]byte, 4*r.Dx())
-	for y := r.Min.Y; y < r.Max.Y; y++ {
+	return func(line int, row []byte) {
+		y := r.Min.Y + line
 		for x := range r.Dx() {
 			p := row[4*x : 4*x+4 : 4*x+4]
 			p[3] = 0xff
@@ -97,14 +112,32 @@ func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 			case *image.Gray:
 				v := src.Pix[src.PixOffset(r.Min.X+x, y)]
 				p[0], p[1], p[2] = v, v, v
+			case *image.NRGBA:
+				copy(p, src.Pix[src.PixOffset(r.Min.X+x, y):][:4])
+			case image.RGBA64Image:
+				c := fromRGBA64(src.RGBA64At(r.Min.X+x, y))
+				p[0], p[1], p[2], p[3] = c.R, c.G, c.B, c.A
 			default:
 				c := color.NRGBAModel.Convert(img.At(r.Min.X+x, y)).(color.NRGBA)
 				p[0], p[1], p[2], p[3] = c.R, c.G, c.B, c.A
 			}
 		}
-		b.add(row)
 	}
-	return jpegOrientation(data).apply(b.result()), nil
+}
+
+// gifRows returns what writes a row of the canvas on which a frame lies; what it leaves free is clear.
+func gifRows(frame image.Image) func(y int, row []byte) {
+	r := frame.Bounds()
+	return func(y int, row []byte) {
+		clear(row)
+		few, ok := frame.(*image.Paletted)
+		if !ok || y < r.Min.Y || y >= r.Max.Y {
+			return
+		}
+		line := &image.Paletted{Pix: few.Pix[few.PixOffset(r.Min.X, y):], Stride: few.Stride, Rect: image.Rect(0, 0, r.Dx(), 1), Palette: few.Palette}
+		part := row[4*r.Min.X:]
+		fromPaletted(&image.NRGBA{Pix: part, Stride: len(part), Rect: line.Rect}, line)
+	}
 }
 
 // pngChunks calls visit with the name and the content of each chunk until it returns false. It reports whether

@@ -22,8 +22,8 @@ func TestAnotherModuleIsRefused(t *testing.T) {
 }
 
 func TestConfigReportsAllThatIsWrong(t *testing.T) {
-	_, err := New(t.Context(), Config{Steps: -1, Timeout: -1, Memory: 1, Concurrent: -1})
-	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 4 {
+	_, err := New(t.Context(), Config{Steps: -1, Timeout: -1, Wait: -1, Memory: 1, Concurrent: -1})
+	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 5 {
 		t.Error(err)
 	}
 }
@@ -190,7 +190,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 
 func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
 	r := &Renderer{cfg: Config{Memory: 1 << 20}}
-	m := r.takeMemory(t.Context())
+	m := r.takeMemory(nil)
 	for i := range m.Reallocate(1 << 16) {
 		m.bytes[i] = 1
 	}
@@ -198,7 +198,7 @@ func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
 		t.Error("grew past its limit")
 	}
 	r.keepMemory(m)
-	again := r.takeMemory(t.Context())
+	again := r.takeMemory(nil)
 	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
 		t.Error("something is left of the picture before")
 	}

@@ -145,7 +145,7 @@ func TestLimits(t *testing.T) {
 		{"steps", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 1024, imaging.ErrTooLarge},
 		{"steps, smaller", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 64, nil},
 		{"no steps", resvg.Config{Steps: 1, Timeout: patience}, plain, 64, imaging.ErrTooLarge},
-		{"time", resvg.Config{Timeout: 1}, plain, 64, context.DeadlineExceeded},
+		{"time", resvg.Config{Steps: 1 << 60, Timeout: 1}, hostile(t, "use bomb"), 64, context.DeadlineExceeded},
 		{"side", resvg.Config{}, plain, resvg.MaxSide + 1, imaging.ErrTooLarge},
 		{"no side", resvg.Config{}, plain, 0, imaging.ErrTooLarge},
 		{"bytes", resvg.Config{}, string(make([]byte, imaging.MaxSVGBytes+1)), 64, imaging.ErrTooLarge},
@@ -297,15 +297,15 @@ func TestCloseGoesOnWaiting(t *testing.T) {
 	}
 }
 
-// begun is a context that tells when drawing looks at its deadline, which it does once it has its turn.
+// begun is a context that tells when another is made of it, which drawing does once it has its turn.
 type begun struct {
 	context.Context
 	tell func()
 }
 
-func (b begun) Deadline() (time.Time, bool) {
+func (b begun) Value(key any) any {
 	b.tell()
-	return b.Context.Deadline()
+	return b.Context.Value(key)
 }
 
 // hostile is one of the hostile files.

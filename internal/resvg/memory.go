@@ -1,6 +1,9 @@
 package resvg
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // keptMemory is how much of a memory is kept for the next picture, in bytes. Most logos need less; what a
 // hostile one needed goes back.
@@ -16,24 +19,70 @@ type memory struct {
 	limit   uint64
 	refused bool
 
-	// large has room for the one memory that may be larger than keptMemory; ctx bounds the wait for it.
-	large chan struct{}
-	ctx   context.Context
-	has   bool // this is the one
+	// large has room for the one memory that may be larger than keptMemory.
+	large   chan struct{}
+	has     bool // this is the one
+	crowded bool // the room was another's for too long
+	turn    *turn
+}
+
+// turn is the time that one picture has. Waiting for another picture's memory does not use it up.
+type turn struct {
+	ctx     context.Context // ends with the time
+	wait    time.Duration   // the longest wait for the large memory
+	left    time.Duration   // when the timer was last started
+	started time.Time
+	timer   *time.Timer
+	end     context.CancelCauseFunc
+}
+
+// newTurn starts the time of a picture. The caller must call stop.
+func newTurn(ctx context.Context, cfg Config) *turn {
+	t := &turn{wait: cfg.Wait, left: cfg.Timeout, started: time.Now()}
+	t.ctx, t.end = context.WithCancelCause(ctx)
+	t.timer = time.AfterFunc(t.left, func() { t.end(context.DeadlineExceeded) })
+	return t
+}
+
+func (t *turn) stop() {
+	t.timer.Stop()
+	t.end(nil)
+}
+
+// await waits for room in large, with the picture's time stopped, and reports whether it got it.
+func (t *turn) await(large chan<- struct{}) bool {
+	if !t.timer.Stop() {
+		<-t.ctx.Done() // the time is up
+		return false
+	}
+	t.left -= time.Since(t.started)
+	enough := time.NewTimer(t.wait)
+	defer enough.Stop()
+	got := false
+	select {
+	case large <- struct{}{}:
+		got = true
+	case <-enough.C:
+	case <-t.ctx.Done():
+	}
+	t.started = time.Now()
+	t.timer.Reset(t.left)
+	return got
 }
 
 // Reallocate implements experimental.LinearMemory. nil is no.
 func (m *memory) Reallocate(size uint64) []byte {
+	if m.crowded { // what it asks for now depends on the load, not on the file
+		return nil
+	}
 	if size > m.limit {
 		m.refused = true
 		return nil
 	}
 	if size > keptMemory && !m.has {
-		select {
-		case m.large <- struct{}{}:
-			m.has = true
-		case <-m.ctx.Done():
-			return nil // the picture's time is up
+		if m.has = m.turn.await(m.large); !m.has {
+			m.crowded = true
+			return nil
 		}
 	}
 	if size > uint64(cap(m.bytes)) {
@@ -49,16 +98,16 @@ func (m *memory) Reallocate(size uint64) []byte {
 // any more.
 func (m *memory) Free() {}
 
-func (r *Renderer) takeMemory(ctx context.Context) *memory {
+func (r *Renderer) takeMemory(t *turn) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.spares); n > 0 {
 		m := r.spares[n-1]
 		r.spares = r.spares[:n-1]
-		m.ctx = ctx
+		m.turn = t
 		return m
 	}
-	return &memory{limit: uint64(r.cfg.Memory), large: r.large, ctx: ctx}
+	return &memory{limit: uint64(r.cfg.Memory), large: r.large, turn: t}
 }
 
 // keepMemory empties a memory for the next picture, which must see nothing of this one.
@@ -67,12 +116,12 @@ func (r *Renderer) keepMemory(m *memory) {
 		<-m.large
 		m.has = false
 	}
-	m.ctx = nil
+	m.turn = nil
 	if cap(m.bytes) > keptMemory {
 		return
 	}
 	clear(m.bytes)
-	m.bytes, m.refused = m.bytes[:0], false
+	m.bytes, m.refused, m.crowded = m.bytes[:0], false, false
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spares = append(r.spares, m)

@@ -35,6 +35,9 @@ const (
 	DefaultSteps = 160 * quantum
 	// DefaultTimeout is how long one picture may take. The steps end earlier unless the machine is busy.
 	DefaultTimeout = 4 * time.Second
+	// DefaultWait is how long a picture that needs much memory waits while another has it. It keeps its place among
+	// Config.Concurrent meanwhile, so a longer wait would keep small pictures from being drawn.
+	DefaultWait = time.Second
 	// DefaultMemory is what the instance of one picture may grow to, in bytes. Of 2,302 real logos the largest
 	// took 42 MiB at 1024 pixels and half of them 8, most of it layers of masks and filters.
 	DefaultMemory = 64 << 20
@@ -53,6 +56,9 @@ var (
 	ErrModule = errors.New("resvg module does not have its checksum")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("resvg renderer is closed")
+	// ErrBusy: another picture had the large memory for all of Config.Wait. It says nothing about the file, and is a
+	// context.DeadlineExceeded.
+	ErrBusy = fmt.Errorf("another large picture is being drawn: %w", context.DeadlineExceeded)
 )
 
 // Config configures a Renderer.
@@ -62,7 +68,8 @@ type Config struct {
 	// holds something damaged, costs the time of compiling and nothing more.
 	CacheDir   string
 	Steps      int64         // loops and calls of one picture, counted in units of 262,144 (DefaultSteps)
-	Timeout    time.Duration // of one picture, not of waiting for a turn (DefaultTimeout)
+	Timeout    time.Duration // of drawing one picture; no waiting counts (DefaultTimeout)
+	Wait       time.Duration // for the large memory, of which there is one (DefaultWait)
 	Memory     int64         // bytes of one picture (DefaultMemory)
 	Concurrent int           // pictures drawn at once; others wait (DefaultConcurrent)
 }
@@ -76,6 +83,9 @@ func (c *Config) withDefaults() {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
+	}
+	if c.Wait == 0 {
+		c.Wait = DefaultWait
 	}
 	if c.Memory == 0 {
 		c.Memory = DefaultMemory
@@ -94,6 +104,9 @@ func (c Config) Validate() error {
 	}
 	if c.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("resvg: timeout %v is negative", c.Timeout))
+	}
+	if c.Wait < 0 {
+		errs = append(errs, fmt.Errorf("resvg: wait %v is negative", c.Wait))
 	}
 	if c.Memory < minMemory || c.Memory > maxMemory {
 		errs = append(errs, fmt.Errorf("resvg: memory of %d bytes is not from %d to %d", c.Memory, minMemory, int64(maxMemory)))
@@ -140,9 +153,10 @@ func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, err
 	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), large: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
 }
 
-// Close waits for the pictures that are being drawn, which takes no longer than Config.Timeout, and releases
-// the module. Render answers ErrClosed from the first call on. Errors: ctx.Err() with nothing released, after
-// which another call goes on waiting. Once the module is released, each call answers as the one that did it.
+// Close waits for the pictures that are being drawn, which takes no longer than Config.Timeout and Config.Wait
+// together, and releases the module. Render answers ErrClosed from the first call on. Errors: ctx.Err() with
+// nothing released, after which another call goes on waiting. Once the module is released, each call answers as
+// the one that did it.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop.Do(func() { close(r.closed) })
 	select {
@@ -170,7 +184,7 @@ func (r *Renderer) Close(ctx context.Context) error {
 //
 // Errors: imaging.ErrMalformed for what resvg cannot read or that has no size, imaging.ErrTooLarge for what
 // takes more steps or memory than Config says and for a side out of 1 to MaxSide, context.DeadlineExceeded for
-// what takes longer than Config.Timeout, which says nothing about the file, ErrClosed, ctx.Err().
+// what takes longer than Config.Timeout, which says nothing about the file, ErrBusy, ErrClosed, ctx.Err().
 func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	switch {
 	case side < 1 || side > MaxSide:
@@ -195,22 +209,24 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	default:
 	}
 
-	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	mem := r.takeMemory(timed)
+	t := newTurn(ctx, r.cfg)
+	defer t.stop()
+	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
-	img, err := r.engine.draw(timed, mem, svg, side, r.cfg.Steps/quantum)
+	img, err := r.engine.draw(t.ctx, mem, svg, side, r.cfg.Steps/quantum)
 	switch {
-	case err == nil:
+	case err == nil && !mem.crowded: // without the memory that it asked for, the module may draw something else
 		return img, nil
 	case mem.refused:
 		return nil, fmt.Errorf("draw svg: %w: more than %d bytes of memory", imaging.ErrTooLarge, r.cfg.Memory)
-	case errors.Is(err, errFuel):
+	case errors.Is(err, errFuel) && !mem.crowded:
 		return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrTooLarge, err)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case timed.Err() != nil:
+	case t.ctx.Err() != nil:
 		return nil, fmt.Errorf("draw svg: more than %v: %w", r.cfg.Timeout, context.DeadlineExceeded)
+	case mem.crowded:
+		return nil, fmt.Errorf("draw svg: waited %v: %w", r.cfg.Wait, ErrBusy)
 	}
 	return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrMalformed, err)
 }

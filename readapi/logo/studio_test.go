@@ -612,15 +612,17 @@ func TestAVectorThatTakesTooMuchIsDrawnSmaller(t *testing.T) {
 	}
 }
 
-// late is a renderer whose time is up at first.
+// late is a renderer that fails at first.
 type late struct {
 	vectors
-	left int // how often it is
+	fails []error
 }
 
 func (l *late) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
-	if l.left--; l.left >= 0 {
-		return nil, fmt.Errorf("draw svg: %w", context.DeadlineExceeded)
+	if len(l.fails) > 0 {
+		err := l.fails[0]
+		l.fails = l.fails[1:]
+		return nil, fmt.Errorf("draw svg: %w", err)
 	}
 	return l.vectors.Render(ctx, svg, side)
 }
@@ -636,7 +638,7 @@ func TestTimeIsUp_AnswersBusyAndKeepsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	studio, err := logo.NewStudio(w.files, &late{left: 2}, drawn)
+	studio, err := logo.NewStudio(w.files, &late{fails: []error{context.DeadlineExceeded, resvg.ErrBusy}}, drawn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,6 +93,7 @@ type Crawler struct {
 	assets picture.Assets
 	gate   *gate
 	memory *semaphore.Weighted // bytes that all crawls hold beyond what each has for itself
+	spares *semaphore.Weighted // of them, those that they can do without
 	pages  *room.Room          // that home pages are parsed in
 	rules  *rulebook
 }
@@ -110,7 +111,7 @@ func New(cfg Config, client *safehttp.Client, assets picture.Assets) (*Crawler, 
 	if err != nil {
 		return nil, err
 	}
-	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), pages: room.New(pageBytes), rules: rules}, nil
+	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes), pages: room.New(pageBytes), rules: rules}, nil
 }
 
 // Target is what to crawl.
@@ -157,6 +158,7 @@ type Result struct {
 type Stats struct {
 	Requests int
 	Bytes    int64 // of bodies, decompressed
+	Decoded  int   // files of pictures, each as often as it was decoded
 }
 
 // Crawl crawls a site within ctx's deadline, or DefaultAllowed. When the deadline passes after the home
@@ -175,7 +177,7 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 		defer cancel()
 	}
 	run := &run{crawler: c, target: t, session: c.client.NewSession(), site: site.New(t.Domain), explained: explained}
-	run.held.common = c.memory
+	run.held.common, run.held.spares = c.memory, c.spares
 	defer run.held.end()
 	defer func() { run.page.Give() }()
 	result, err := run.do(ctx)
@@ -183,7 +185,7 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 		err = ctx.Err()
 	}
 	requests, bytes := run.session.Fetched()
-	return result, Stats{Requests: requests, Bytes: bytes}, err
+	return result, Stats{Requests: requests, Bytes: bytes, Decoded: run.readings.decoded}, err
 }
 
 // run is one crawl.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
@@ -159,6 +160,7 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	f.read = make([]*picture.Picture, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
+	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c picture.Candidate) bool { return c.Crop != nil })
 	var out []errand
 	for i, c := range f.candidates {
 		if c.Data == nil {
@@ -172,14 +174,14 @@ func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	if u := f.share.Value; u != nil {
 		r.answers.expect(u.String())
 		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.banner = r.convert(ctx, u, rankBanner, picture.StoreBanner, fetched)
+			f.banner = r.convert(ctx, u, rankBanner, (*picture.File).StoreBanner, fetched)
 		}})
 	}
 	f.pictured = make([]*converted, len(f.scenes))
 	for i, u := range f.scenes {
 		r.answers.expect(u.String())
 		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.pictured[i] = r.convert(ctx, u, rankPicture+i, picture.StorePicture, fetched)
+			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*picture.File).StorePicture, fetched)
 		}})
 	}
 	return out
@@ -206,20 +208,19 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 }
 
 // convert fetches one picture and makes of it what is stored; nil when it cannot be used.
-func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(context.Context, picture.Assets, []byte) (eventschemas.Image, error), fetched func()) *converted {
+func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*picture.File, context.Context, picture.Assets) (eventschemas.Image, error), fetched func()) *converted {
 	data, _, err := r.file(ctx, u, picture.MaxBytes)
 	fetched()
-	if err != nil || !r.held.take(int64(len(data))) {
+	if err != nil || imaging.Sniff(data).IsVector() || !r.held.take(int64(len(data))) {
 		return nil
 	}
 	defer r.held.give(int64(len(data)))
-	leave, in := r.work(ctx, rank, picture.ImageCost(data))
-	if !in {
-		return nil
-	}
-	defer leave()
 	var files encoded
-	image, err := store(ctx, &files, data)
+	var image eventschemas.Image
+	err = r.decode(ctx, rank, data, nil, picture.ImageCost, func(f *picture.File) (err error) {
+		image, err = store(f, ctx, &files)
+		return err
+	})
 	if err != nil {
 		return nil
 	}
@@ -240,13 +241,10 @@ func (r *run) candidate(ctx context.Context, c picture.Candidate, i int, fetched
 		return nil, errCrowded
 	}
 	defer r.held.give(int64(len(data)))
-	p, err := r.readings.once(ctx, c, data, func() (*picture.Picture, error) {
-		leave, in := r.work(ctx, rankRead+i, picture.Cost(c, data))
-		if !in {
-			return nil, errNotInTime
-		}
-		defer leave()
-		return picture.Read(ctx, r.crawler.cfg.Renderer, c, data)
+	var p *picture.Picture
+	err = r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *picture.File) (err error) {
+		p, err = f.As(c)
+		return err
 	})
 	if err != nil {
 		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)

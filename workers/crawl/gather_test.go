@@ -59,6 +59,42 @@ func TestStylesheetsAreFetchedTheSitesOwnFirst(t *testing.T) {
 	n.wantsNot(t, "acme.com/deeper.css", "fonts.googleapis.com/css2?family=Inter")
 }
 
+// TestOneFile_WhateverItIsNamedAs_IsDecodedOnce serves one file under many addresses: as icon, logo, part of a sprite,
+// share image and picture of the page.
+func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
+	const vector = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 100"><path d="M0 0h300v100L150 9z" fill="#0b5fff"/></svg>`
+	for name, c := range map[string]struct {
+		page   string
+		file   http.HandlerFunc
+		images int
+	}{
+		"logo and share image": {`<meta property="og:image" content="/share"><header><a href="/"><img src="/logo" alt="Acme logo"></a></header>`, icon(1500, blue), 1},
+		"all but sprites": {`<meta property="og:image" content="/share"><link rel=icon href="/icon"><link rel=apple-touch-icon href="/touch"><header><a href="/"><img src="/logo" alt="Acme logo"></a></header>
+			<main><img src="/stage" width="1200" height="1200"></main>`, icon(1500, blue), 2},
+		"sprite too": {`<style>.logo{background:url(/sprite) -100px -100px;width:1300px;height:1300px}</style><meta property="og:image" content="/share"><link rel=icon href="/icon">
+			<header><a class="logo" href="/">Acme</a></header>`, icon(1500, blue), 1},
+		"larger than a sprite may be": {`<meta property="og:image" content="/share"><link rel=icon href="/icon"><header><a href="/"><img src="/logo" alt="Acme logo"></a></header>`, icon(2400, blue), 1},
+		"vector":                      {`<meta property="og:image" content="/share"><link rel=icon href="/icon"><link rel=mask-icon href="/mask" color=red><header><a href="/"><img src="/logo" alt="Acme logo"></a></header>`, typed("image/svg+xml", vector), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newInternet(t)
+			site := files{"/": html(`<title>Acme</title>` + c.page)}
+			for _, path := range []string{"/share", "/icon", "/touch", "/logo", "/stage", "/sprite", "/mask"} {
+				site[path] = c.file
+			}
+			n.serve("acme.com", site)
+			result, stats, err := n.crawlCounted(crawl.Target{Domain: "acme.com"}, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stats.Decoded != 1 || !result.Record.HasLogo() || len(result.Record.Images) != c.images {
+				t.Errorf("decoded %d times, logo %t, %d images; asked: %v", stats.Decoded, result.Record.HasLogo(), len(result.Record.Images), n.requests())
+			}
+		})
+	}
+}
+
 func TestAFileThatIsTwoThingsIsFetchedOnce(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{

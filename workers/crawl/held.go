@@ -18,6 +18,8 @@ const (
 	ownBytes = 2 << 20
 	// commonBytes is what all crawls together may hold beyond that.
 	commonBytes = 64 << 20
+	// spareBytes of that may be pixels which are kept only in case the same file is named once more.
+	spareBytes = 16 << 20
 )
 
 // Limits of the memory that home pages take.
@@ -60,10 +62,12 @@ var errCrowded = errors.New("not kept: too much is held by all crawls together")
 // held counts the bytes of files and pixels that one crawl holds.
 type held struct {
 	common *semaphore.Weighted // of all crawls; nil: no bound
+	spares *semaphore.Weighted // of all crawls, within common; nil: no bound
 
 	mu     sync.Mutex
 	own    int64 // held out of ownBytes
 	beyond int64 // held out of common
+	spare  int64 // held out of common and spares
 	short  bool  // something was refused
 }
 
@@ -80,6 +84,24 @@ func (h *held) take(n int64) bool {
 		h.beyond += beyond
 	}
 	h.own += own
+	return true
+}
+
+// takeSpare takes n bytes for what the crawl can do without, until it ends, and reports whether there was room.
+func (h *held) takeSpare(n int64) bool {
+	if h.common == nil {
+		return true
+	}
+	if !h.spares.TryAcquire(n) {
+		return false
+	}
+	if !h.common.TryAcquire(n) {
+		h.spares.Release(n)
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spare += n
 	return true
 }
 
@@ -110,7 +132,16 @@ func (h *held) wasShort() bool {
 }
 
 // end gives everything back.
-func (h *held) end() { h.give(h.own + h.beyond) }
+func (h *held) end() {
+	h.give(h.own + h.beyond)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.spare > 0 {
+		h.common.Release(h.spare)
+		h.spares.Release(h.spare)
+		h.spare = 0
+	}
+}
 
 // weight is the memory of a picture that was read, in bytes.
 func weight(p *picture.Picture) int64 {

@@ -187,14 +187,19 @@ func (n *internet) crawl(domain string) (*crawl.Result, error) {
 
 func (n *internet) crawlTarget(target crawl.Target, allowed time.Duration) (*crawl.Result, error) {
 	n.t.Helper()
+	result, _, err := n.crawlCounted(target, allowed)
+	return result, err
+}
+
+func (n *internet) crawlCounted(target crawl.Target, allowed time.Duration) (*crawl.Result, crawl.Stats, error) {
+	n.t.Helper()
 	c, err := crawl.New(config(n.t), n.client(), n.assets())
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(n.t.Context(), allowed)
 	defer cancel()
-	result, _, err := c.Crawl(ctx, target)
-	return result, err
+	return c.Crawl(ctx, target)
 }
 
 func (n *internet) requests() []string {

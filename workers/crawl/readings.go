@@ -4,66 +4,131 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"image"
 	"sync"
 	"weak"
 
+	"letterhead/workers/crawl/drawing"
 	"letterhead/workers/crawl/picture"
 )
 
-// readings are the pictures that one crawl has read, so that a file that a page names many times is decoded once.
+// readings are the files of pictures that one crawl has decoded, by their content: a file is decoded once, whatever the
+// page names it as and however often.
 type readings struct {
-	mu sync.Mutex
-	of map[[sha256.Size]byte]*reading
+	sprites bool // rasters may be cut into pieces
+
+	mu      sync.Mutex
+	of      map[[sha256.Size]byte]*reading
+	decoded int // so far
 }
 
-// reading is one file that is read as one kind of candidate.
+// reading is one file.
 type reading struct {
-	done chan struct{}
-	// picture is there for as long as the crawl keeps it.
-	picture weak.Pointer[picture.Picture]
-	err     error
+	done chan struct{} // closed when the others are set
+	file picture.File  // without its pixels
+	err  error
+	// pixels are there for as long as the crawl keeps a picture of them, and kept for as long as it lasts when there is
+	// room for that.
+	pixels weak.Pointer[image.NRGBA]
+	kept   *image.NRGBA
 }
 
-// once reads a candidate's file, unless one with the same bytes was read already as a candidate of the same kind: then
-// it gives what that gave. Those who ask at the same time wait for one reading. Errors: those of read, errNotInTime.
-func (r *readings) once(ctx context.Context, c picture.Candidate, data []byte, read func() (*picture.Picture, error)) (*picture.Picture, error) {
-	key := keyOf(c, data)
+// at returns the reading of a file, and whether the caller is to do it: then it calls set and closes done.
+func (r *readings) at(data []byte, part *drawing.Sprite) (one *reading, first bool) {
+	key := sha256.Sum256(data)
+	if part != nil {
+		key = sha256.Sum256(fmt.Appendf(key[:], "%q", []string{part.ID, part.Color, part.Fill, part.ViewBox}))
+	}
 	r.mu.Lock()
-	one := r.of[key]
-	if one == nil {
-		if r.of == nil {
-			r.of = map[[sha256.Size]byte]*reading{}
-		}
-		one = &reading{done: make(chan struct{}), err: errNotInTime} // also when read panics
-		r.of[key] = one
-		r.mu.Unlock()
-		defer close(one.done)
-		p, err := read()
-		one.picture, one.err = weak.Make(p), err
-		return p, err
+	defer r.mu.Unlock()
+	if one := r.of[key]; one != nil {
+		return one, false
 	}
-	r.mu.Unlock()
-	select {
-	case <-one.done:
-	case <-ctx.Done():
-		return nil, errNotInTime
+	if r.of == nil {
+		r.of = map[[sha256.Size]byte]*reading{}
 	}
-	if one.err != nil {
-		return nil, one.err
-	}
-	if p := one.picture.Value(); p != nil {
-		return p.As(c)
-	}
-	return read() // it was let go for want of memory
+	one = &reading{done: make(chan struct{}), err: errNotInTime} // also when decoding panics
+	r.of[key] = one
+	return one, true
 }
 
-func keyOf(c picture.Candidate, data []byte) [sha256.Size]byte {
-	key := fmt.Appendf(nil, "%x %v %t", sha256.Sum256(data), c.Kind, c.Home())
-	if c.Part != nil {
-		key = fmt.Appendf(key, " part %q", c.Part.ID)
+// set notes what decoding gave. The caller is alone with the reading until done is closed.
+func (one *reading) set(file *picture.File, err error, keep bool) {
+	if one.err = err; err != nil {
+		return
 	}
-	if c.Crop != nil {
-		key = fmt.Appendf(key, " crop %v", *c.Crop)
+	one.pixels = weak.Make(file.Pixels)
+	if keep {
+		one.kept = file.Pixels
 	}
-	return sha256.Sum256(key)
+	one.file = *file
+	one.file.Pixels = nil
+}
+
+// get returns the decoded file; nil when its pixels were let go for want of memory.
+func (one *reading) get() *picture.File {
+	pixels := one.pixels.Value()
+	if pixels == nil {
+		return nil
+	}
+	file := one.file
+	file.Pixels = pixels
+	return &file
+}
+
+// count counts a file that is decoded.
+func (r *readings) count() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.decoded++
+}
+
+// decode has a file decoded, unless that was done in this crawl already, and used, in a turn at the gate with room for
+// both. Those who ask for one file at the same time wait for one decoding. cost is what use holds, in bytes, beside the
+// file and its pixels. Errors: those of picture.Open and of use, errNotInTime.
+func (r *run) decode(ctx context.Context, rank int, data []byte, part *drawing.Sprite, cost int64, use func(*picture.File) error) error {
+	one, first := r.readings.at(data, part)
+	if !first {
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+			return errNotInTime
+		}
+		if one.err != nil {
+			return one.err
+		}
+	}
+	settle := sync.OnceFunc(func() {
+		if first {
+			close(one.done)
+		}
+	})
+	defer settle()
+	var file *picture.File
+	if !first {
+		file = one.get()
+	}
+	if r.readings.sprites {
+		cost += picture.CutCost
+	}
+	if file == nil {
+		cost += picture.Cost(data, r.readings.sprites)
+	}
+	leave, in := r.work(ctx, rank, cost)
+	if !in {
+		return errNotInTime
+	}
+	defer leave()
+	if file == nil {
+		r.readings.count()
+		var err error
+		if file, err = picture.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
+			one.set(file, err, err == nil && r.held.takeSpare(int64(len(file.Pixels.Pix))))
+			settle()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return use(file)
 }

@@ -251,11 +251,11 @@ func TestPicturesOfThePage(t *testing.T) {
 		t.Errorf("pictures are %v", got)
 	}
 	assets := shelf{}
-	stored, err := picture.StorePicture(t.Context(), assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
+	stored, err := storePicture(t, assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
 	if err != nil || stored.Type != "other" || len(stored.Formats) != 1 || stored.Formats[0].Format != "jpeg" || *stored.Formats[0].Width != 1200 {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	if _, err := picture.StorePicture(t.Context(), assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, picture.ErrNotLogo) {
+	if _, err := storePicture(t, assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, picture.ErrNotLogo) {
 		t.Errorf("a low picture: %v", err)
 	}
 }

@@ -348,9 +348,28 @@ func TestAVectorThatTakesTooMuchInOneSizeIsKeptInTheOthers(t *testing.T) {
 	}
 }
 
+// storeBanner and storePicture store a file that was not decoded before.
+func storeBanner(t *testing.T, to picture.Assets, data []byte) (eventschemas.Image, error) {
+	t.Helper()
+	f, err := picture.Open(t.Context(), renderer(t), data, nil, false)
+	if err != nil {
+		return eventschemas.Image{}, err
+	}
+	return f.StoreBanner(t.Context(), to)
+}
+
+func storePicture(t *testing.T, to picture.Assets, data []byte) (eventschemas.Image, error) {
+	t.Helper()
+	f, err := picture.Open(t.Context(), renderer(t), data, nil, false)
+	if err != nil {
+		return eventschemas.Image{}, err
+	}
+	return f.StorePicture(t.Context(), to)
+}
+
 func TestBannersAreJPEG(t *testing.T) {
 	assets := shelf{}
-	banner, err := picture.StoreBanner(t.Context(), assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
+	banner, err := storeBanner(t, assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +383,7 @@ func TestBannersAreJPEG(t *testing.T) {
 		"web page": []byte("<html>"),
 		"vector":   []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="10" height="10"/></svg>`),
 	} {
-		if _, err := picture.StoreBanner(t.Context(), assets, data); err == nil || !picture.IsFileFault(err) {
+		if _, err := storeBanner(t, assets, data); err == nil || !picture.IsFileFault(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

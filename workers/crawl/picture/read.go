@@ -23,8 +23,6 @@ import (
 const (
 	// MaxBytes bounds one file.
 	MaxBytes = imaging.MaxBytes
-	// maxLogoPixels bounds a logo's pixels: a larger file is a photo.
-	maxLogoPixels = 4096 * 4096
 	// maxSpritePixels bounds those of a file that a logo is cut from.
 	maxSpritePixels = 2048 * 2048
 	// minSide is the longest side, in pixels, below which nothing is a logo; an icon may be minIconSide
@@ -41,7 +39,7 @@ const (
 	photoShare   = 0.35
 )
 
-// Errors of Read.
+// Errors of Open and As.
 var (
 	// ErrNotLogo: the file is a picture, and no logo: blank, tiny, a stripe, a photograph.
 	ErrNotLogo = errors.New("not a logo")
@@ -56,7 +54,7 @@ type Picture struct {
 	Width, Height int // pixels; 0 for a vector without a size
 
 	SVG    []byte        // rebuilt; nil for a raster
-	Raster *image.NRGBA  // of a vector: drawn analysisSide pixels long
+	Raster *image.NRGBA  // readSide pixels long at most; of a vector: drawn analysisSide pixels long
 	Colors judge.Palette // of its ink
 	Theme  string        // of its ink: light, dark, "" when its background decides
 	Clear  bool          // its background is transparent
@@ -104,84 +102,79 @@ type Renderer interface {
 // Home reports whether the candidate is shown in a link to the home page.
 func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) }
 
-// limitsOf are those of a logo's file. One that is cut from a sprite has to be decoded whole.
-func limitsOf(c Candidate) imaging.Limits {
-	if c.Crop != nil {
-		return imaging.Limits{Bytes: MaxBytes, Pixels: maxSpritePixels}
-	}
-	return imaging.Limits{Bytes: MaxBytes, Pixels: maxLogoPixels}
-}
-
-// longestOf is the longest side, in pixels, of what is made of a candidate's raster.
-func longestOf(c Candidate) int {
-	if c.Crop != nil {
-		return imaging.MaxSide
-	}
-	return storedSide
-}
-
 // vectorCost is what rebuilding a vector holds, in bytes. What drawing it holds the renderer bounds by itself.
 const vectorCost = 4 << 20
 
-// Cost is what Read holds at most of a candidate's file, in bytes, the file not counted. It is 0 for one that Read
-// refuses by its header.
-func Cost(c Candidate, data []byte) int64 {
-	if c.Part != nil || imaging.Sniff(data).IsVector() {
+// Cost is what Open holds at most of a file, and As of the picture that is in it, in bytes, the file not counted. It is
+// 0 for one that Open refuses by its header.
+func Cost(data []byte, sprites bool) int64 {
+	if imaging.Sniff(data).IsVector() {
 		return vectorCost
 	}
-	cost, err := imaging.DecodeCost(data, limitsOf(c), longestOf(c))
+	info, err := imaging.ProbeWithin(data, limits)
+	if err != nil {
+		return 0
+	}
+	cost, err := imaging.DecodeCost(data, limits, readAt(info, sprites))
 	if err != nil {
 		return 0
 	}
 	return cost
 }
 
-// As is the same file as another candidate that names it, read without decoding it again. Errors: those of Read.
-func (p *Picture) As(c Candidate) (*Picture, error) {
-	again := &Picture{Candidate: c, Format: p.Format, Width: p.Width, Height: p.Height, SVG: p.SVG, Raster: p.Raster, Sum: p.Sum, draw: p.draw}
-	if name, ok := again.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
-		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
+// limits of a file. A larger one is no picture of a home page.
+var limits = imaging.Limits{Bytes: MaxBytes, Pixels: imaging.MaxPixels}
+
+// readSide is the longest side, in pixels, that a raster is read at: the largest that any use of it needs, so that one
+// reading serves all of them, and in one way, so that what is made of it does not depend on who came first.
+const readSide = bannerSide
+
+// readAt is the longest side, in pixels, that a raster is read at. Sprites are cut from the whole.
+func readAt(info imaging.Info, sprites bool) int {
+	if sprites && info.Width*info.Height <= maxSpritePixels {
+		return imaging.MaxSide
 	}
-	return again, again.look(again.Raster)
+	return readSide
 }
 
-// Read reads a candidate's file. What it is, its bytes say: a web page that answers for a missing icon is
-// refused here. Errors: those of imaging and of package drawing, ErrNotLogo, ErrDefault, ctx.Err().
-func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
-	if c.Part != nil {
-		cut, err := drawing.Cut(data, *c.Part)
+// File is a file that was decoded, whatever the page names it as.
+type File struct {
+	format        imaging.Format
+	width, height int // pixels, as its header says; of a vector 0 without a size
+	sum           [sha256.Size]byte
+	svg           []byte // rebuilt; nil for a raster
+	draw          Renderer
+
+	// Pixels are those of a raster, or of a vector that was drawn analysisSide pixels long.
+	Pixels *image.NRGBA
+}
+
+// Open decodes a file: all of it, or the part of a sprite of vectors. sprites says that As may cut a raster into
+// pieces. What the file is, its bytes say: a web page that answers for a missing icon is refused here.
+//
+// Errors: those of imaging and of package drawing, those of the renderer, ErrNotLogo for a vector of text, ctx.Err().
+func Open(ctx context.Context, draw Renderer, data []byte, part *drawing.Sprite, sprites bool) (*File, error) {
+	if part != nil {
+		cut, err := drawing.Cut(data, *part)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNotLogo, err)
 		}
 		data = cut
 	}
-	p := &Picture{Candidate: c, Sum: sha256.Sum256(data), draw: draw}
-	if c.Crop != nil {
-		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
-	}
-	if name, ok := p.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
-		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
-	}
-	info, err := imaging.ProbeWithin(data, limitsOf(c))
+	info, err := imaging.ProbeWithin(data, limits)
 	if err != nil {
 		return nil, err
 	}
-	p.Format, p.Width, p.Height = info.Format, info.Width, info.Height
+	f := &File{format: info.Format, width: info.Width, height: info.Height, sum: sha256.Sum256(data), draw: draw}
 	if info.Format.IsVector() {
-		err = p.readVector(ctx, data)
-	} else {
-		err = p.readRaster(data)
+		return f, f.drawVector(ctx, data)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	f.Pixels, _, err = imaging.DecodeSmaller(data, limits, readAt(info, sprites))
+	return f, err
 }
 
-// analysisSide is the longer side, in pixels, that a vector is drawn at to be looked at. It takes about 15 ms.
-const analysisSide = 256
-
-func (p *Picture) readVector(ctx context.Context, data []byte) error {
+// drawVector rebuilds the vector and draws it.
+func (f *File) drawVector(ctx context.Context, data []byte) error {
 	clean, info, err := imaging.SanitizeSVG(data)
 	if err != nil {
 		return err
@@ -189,40 +182,64 @@ func (p *Picture) readVector(ctx context.Context, data []byte) error {
 	if info.Text {
 		return fmt.Errorf("%w: it consists of text", ErrNotLogo)
 	}
-	img, err := p.draw.Render(ctx, clean, analysisSide)
-	if err != nil {
-		return err
-	}
-	p.SVG, p.Raster = clean, img
-	p.Width, p.Height = 0, 0
+	f.svg, f.width, f.height = clean, 0, 0
 	if info.Width != nil && info.Height != nil {
-		p.Width, p.Height = *info.Width, *info.Height
+		f.width, f.height = *info.Width, *info.Height
 	}
-	return p.look(img)
+	f.Pixels, err = f.draw.Render(ctx, clean, analysisSide)
+	return err
 }
 
-func (p *Picture) readRaster(data []byte) error {
+// As is the picture that a candidate names by the file. Errors: imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
+func (f *File) As(c Candidate) (*Picture, error) {
+	p := &Picture{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
+	if c.Crop != nil {
+		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
+	}
+	if name, ok := p.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
+		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
+	}
+	if p.SVG == nil {
+		if err := p.size(); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.look(p.Raster)
+}
+
+// size brings a raster to the size that is looked at.
+func (p *Picture) size() error {
 	least := minSide
 	if p.Kind != Mark {
 		least = minIconSide
 	}
-	if max(p.Width, p.Height) < least {
+	switch {
+	case max(p.Width, p.Height) < least:
 		return fmt.Errorf("%w: %d×%d pixels", ErrNotLogo, p.Width, p.Height)
-	}
-	img, _, err := imaging.DecodeSmaller(data, limitsOf(p.Candidate), longestOf(p.Candidate))
-	if err != nil {
-		return err
-	}
-	if p.Crop != nil {
-		if img, err = p.Crop.of(img); err != nil {
+	case p.Crop != nil && p.Width*p.Height > maxSpritePixels:
+		return fmt.Errorf("%w: a sprite of %d×%d pixels", imaging.ErrTooLarge, p.Width, p.Height)
+	case p.Crop != nil:
+		var err error
+		if p.Raster, err = p.Crop.of(p.Raster); err != nil {
 			return err
 		}
 	}
-	img = imaging.Scale(img, storedSide)
-	p.Raster = img
-	p.Width, p.Height = img.Rect.Dx(), img.Rect.Dy()
-	return p.look(img)
+	p.Raster = imaging.Scale(p.Raster, readSide)
+	p.Width, p.Height = p.Raster.Rect.Dx(), p.Raster.Rect.Dy()
+	return nil
 }
+
+// Read opens a candidate's file and makes the picture of it. Errors: those of Open and As.
+func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
+	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.As(c)
+}
+
+// analysisSide is the longer side, in pixels, that a vector is drawn at to be looked at. It takes about 15 ms.
+const analysisSide = 256
 
 // look tells what the pixels show.
 func (p *Picture) look(img *image.NRGBA) error {

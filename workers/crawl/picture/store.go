@@ -16,8 +16,6 @@ const (
 	bannerSide = 1200
 	// minBanner is the shorter side below which a share image is an icon.
 	minBanner = 100
-	// maxBannerPixels bounds a share image as it came.
-	maxBannerPixels = imaging.MaxPixels
 )
 
 // Assets keeps files by their content and returns their ids.
@@ -42,7 +40,7 @@ func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, erro
 		theme := p.Theme
 		logo.Theme = &theme
 	}
-	rungs := []*image.NRGBA{p.Raster}
+	var rungs []*image.NRGBA
 	if p.SVG != nil {
 		asset, err := put(ctx, to, p.SVG, "svg", p.Width, p.Height, p.Clear)
 		if err != nil {
@@ -52,8 +50,11 @@ func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, erro
 		if rungs, err = p.rungs(ctx); err != nil {
 			return logo, err
 		}
-	} else if p.side() > smallStored {
-		rungs = append(rungs, imaging.Scale(p.Raster, smallStored))
+	} else {
+		rungs = []*image.NRGBA{imaging.Scale(p.Raster, storedSide)}
+		if p.side() > smallStored {
+			rungs = append(rungs, imaging.Scale(rungs[0], smallStored))
+		}
 	}
 	for _, img := range rungs {
 		assets, err := putRaster(ctx, to, img, p.Clear)
@@ -127,38 +128,37 @@ func (p *Picture) StoreCost() int64 {
 	if p.Raster == nil {
 		return 0
 	}
-	return heldByLogo * int64(len(p.Raster.Pix)/4)
-}
-
-var bannerLimits = imaging.Limits{Bytes: MaxBytes, Pixels: maxBannerPixels}
-
-// ImageCost is what StoreBanner and StorePicture hold at most of a file, in bytes, the file not counted. It is 0 for
-// one that they refuse by its header.
-func ImageCost(data []byte) int64 {
-	cost, err := imaging.DecodeCost(data, bannerLimits, bannerSide)
-	if err != nil {
-		return 0
+	cost := int64(heldByLogo * len(p.Raster.Pix) / 4)
+	if p.side() > storedSide {
+		cost += int64(len(p.Raster.Pix)) // made smaller
 	}
-	return cost + heldByImage*bannerSide*bannerSide
+	return cost
 }
+
+// CutCost is what As and storing hold at most beside the pixels of a file that was opened for its sprites, in bytes: a
+// piece, and what is made smaller of it.
+const CutCost = 2 * 4 * maxSpritePixels
+
+// ImageCost is what StoreBanner and StorePicture hold at most beside the file's pixels, in bytes.
+const ImageCost = heldByImage * bannerSide * bannerSide
 
 // StoreBanner keeps a share image as JPEG on white. Errors: those of imaging, of the store, ErrNotLogo for
-// what is too small to be a picture.
-func StoreBanner(ctx context.Context, to Assets, data []byte) (eventschemas.Image, error) {
-	return storeImage(ctx, to, data, "banner", minBanner)
+// what is too small to be a picture, and for a vector.
+func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, error) {
+	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
 // StorePicture keeps a picture of the page as JPEG on white. Errors: those of StoreBanner.
-func StorePicture(ctx context.Context, to Assets, data []byte) (eventschemas.Image, error) {
-	return storeImage(ctx, to, data, "other", minPicture)
+func (f *File) StorePicture(ctx context.Context, to Assets) (eventschemas.Image, error) {
+	return f.storeImage(ctx, to, "other", minPicture)
 }
 
-func storeImage(ctx context.Context, to Assets, data []byte, kind string, least int) (eventschemas.Image, error) {
+func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int) (eventschemas.Image, error) {
 	out := eventschemas.Image{Type: kind, Formats: []eventschemas.Asset{}, Tags: []string{}}
-	img, _, err := imaging.DecodeSmaller(data, bannerLimits, bannerSide)
-	if err != nil {
-		return out, err
+	if f.svg != nil {
+		return out, fmt.Errorf("%w: a vector", ErrNotLogo)
 	}
+	img := imaging.Scale(f.Pixels, bannerSide)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if min(w, h) < least {
 		return out, fmt.Errorf("%w: a picture of %d×%d pixels", ErrNotLogo, w, h)

@@ -1,0 +1,84 @@
+package assets
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hanging is a store in a folder whose file system does not answer until it is told to.
+func hanging(t *testing.T) (s *Store, asked *atomic.Int64, answer func()) {
+	t.Helper()
+	folder, err := FolderURL(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(t.Context(), folder); err != nil {
+		t.Fatal(err)
+	}
+	asked = &atomic.Int64{}
+	answered := make(chan struct{})
+	s.stat = func(folder string) (fs.FileInfo, error) {
+		asked.Add(1)
+		<-answered
+		return os.Stat(folder)
+	}
+	return s, asked, sync.OnceFunc(func() { close(answered) })
+}
+
+func TestReachable_HungFolder_IsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, asked, answer := hanging(t)
+		defer answer()
+		pulse := time.NewTicker(5 * time.Second)
+		defer pulse.Stop()
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			if err := s.Reachable(ctx); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+			<-pulse.C
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := s.Reachable(ctx); err == nil || !strings.Contains(err.Error(), "asked 8m22s ago") {
+			t.Errorf("%v", err)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the folder was asked %d times", n)
+		}
+		answer()
+		synctest.Wait()
+		if err := s.Reachable(t.Context()); err != nil || asked.Load() != 2 {
+			t.Errorf("after it answered: %v, asked %d times", err, asked.Load())
+		}
+	})
+}
+
+func TestReachable_FirstCallerLeaves_OthersHaveTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, asked, answer := hanging(t)
+		ctx, leave := context.WithCancel(t.Context())
+		left, stayed := make(chan error, 1), make(chan error, 1)
+		go func() { left <- s.Reachable(ctx) }()
+		synctest.Wait()
+		go func() { stayed <- s.Reachable(t.Context()) }()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+		answer()
+		if err := <-stayed; err != nil || asked.Load() != 1 {
+			t.Errorf("%v, asked %d times", err, asked.Load())
+		}
+	})
+}

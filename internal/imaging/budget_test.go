@@ -1,0 +1,120 @@
+package imaging_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
+)
+
+// leastLetThrough is the side of a square picture of each kind that is still decoded, in pixels.
+var leastLetThrough = map[string]int{
+	"jpeg, gray":               4096,
+	"jpeg, half colors":        4096,
+	"jpeg, full colors":        3648,
+	"jpeg, red green blue":     2048,
+	"jpeg, rgb by adobe":       2048,
+	"jpeg, inks":               1792,
+	"progressive, half colors": 1856,
+	"progressive, full colors": 1472,
+	"progressive, gray":        2688,
+	"gif, interlaced":          2560,
+	"bmp of 1 bit":             2560,
+	"webp, lossless":           1728,
+	"webp, lossy":              2560,
+	"webp, lossy, alpha":       1600,
+}
+
+// TestDecodeCost_HostileFilesAtTheLargestSize: of each format, a small file that claims the most pixels that are let
+// through allocates no more than its header said, garbage included; one that claims more is refused unread.
+func TestDecodeCost_HostileFilesAtTheLargestSize(t *testing.T) {
+	const (
+		slack = 4 << 20 // tables of the unpackers and copies of the file
+		step  = 64
+		most  = 4096
+	)
+	for name, claim := range imagingtest.Claims() {
+		t.Run(name, func(t *testing.T) {
+			side := most
+			for ; ; side -= step {
+				_, err := imaging.DecodeCost(claim(side, side, false), imaging.Limits{}, 1200)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, imaging.ErrTooLarge) || side == step {
+					t.Fatalf("%d pixels a side: %v", side, err)
+				}
+			}
+			if side < leastLetThrough[name] {
+				t.Errorf("no more than %d pixels a side are let through, want %d", side, leastLetThrough[name])
+			}
+			data := claim(side, side, true)
+			cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
+			for ; errors.Is(err, imaging.ErrTooLarge) && side > step; cost, err = imaging.DecodeCost(data, imaging.Limits{}, 1200) {
+				side -= step // the body counts too
+				data = claim(side, side, true)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := allocated(func() {
+				img, _, err := imaging.DecodeSmaller(data, imaging.Limits{}, 1200)
+				if err != nil || img.Rect.Dx() != 1200 {
+					t.Errorf("%d pixels a side: %v", side, err)
+				}
+			})
+			t.Logf("%d pixels a side in %d bytes: cost %d MiB, allocated %d MiB", side, len(data), cost>>20, took>>20)
+			if took > cost+slack {
+				t.Errorf("%d bytes were allocated, the cost is %d", took, cost)
+			}
+			if side < most {
+				larger := claim(side+step, side+step, true)
+				refused := allocated(func() {
+					if _, _, err := imaging.DecodeSmaller(larger, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
+						t.Errorf("%d pixels a side: %v", side+step, err)
+					}
+				})
+				if refused > slack {
+					t.Errorf("%d bytes were allocated to refuse it", refused)
+				}
+			}
+		})
+	}
+}
+
+// allocated is what a function allocates, garbage included, in bytes.
+func allocated(work func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestDecodeCost_WebPTables: the tables of a lossless WebP may take many times its pixels and its file. They are part of
+// the cost, although not of what is refused: how many there are is not known before they are read.
+func TestDecodeCost_WebPTables(t *testing.T) {
+	data := imagingtest.WebPTables()
+	cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := allocated(func() {
+		if _, _, err = imaging.DecodeSmaller(data, imaging.Limits{}, 1200); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("%d bytes: cost %d MiB, allocated %d MiB", len(data), cost>>20, took>>20)
+	if took > cost+1<<20 {
+		t.Errorf("%d bytes were allocated, the cost is %d", took, cost)
+	}
+	if took < 64<<20 {
+		t.Errorf("%d bytes were allocated: it is no bomb", took)
+	}
+	plain := imagingtest.Claims()["webp, lossless"](400, 400, true)
+	if cost, err := imaging.DecodeCost(plain, imaging.Limits{}, 1200); err != nil || cost > 4<<20 {
+		t.Errorf("a plain picture costs %d bytes, %v", cost, err)
+	}
+}

@@ -1,0 +1,96 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Group is a cgroup (version 1 or 2) whose processes may use so much memory and no more, as a container's: past it the
+// kernel kills one of them.
+type Group struct {
+	folder string
+	v1     bool
+}
+
+const cgroups = "/sys/fs/cgroup"
+
+// NewGroup makes a group without processes that may use so many bytes. The caller must call Close. The error says why
+// this machine or user may not have one.
+func NewGroup(name string, bytes int64) (*Group, error) {
+	g := &Group{folder: filepath.Join(cgroups, name)}
+	if _, err := os.Stat(filepath.Join(cgroups, "memory", "memory.limit_in_bytes")); err == nil {
+		g.folder, g.v1 = filepath.Join(cgroups, "memory", name), true
+	} else if err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
+		return nil, fmt.Errorf("give groups below %s a memory limit: %w", cgroups, err)
+	}
+	if err := os.Mkdir(g.folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make a cgroup: %w", err)
+	}
+	if err := g.Limit(bytes); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// Limit changes what the processes may use, in bytes. The kernel refuses less than what they use now.
+func (g *Group) Limit(bytes int64) error {
+	name := "memory.max"
+	if g.v1 {
+		name = "memory.limit_in_bytes"
+	}
+	if err := os.WriteFile(filepath.Join(g.folder, name), strconv.AppendInt(nil, bytes, 10), 0); err != nil {
+		return fmt.Errorf("limit the memory of a cgroup to %d bytes: %w", bytes, err)
+	}
+	return nil
+}
+
+// Command is exec.Command for a process of the group.
+func (g *Group) Command(name string, args ...string) *exec.Cmd {
+	script := `echo $$ >"$0" && exec "$@"`
+	return exec.Command("/bin/sh", append([]string{"-c", script, filepath.Join(g.folder, "cgroup.procs"), name}, args...)...)
+}
+
+// Kills counts the processes that the kernel has killed for want of memory.
+func (g *Group) Kills() (int64, error) {
+	name := "memory.events"
+	if g.v1 {
+		name = "memory.oom_control"
+	}
+	return g.number(name, "oom_kill ")
+}
+
+// Peak is the most memory that the processes have had, in bytes, with the files that the kernel caches for them: as long
+// as there is room, it caches all they read and write.
+func (g *Group) Peak() (int64, error) {
+	if g.v1 {
+		return g.number("memory.max_usage_in_bytes", "")
+	}
+	return g.number("memory.peak", "")
+}
+
+// number reads the number behind a word at the beginning of a line.
+func (g *Group) number(name, word string) (int64, error) {
+	data, err := os.ReadFile(filepath.Join(g.folder, name))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, word); ok {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s of a cgroup has no %q: %q", name, word, data)
+}
+
+// Close removes the group, in which no process may be left.
+func (g *Group) Close() error {
+	if err := os.Remove(g.folder); err != nil {
+		return fmt.Errorf("remove a cgroup: %w", err)
+	}
+	return nil
+}

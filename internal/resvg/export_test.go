@@ -1,0 +1,7 @@
+package resvg
+
+// TakeLarge takes the room for a large memory, as another picture would, until release is called.
+func (r *Renderer) TakeLarge() (release func()) {
+	r.large <- struct{}{}
+	return func() { <-r.large }
+}

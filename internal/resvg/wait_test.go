@@ -1,0 +1,90 @@
+package resvg_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+)
+
+// largePicture needs more memory at resvg.MaxSide than two pictures may have at once.
+const largePicture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><rect width="90" height="90" fill="#0b5fff"/></svg>`
+
+// waiting is a renderer whose large memory is another picture's. In the bubble no time passes while it draws.
+func waiting(t *testing.T, cfg resvg.Config) (r *resvg.Renderer, release func()) {
+	t.Helper()
+	cfg.CacheDir = cacheDir
+	r, err := resvg.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, r.TakeLarge()
+}
+
+func TestRender_WaitingForMemory_DoesNotCountAsDrawing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, release := waiting(t, resvg.Config{Timeout: time.Second, Wait: time.Hour})
+		time.AfterFunc(time.Hour-time.Second, release)
+		began := time.Now()
+		img, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
+		if err != nil || img.Rect.Dx() != resvg.MaxSide {
+			t.Errorf("%v", err)
+		}
+		if waited := time.Since(began); waited != time.Hour-time.Second {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, release := waiting(t, resvg.Config{Timeout: time.Hour, Wait: time.Minute})
+		for range 2 {
+			began := time.Now()
+			_, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
+			if !errors.Is(err, resvg.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || picture(err) {
+				t.Errorf("%v", err)
+			}
+			if waited := time.Since(began); waited != time.Minute {
+				t.Errorf("waited %v", waited)
+			}
+		}
+		// Small pictures are drawn all the same, and the large one as soon as there is room.
+		if _, err := r.Render(t.Context(), []byte(largePicture), 64); err != nil {
+			t.Error(err)
+		}
+		release()
+		if _, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRender_CallerLeavesWhileWaitingForMemory_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, release := waiting(t, resvg.Config{Wait: time.Hour})
+		defer release()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Render(ctx, []byte(largePicture), resvg.MaxSide); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, resvg.ErrBusy) || errors.Is(err, imaging.ErrTooLarge) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking: what makes pictures gives up later than what draws them.
+func TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking(t *testing.T) {
+	if all := resvg.DefaultWait + resvg.DefaultTimeout; all > variants.DefaultMakeTimeout {
+		t.Errorf("%v, a making has %v", all, variants.DefaultMakeTimeout)
+	}
+}

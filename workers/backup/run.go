@@ -87,6 +87,10 @@ type Source struct {
 	Log    eventlog.Log
 	Names  Names
 	Assets *assets.Store
+	// Places are how far readers have come in the log, by the names in Target.Done. Only Migrate looks at them.
+	Places map[string]eventlog.Position
+	// Without are streams that a migration leaves out; nil: none.
+	Without *Failures
 }
 
 // Summary is what a run did.

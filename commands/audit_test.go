@@ -126,6 +126,54 @@ func TestAudit_Snapshots(t *testing.T) {
 	}
 }
 
+// A snapshot is found out by any part of it that is not what the events say, not only by its balance.
+func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
+	kept := newMemorySnapshots()
+	w := newWorld(t)
+	d := w.desk(DeskConfig{})
+	id := w.opened(d, 100)
+	if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.charge(d, id)
+	}
+	in := w.lookup(id)
+	in.Once = onceOf(1, 1)
+	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := LeaveSnapshot(t.Context(), w.log, kept, id, nil); err != nil {
+		t.Fatal(err)
+	}
+	stream := account.Stream(id)
+	good := kept.kept[stream]
+	for what, change := range map[string][2]string{
+		"nothing":         {"", ""},
+		"open hold":       {`"deadline":"2`, `"deadline":"3`},
+		"idempotency key": {`"request_hash":"`, `"request_hash":"0`},
+		"recent charge":   {`"recent":[{"charge":"`, `"recent":[{"charge":"0`},
+	} {
+		forged := good
+		forged.state = []byte(strings.Replace(string(good.state), change[0], change[1], 1))
+		if what != "nothing" && string(forged.state) == string(good.state) {
+			t.Fatalf("the snapshot has no %s: %s", what, good.state)
+		}
+		kept.kept[stream] = forged
+		claims, err := SnapshotClaims(t.Context(), kept, id)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("%s: %d claims, %v", what, len(claims), err)
+		}
+		if problems := w.audit(id, claims...); what == "nothing" {
+			if problems != nil {
+				t.Errorf("a good snapshot: %q", problems)
+			}
+		} else {
+			wantProblem(t, problems, "it is not what the events say")
+		}
+	}
+}
+
 // However a desk got to a state, from events one by one or in groups, from the beginning or from a snapshot, its
 // snapshot is what the audit's fold gives.
 func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {

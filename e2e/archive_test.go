@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,11 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testwait"
 )
 
 // logged is an event of the log without its position.
@@ -219,6 +225,41 @@ func TestArchive_MovesFailuresAndNothingElse(t *testing.T) {
 		n.stop()
 		checked(t, data)
 	})
+}
+
+// A crawl that was requested when the server stopped, and not yet relayed, is done after the archive step.
+func TestArchive_CrawlThatWaits_IsDoneAfterwards(t *testing.T) {
+	data, _, _ := failed(t)
+	const waiting = "letterhead-no-such-brand-3.com"
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(data, "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = brands.RequestCrawl(t.Context(), commands.RequestCrawl{
+		Request: commands.Request{ID: "request", Actor: "operator:test"}, Domain: waiting, Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Hour,
+	})
+	if err := errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, data, archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))...)
+	n := notCrawling(t, data)
+	var types []string
+	testwait.Until(30*time.Second, func() bool {
+		types = nil
+		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", missingStream+waiting, "--json")) {
+			types = append(types, e.Type)
+		}
+		return len(types) > 1
+	})
+	if want := []string{"CrawlRequested", "CrawlFailed"}; !slices.Equal(types, want) {
+		t.Errorf("the stream of %s holds %v, want %v", waiting, types, want)
+	}
+	n.stop()
+	checked(t, data)
 }
 
 // Cut off after the memory of the old log was discarded, the folder serves the old log; cut off between the logs, the

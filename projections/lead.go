@@ -249,7 +249,7 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	if err != nil {
 		return nil, err
 	}
-	if inForce, _ := formatOf(entries); r.shared && inForce != 0 {
+	if inForce := formatOf(entries); r.shared && inForce != 0 {
 		if err := r.adoptFormat(inForce); err != nil {
 			return nil, err
 		}

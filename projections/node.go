@@ -174,7 +174,7 @@ func (r *Runner) lookOnce(ctx context.Context) error {
 	if err != nil {
 		return sqlstore.Classify(err)
 	}
-	if inForce, _ := formatOf(entries); inForce != 0 {
+	if inForce := formatOf(entries); inForce != 0 {
 		if err := r.adoptFormat(inForce); err != nil {
 			return err
 		}

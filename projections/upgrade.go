@@ -25,8 +25,8 @@ var (
 
 const (
 	// formatName is the row of the registry that says which data format is in force (fold_version), and which one an
-	// operator asked for (position; 0 for none). No read model can have the name, and releases that do not know the
-	// row pass over it.
+	// operator asks for (position; 0 for none) until when (failure, in RFC 3339). No read model can have the name, and
+	// releases that do not know the row pass over it.
 	formatName = "@format"
 	// stateFormat is the state of that row.
 	stateFormat = "format"
@@ -35,16 +35,41 @@ const (
 	// finishPatience is how long FinishUpgrade waits while nothing moves: several times what a leader needs to see
 	// the request, and to take over from one that has just died.
 	finishPatience = 30 * time.Second
+	// askLease is how long a request to finish holds after it was last renewed: a command that was killed cannot
+	// withdraw it, and nobody may finish the upgrade much later on its behalf. Clocks of nodes may differ by seconds.
+	askLease = 10 * time.Second
+	// renewAsk is the time between two renewals.
+	renewAsk = askLease / 4
 )
 
-// formatOf returns the data format in force and the one asked for; 0: the registry does not say.
-func formatOf(entries []entry) (inForce, asked int) {
-	for _, e := range entries {
-		if e.name == formatName {
-			return e.version, int(e.position)
+// formatOf returns the data format in force; 0: the registry does not say.
+func formatOf(entries []entry) int {
+	if e := formatEntry(entries); e != nil {
+		return e.version
+	}
+	return 0
+}
+
+// askedFormat returns the data format that an operator asks for now, or 0.
+func askedFormat(entries []entry, now time.Time) int {
+	e := formatEntry(entries)
+	if e == nil {
+		return 0
+	}
+	until, err := time.Parse(time.RFC3339Nano, e.failure)
+	if err != nil || now.After(until) {
+		return 0
+	}
+	return int(e.position)
+}
+
+func formatEntry(entries []entry) *entry {
+	for i := range entries {
+		if entries[i].name == formatName {
+			return &entries[i]
 		}
 	}
-	return 0, 0
+	return nil
 }
 
 // ReadFormat returns the data format in force on a database that nodes share, as a node that starts would find it.
@@ -54,7 +79,7 @@ func ReadFormat(ctx context.Context, store *sqlstore.Store) (int, error) {
 	if err != nil && !overtaken(err) { // the table is not there yet
 		return 0, sqlstore.Classify(err)
 	}
-	switch inForce, _ := formatOf(entries); {
+	switch inForce := formatOf(entries); {
 	case inForce != 0:
 		return inForce, nil
 	case len(entries) > 0:
@@ -83,7 +108,7 @@ func (r *Runner) isNew(m *model) bool { return m.versions[len(m.versions)-1].For
 // agree learns which data format is in force on a shared database, and notes it the first time: that of this release
 // where nothing was folded yet, else the first. A process that works alone puts Config.InForce in force.
 func (r *Runner) agree(ctx context.Context, entries []entry) error {
-	inForce, _ := formatOf(entries)
+	inForce := formatOf(entries)
 	if inForce != 0 && inForce >= r.cfg.InForce {
 		return r.adoptFormat(inForce)
 	}
@@ -92,7 +117,7 @@ func (r *Runner) agree(ctx context.Context, entries []entry) error {
 		if err != nil {
 			return err
 		}
-		before, _ := formatOf(entries)
+		before := formatOf(entries)
 		if inForce = max(before, r.cfg.InForce); before == 0 {
 			switch {
 			case inForce != 0:
@@ -103,7 +128,7 @@ func (r *Runner) agree(ctx context.Context, entries []entry) error {
 			}
 			return insertEntry(ctx, tx, entry{name: formatName, version: inForce, state: stateFormat})
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0 WHERE name = $2", inForce, formatName)
+		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2", inForce, formatName)
 		return err
 	})
 	if err != nil {
@@ -149,10 +174,11 @@ func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 		err := c.run(ctx,
 			func(ctx context.Context) error { return r.index(ctx, c.units) },
 			func(ctx context.Context) error {
+				// All or none: after an error all of them are caught up again.
+				if err := r.clearFailures(ctx, c.units); err != nil {
+					return err
+				}
 				for _, g := range c.units {
-					if err := r.clearFailure(ctx, g); err != nil {
-						return err
-					}
 					r.main = append(r.main, g)
 					r.cfg.Logger.InfoContext(ctx, "tables of this release's version are folded beside the live ones",
 						slog.String("projection", g.model.name), slog.Int("version", g.version.Number))
@@ -183,9 +209,16 @@ func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 	}
 }
 
-// clearFailure forgets why a next generation stood still.
-func (r *Runner) clearFailure(ctx context.Context, g *generation) error {
-	return r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g, "") })
+// clearFailures forgets why next generations stood still.
+func (r *Runner) clearFailures(ctx context.Context, units []*generation) error {
+	return r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+		for _, g := range units {
+			if err := setFailure(ctx, tx, g, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (r *Runner) nextFailed(ctx context.Context, g *generation, cause error) {
@@ -197,7 +230,7 @@ func (r *Runner) nextFailed(ctx context.Context, g *generation, cause error) {
 // finishIfAsked makes the tables of this release's versions live, and its data format the one in force, in one
 // transaction, when an operator asked for it and all of them are level. The caller holds step and leads.
 func (r *Runner) finishIfAsked(ctx context.Context, entries []entry) error {
-	if _, asked := formatOf(entries); asked != r.cfg.Format || r.Format() == asked {
+	if r.Format() == r.cfg.Format || askedFormat(entries, r.cfg.Now()) != r.cfg.Format {
 		return nil
 	}
 	units := r.nextUnits()
@@ -211,7 +244,7 @@ func (r *Runner) finishIfAsked(ctx context.Context, entries []entry) error {
 	}
 	err := r.swap(ctx, units, func(tx *sqlstore.Tx) error {
 		return one(tx.ExecContext(ctx, `
-UPDATE projections_registry SET fold_version = $1, position = 0 WHERE name = $2 AND fold_version = $3 AND position = $1`,
+UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2 AND fold_version = $3 AND position = $1`,
 			r.cfg.Format, formatName, r.Format()))
 	})
 	if err != nil {
@@ -226,7 +259,8 @@ UPDATE projections_registry SET fold_version = $1, position = 0 WHERE name = $2 
 // FinishUpgrade makes the data format of this release the one in force, on all nodes, as soon as the tables of its
 // versions are level with the live ones: from then on readers get these, and nodes write the new versions of events.
 // Nodes of the release before stop, and cannot be started again. When ctx ends first, or nothing moves for half a
-// minute, the request is withdrawn and nothing has changed. Repeating it does nothing. The progress may be nil.
+// minute, the request is withdrawn and nothing has changed. If the process is killed meanwhile, the request ends within
+// askLease. Repeating it does nothing. The progress may be nil.
 //
 // Errors: ErrNotStarted, ErrNewerRelease, ErrNotFolded, sqlstore.ErrUnavailable, ctx.Err().
 func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (err error) {
@@ -239,7 +273,8 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 	if r.Format() == r.cfg.Format {
 		return nil
 	}
-	if err := r.askFormat(ctx, r.cfg.Format); err != nil {
+	asked := r.cfg.Now()
+	if err := r.askFormat(ctx, r.cfg.Format, asked.Add(askLease)); err != nil {
 		return err
 	}
 	r.wake() // it may be this node that folds
@@ -247,7 +282,7 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 			defer cancel()
-			err = errors.Join(err, r.askFormat(ctx, 0))
+			err = errors.Join(err, r.askFormat(ctx, 0, time.Time{}))
 		}
 	}()
 	moved, at := r.cfg.Now(), eventlog.Position(0)
@@ -256,7 +291,7 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 		if err != nil {
 			return fmt.Errorf("finish the upgrade: %w", sqlstore.Classify(err))
 		}
-		inForce, _ := formatOf(entries)
+		inForce := formatOf(entries)
 		if inForce >= r.cfg.Format {
 			return r.refresh(ctx)
 		}
@@ -271,6 +306,12 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 		}
 		if err := delay.For(ctx, pollPause); err != nil {
 			return fmt.Errorf("finish the upgrade: %w", err)
+		}
+		if now := r.cfg.Now(); now.Sub(asked) >= renewAsk {
+			asked = now
+			if err := r.askFormat(ctx, r.cfg.Format, asked.Add(askLease)); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -298,10 +339,15 @@ func (r *Runner) nextProgress(entries []entry) (p Progress, failure string) {
 	return p, failure
 }
 
-func (r *Runner) askFormat(ctx context.Context, format int) error {
+// askFormat notes which data format is asked for and until when; 0 withdraws the request.
+func (r *Runner) askFormat(ctx context.Context, format int, until time.Time) error {
+	lease := ""
+	if format != 0 {
+		lease = until.UTC().Format(time.RFC3339Nano)
+	}
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET position = $1 WHERE name = $2 AND fold_version = $3",
-			format, formatName, r.cfg.Format-1)
+		_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET position = $1, failure = $2 WHERE name = $3 AND fold_version = $4",
+			format, lease, formatName, r.cfg.Format-1)
 		return err
 	})
 	if err != nil {
@@ -315,7 +361,7 @@ type Upgrade struct {
 	// Format is the data format in force, Release that of this release. They are equal when the upgrade is finished.
 	Format  int `json:"format"`
 	Release int `json:"release"`
-	// Asked says that an operator asked for the end of the upgrade.
+	// Asked reports whether an operator waits for the end of the upgrade now.
 	Asked bool `json:"asked"`
 	// Models are the read models whose version this release raised, by name.
 	Models []Raised `json:"models"`
@@ -355,8 +401,7 @@ func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	if err != nil {
 		return u, sqlstore.Classify(err)
 	}
-	inForce, asked := formatOf(entries)
-	u.Format, u.Asked = inForce, asked == u.Release
+	u.Format, u.Asked = formatOf(entries), askedFormat(entries, r.cfg.Now()) == u.Release
 	for _, m := range r.models {
 		live := liveEntry(entries, m.name)
 		if live == nil || live.version >= m.current().Number {

@@ -3,12 +3,17 @@ package projections_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/projections"
+	"letterhead/projections/projectionstest"
 )
 
 // release is a node of one release, not started: data format 1 has version 1 of the toy, format 2 has version 2.
@@ -210,5 +215,113 @@ func TestRollingUpgrade_AFoldOfTheNewVersionThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.serves(young, 2, n.charges(20, 30))
+	})
+}
+
+// A command that is killed cannot withdraw its request. It ends by itself: no node finishes the upgrade later, when
+// nobody waits for it.
+func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		old := n.startRelease(folding, 1)
+		n.charges(0, 5)
+		old.CatchUp(old.r)
+		old.stop()
+		var ahead atomic.Int64 // of the leader's clock
+		cfg := folding
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		young := n.release(cfg, 2)
+		young.toy.breakNew(errors.New("not yet"))
+		young.stop = young.Run(young.r)
+		young.leading(t)
+		operator := n.startRelease(following, 2)
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			err := operator.r.FinishUpgrade(operator.Context(), func(projections.Progress) { runtime.Goexit() })
+			t.Errorf("it ended with %v", err)
+		}()
+		testwait.Receive(t, killed, "the end of the command")
+		if u, err := operator.r.Upgrade(t.Context()); err != nil || !u.Asked {
+			t.Fatalf("the request is not there: %+v, %v", u, err)
+		}
+
+		ahead.Store(int64(time.Minute))
+		young.toy.breakNew(nil)
+		n.level(young)
+		if err := young.r.Rebuild(young.Context(), nil, nil); err != nil { // the leader looks at the registry at its end
+			t.Fatal(err)
+		}
+		n.level(young)
+		n.serves(young, 1, n.charges(5, 10))
+		if u, err := young.r.Upgrade(t.Context()); err != nil || u.Format != 1 || u.Asked {
+			t.Errorf("after the command was killed: %+v, %v", u, err)
+		}
+		ahead.Store(0)
+		if err := operator.r.FinishUpgrade(operator.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		n.serves(young, 2, n.charges(10, 15))
+	})
+}
+
+// A fault of the database at the moment when new versions join the main lane puts none of them there twice.
+func TestRollingUpgrade_DatabaseFaultWhenNewVersionsJoin(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		two := func(format int) (*projectionstest.Env, *projections.Runner, [2]*toy) {
+			e := n.root.Node()
+			var toys [2]*toy
+			for i, name := range []string{"first", "second"} {
+				toys[i] = newToy(name, e.Store, []int{2, 1}[2-format:]...)
+				toys[i].raised = true
+			}
+			cfg := folding
+			cfg.Format = format
+			r := e.New(cfg, toys[0], toys[1])
+			if !e.Shared() {
+				r.Share(n.lead)
+			}
+			return e, r, toys
+		}
+		e, r, _ := two(1)
+		stop := e.Run(r)
+		n.charges(0, 20)
+		e.CatchUp(r)
+		stop()
+
+		create, drop := []string{`
+CREATE TRIGGER fault BEFORE UPDATE OF failure ON projections_registry WHEN NEW.name = 'second' AND NEW.state = 'next'
+BEGIN SELECT RAISE(ABORT, 'fault of the test'); END`}, "DROP TRIGGER fault"
+		if n.root.Shared() {
+			create, drop = []string{`CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'fault of the test'; END $$`, `
+CREATE TRIGGER fault BEFORE UPDATE OF failure ON projections_registry FOR EACH ROW WHEN (NEW.name = 'second' AND NEW.state = 'next')
+EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
+		}
+		for _, statement := range create {
+			n.root.Exec(statement)
+		}
+		e, r, toys := two(2)
+		stop = e.Run(r)
+		defer stop()
+		eventually(t, e, func() bool { return e.Heard("will be tried again") })
+		n.root.Exec(drop)
+		eventually(t, e, func() bool {
+			u, err := r.Upgrade(t.Context())
+			return err == nil && len(u.Models) == 2 && u.Level()
+		})
+		n.charges(20, 40)
+		e.CatchUp(r)
+		if err := r.FinishUpgrade(e.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		n.charges(40, 60)
+		e.CatchUp(r)
+		for _, p := range toys {
+			if count, version, err := p.count("a"); err != nil || version != 2 || count != 60 {
+				t.Errorf("version %d of %s counts %d (%v)", version, p.name, count, err)
+			}
+		}
+		if e.Heard("has ceased to fold") {
+			t.Error("the node lost the lead over tables that it folded twice")
+		}
 	})
 }

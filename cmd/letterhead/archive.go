@@ -69,7 +69,7 @@ A domain whose crawls were archived is crawled again when it is looked up.`}
 			return usageError{errors.New("a server serves this folder; stop it, and archive then")}
 		}
 		var err error
-		if o.before, err = parseBefore(before); err != nil {
+		if o.before, err = parseBefore("--before", before); err != nil {
 			return usageError{err}
 		}
 		if o.to == "" {
@@ -80,13 +80,13 @@ A domain whose crawls were archived is crawled again when it is looked up.`}
 	return c
 }
 
-func parseBefore(text string) (time.Time, error) {
+func parseBefore(flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--before takes a date like 2026-10-01, or a time like 2026-10-01T12:00:00Z, not %q", text)
+	return time.Time{}, fmt.Errorf("%s takes a date like 2026-10-01, or a time like 2026-10-01T12:00:00Z, not %q", flag, text)
 }
 
 func (e *environment) archive(ctx context.Context, o archiveOptions) error {
@@ -115,11 +115,7 @@ func (e *environment) archive(ctx context.Context, o archiveOptions) error {
 }
 
 func (e *environment) archiveIn(ctx context.Context, s *service, o archiveOptions) error {
-	if now := s.clock.Now(); o.before.After(now) {
-		return usageError{fmt.Errorf("--before is %s, which is in the future: it is %s", o.before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
-	}
-	cfg := backup.Config{Version: version, Progress: stages(e.stderr, "archive")}
-	failures, err := backup.FindFailures(ctx, cfg, s.log, o.before)
+	failures, err := s.oldFailures(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "archive")}, "--before", o.before)
 	if err != nil {
 		return err
 	}
@@ -143,7 +139,7 @@ func (e *environment) archiveIn(ctx context.Context, s *service, o archiveOption
 		if out.Rest, err = s.copyRest(ctx, failures); err != nil {
 			return err
 		}
-		if out.Kept, err = s.replaceLog(ctx, out.Rest.Position); err != nil {
+		if out.Kept, err = s.replaceLog(ctx, out.Rest.Places); err != nil {
 			return err
 		}
 	}
@@ -157,6 +153,15 @@ func (e *environment) archiveIn(ctx context.Context, s *service, o archiveOption
 	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it once the service runs and the archive is in a safe place\n",
 		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts, out.Rest.ChainEvents, out.Kept)
 	return err
+}
+
+// oldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the past,
+// which a flag gave.
+func (s *service) oldFailures(ctx context.Context, cfg backup.Config, flag string, before time.Time) (*backup.Failures, error) {
+	if now := s.clock.Now(); before.After(now) {
+		return nil, usageError{fmt.Errorf("%s is %s, which is in the future: it is %s", flag, before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+	}
+	return backup.FindFailures(ctx, cfg, s.log, before)
 }
 
 // roomForCopy fails when a second copy of the log would use up the file system.
@@ -255,20 +260,39 @@ func (s *service) copyRest(ctx context.Context, failures *backup.Failures) (rest
 	if err != nil {
 		return rest, err
 	}
-	rest, err = failures.CopyRest(ctx, to)
+	places, err := s.crawlPlaces(ctx)
+	if err == nil {
+		rest, err = failures.CopyRest(ctx, to, places)
+	}
 	if err = errors.Join(err, to.Close()); err != nil {
 		err = errors.Join(err, sqlite.Remove(path))
 	}
 	return rest, err
 }
 
-// replaceLog puts the new log, which ends at head, in the place of the old one, and returns the old one's new name. What
-// remembers positions is discarded before: without it a start accepts either log.
-func (s *service) replaceLog(ctx context.Context, head eventlog.Position) (kept string, err error) {
+// crawlPlaces returns how far the relay has come with crawl work. A crawl that was requested behind that is still to be
+// done.
+func (s *service) crawlPlaces(ctx context.Context) (map[string]eventlog.Position, error) {
+	places := map[string]eventlog.Position{}
+	for _, name := range crawlCheckpoints() {
+		at, found, err := s.positions.Load(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			places[name] = at
+		}
+	}
+	return places, nil
+}
+
+// replaceLog puts the new log in the place of the old one, and returns the old one's new name. What remembers positions
+// is discarded before, but for the places in the new log: so a start accepts either log.
+func (s *service) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
 	if err := s.logFile.Close(); err != nil {
 		return "", err
 	}
-	if err := loss.Renew(ctx, s.store, head, crawlCheckpoints()); err != nil {
+	if err := loss.Renew(ctx, s.store, places); err != nil {
 		return "", err
 	}
 	if err := s.forgetSearch(ctx); err != nil {

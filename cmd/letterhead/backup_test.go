@@ -18,6 +18,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
 )
 
 // commandLine runs one and returns its exit code and output.
@@ -216,5 +217,55 @@ func TestMigrateWantsAnEventStoreDB(t *testing.T) {
 		if code, _, stderr := commandLine(t.Context(), "migrate", "--to", to, "--data", t.TempDir()); code != exitUsage {
 			t.Errorf("--to %q: %d %s", to, code, stderr)
 		}
+	}
+}
+
+// The same choice as that of archive goes to a file, and the rest to the new log; the folder keeps all. The same line
+// run again does the same.
+func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
+	folder := oneCrawl(t)
+	s := openFolder(t, folder)
+	_, err := s.log.Append(t.Context(), "brand-failed.com", eventlog.NoStream(), []eventlog.Proposed{
+		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(3, 0).UTC(), Data: []byte(`{}`)},
+		{ID: uuid.New(), Type: "CrawlFailed", SchemaVersion: 1, OccurredAt: time.Unix(4, 0).UTC(), Data: []byte(`{}`)},
+	})
+	if err := errors.Join(err, s.close()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
+	server := esdbtest.Start(t)
+	migrate := func(flags ...string) (code int, stdout, stderr string) {
+		return commandLine(t.Context(), append([]string{"migrate", "--to", server.ConnectionString(), "--json", "--data", folder}, flags...)...)
+	}
+	for name, flags := range map[string][]string{
+		"without a file": {"--archive-before", "2026-01-01"}, "without a time": {"--archive-to", file},
+		"no time": {"--archive-before", "soon", "--archive-to", file}, "the future": {"--archive-before", "2999-01-01", "--archive-to", file},
+	} {
+		if code, _, stderr := migrate(flags...); code != exitUsage {
+			t.Errorf("%s: %d %s", name, code, stderr)
+		}
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refused command left a file (%v)", err)
+	}
+	for range 2 {
+		code, stdout, stderr := migrate("--archive-before", "2026-01-01", "--archive-to", file)
+		var out struct {
+			Events   int
+			Archived archivedFailures
+		}
+		if err := json.Unmarshal([]byte(stdout), &out); code != exitOK || err != nil || out.Events != 2 || out.Archived.Streams != 1 || out.Archived.Events != 2 {
+			t.Fatalf("%d %s %s", code, stdout, stderr)
+		}
+		if sum, err := fileSum(file); err != nil || sum != out.Archived.SHA256 {
+			t.Errorf("the file's SHA-256 is %s (%v), and %s was printed", sum, err, out.Archived.SHA256)
+		}
+	}
+	s = openFolder(t, folder)
+	if head, err := s.log.Head(t.Context()); err != nil || head != 4 {
+		t.Errorf("the folder's log ends at %d (%v)", head, err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
 	}
 }

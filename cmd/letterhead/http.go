@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"letterhead/internal/config"
+	"letterhead/internal/runs"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
 )
@@ -60,6 +61,7 @@ func (s *service) apiConfig() readapi.Config {
 		LogoHost: s.config.LogoHost, LogoTimeout: s.config.LogoTimeout, TrustedProxies: s.config.TrustedProxies,
 		CrawlTimeout: s.config.CrawlTimeout, BatchTimeout: s.config.BatchTimeout, CrawlsPerMinute: s.config.CrawlsPerMinute,
 		Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+		NewID: func() string { return runs.RequestID(s.runID) },
 	}
 }
 

@@ -135,7 +135,7 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 	return e.undelivered(ctx, o, since)
 }
 
-// undeliveredCharge is a charge with what is known of the process that made it, or one of those that may have.
+// undeliveredCharge is a charge with what is known of the process that made it.
 type undeliveredCharge struct {
 	AccountID       string    `json:"account_id"`
 	Revision        uint64    `json:"revision"`
@@ -196,6 +196,7 @@ func (s *service) undeliveredCharges(ctx context.Context, accountID string, sinc
 	if first.Before(since) {
 		first = since
 	}
+	makerOf := runs.Makers(all)
 	settled := map[string]bool{} // charges that were reversed or kept
 	var found []undeliveredCharge
 	for entry, err := range s.ledger.Since(ctx, first) {
@@ -209,8 +210,9 @@ func (s *service) undeliveredCharges(ctx context.Context, accountID string, sinc
 			settled[entry.ChargeID] = true
 			continue
 		}
+		maker := makerOf(entry.RequestID)
 		for _, d := range doubts {
-			if entry.At.Before(since) || !d.Covers(entry.At) {
+			if entry.At.Before(since) || !d.Covers(entry.At) || maker != "" && maker != d.Run.ID {
 				continue
 			}
 			if len(found) == maxUndelivered {

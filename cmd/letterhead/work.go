@@ -199,7 +199,7 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 	return append(parts, part{"counters", counters.Run}), nil
 }
 
-func (s *service) openCrawler(context.Context) ([]part, error) {
+func (s *service) openCrawler(ctx context.Context) ([]part, error) {
 	s.openDrawing()
 	client, err := safehttp.New(safehttp.Config{UserAgent: s.config.UserAgent, Denied: s.config.CrawlDeny, Registerer: s.metrics})
 	if err != nil {
@@ -213,9 +213,13 @@ func (s *service) openCrawler(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
+	attempts, err := crawl.NewAttempts(ctx, s.store, s.clock.Now)
+	if err != nil {
+		return nil, err
+	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Alone: !s.config.Shared(), Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
-	}, s.bus, s.brands, crawler)
+		LiveWorkers: s.config.CrawlWorkers, RefreshWorkers: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
+	}, s.bus, s.brands, attempts, crawler)
 	if err != nil {
 		return nil, err
 	}

@@ -93,9 +93,13 @@ type Account struct {
 	keptOrder     []remembered
 	reversedOrder []reversal
 
+	most      bounds
 	tentative bool
 	journal   journal
 }
+
+// bounds are how many charges the fold remembers: MaxIdempotencyKeys and MaxKeptCharges, or fewer in tests.
+type bounds struct{ keys, kept int }
 
 // core is what is copied whole when a tentative group begins.
 type core struct {
@@ -206,6 +210,7 @@ func New(id string) *Account {
 		kept:      map[string]struct{}{},
 		reversed:  map[reversalKey]struct{}{},
 		recentAt:  map[string]uint64{},
+		most:      bounds{keys: MaxIdempotencyKeys, kept: MaxKeptCharges},
 	}
 }
 

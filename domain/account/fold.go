@@ -37,6 +37,7 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	default:
 		a.applyLife(ev)
 	}
+	a.forgetBounded()
 	if !a.tentative {
 		a.forget()
 	}
@@ -202,8 +203,19 @@ func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	a.core.validKeys--
 }
 
-// forget drops what no decision from lastAt on may see any more. Decisions look at the times themselves, so
-// when it runs changes nothing but memory.
+// forgetBounded drops what is bounded in number as well as in time: charges under idempotency keys and kept charges.
+// It runs after each event, also of a tentative group, because what a later event does depends on it. So the state
+// is a function of the events, however they were grouped, and snapshots of equal streams are equal.
+func (a *Account) forgetBounded() {
+	now := a.core.lastAt
+	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), a.forgetMark)
+	a.forgetKeptPast(a.most.kept)
+	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), a.forgetKey)
+	a.forgetKeysPast(a.most.keys)
+}
+
+// forget drops the rest that no decision from lastAt on may see any more. Decisions look at the times themselves, so
+// when it runs changes nothing but memory: it waits for the end of a tentative group.
 func (a *Account) forget() {
 	now := a.core.lastAt
 	a.endedOrder = forgetOldest(a.endedOrder, now.Add(-HoldMemory), func(r remembered) {
@@ -213,12 +225,6 @@ func (a *Account) forget() {
 	})
 	a.forgetRecent(now.Add(-HoldMemory))
 	a.forgetReversed(now.Add(-ReversalWindow))
-	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), func(r remembered) {
-		delete(a.kept, r.id)
-	})
-	a.forgetKeptPast(MaxKeptCharges)
-	a.chargedOrder = forgetOldest(a.chargedOrder, now.Add(-IdempotencyWindow), a.forgetKey)
-	a.forgetKeysPast(MaxIdempotencyKeys)
 }
 
 func (a *Account) forgetKeysPast(most int) {
@@ -236,12 +242,15 @@ func (a *Account) forgetKey(r remembered) {
 	}
 }
 
-// forgetOldest drops the entries that are at or before the limit.
+// forgetOldest drops the entries that are at or before the limit. It does not change the entries themselves, which a
+// rollback may need.
 func forgetOldest(order []remembered, limit time.Time, drop func(remembered)) []remembered {
 	for len(order) > 0 && !order[0].at.After(limit) {
 		drop(order[0])
-		order[0] = remembered{}
 		order = order[1:]
+	}
+	if len(order) == 0 {
+		return nil // frees the entries
 	}
 	return order
 }

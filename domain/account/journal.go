@@ -1,12 +1,13 @@
 package account
 
-// journal is what Rollback needs: the scalars as they were, and one step back for every map entry that was
-// written. Nothing is forgotten while a group is tentative, so the orders only grew and are cut back.
+// journal is what Rollback needs: the scalars and the orders as they were, and one step back for every map entry that
+// was written. A tentative group appends to an order or cuts its front off, and changes no entry in it.
 type journal struct {
-	core                           core
-	steps                          []func()
-	ended, charged, kept, reversed int // lengths of the orders
-	recent                         int // length of the recent charges
+	core                 core
+	steps                []func()
+	ended, charged, kept []remembered
+	reversed             []reversal
+	recent               int // length of the recent charges
 }
 
 // Begin starts a tentative group: what Apply folds from here on can be undone. Groups do not nest.
@@ -14,10 +15,8 @@ func (a *Account) Begin() {
 	a.tentative = true
 	a.journal.core = a.core
 	a.journal.steps = a.journal.steps[:0]
-	a.journal.ended = len(a.endedOrder)
-	a.journal.charged = len(a.chargedOrder)
-	a.journal.kept = len(a.keptOrder)
-	a.journal.reversed = len(a.reversedOrder)
+	a.journal.ended, a.journal.charged = a.endedOrder, a.chargedOrder
+	a.journal.kept, a.journal.reversed = a.keptOrder, a.reversedOrder
 	a.journal.recent = len(a.recent)
 }
 
@@ -37,17 +36,15 @@ func (a *Account) Rollback() {
 	}
 	a.undoRecent(a.journal.recent)
 	a.core = a.journal.core
-	a.endedOrder = a.endedOrder[:a.journal.ended]
-	a.chargedOrder = a.chargedOrder[:a.journal.charged]
-	a.keptOrder = a.keptOrder[:a.journal.kept]
-	a.reversedOrder = a.reversedOrder[:a.journal.reversed]
+	a.endedOrder, a.chargedOrder = a.journal.ended, a.journal.charged
+	a.keptOrder, a.reversedOrder = a.journal.kept, a.journal.reversed
 	a.endGroup()
 }
 
 func (a *Account) endGroup() {
 	a.tentative = false
-	clear(a.journal.steps) // let go of what the steps hold on to
-	a.journal.steps = a.journal.steps[:0]
+	clear(a.journal.steps) // let go of what the journal holds on to
+	a.journal = journal{steps: a.journal.steps[:0]}
 }
 
 // put writes a map entry of the account, with its step back.

@@ -35,9 +35,10 @@ func (a *Account) applyKept(ev eventschemas.ChargeKept, revision uint64, at time
 // forgetKeptPast forgets the oldest. What was charged before they were kept may be one of them.
 func (a *Account) forgetKeptPast(most int) {
 	for len(a.keptOrder) > most {
-		delete(a.kept, a.keptOrder[0].id)
+		a.forgetMark(a.keptOrder[0])
 		a.core.keptPast = a.keptOrder[0].at
-		a.keptOrder[0] = remembered{}
 		a.keptOrder = a.keptOrder[1:]
 	}
 }
+
+func (a *Account) forgetMark(r remembered) { remove(a, a.kept, r.id) }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/internal/sqlstore"
 )
 
@@ -123,6 +125,22 @@ func (r *Runs) all(ctx context.Context) (found []Run, err error) {
 		found = append(found, run)
 	}
 	return found, rows.Err()
+}
+
+// markLength is how many characters of a run's id, a UUID, begin the ids of its requests.
+const markLength = 8
+
+// RequestID returns a new UUID that begins like a run's, so that a charge shows which process made it.
+func RequestID(runID string) string { return runID[:markLength] + uuid.NewString()[markLength:] }
+
+// Makers returns a function that gives the id of the run that minted a request's id. It is empty for a request of none of
+// them, such as one of a release that did not mark its requests.
+func Makers(all []Run) func(requestID string) string {
+	byMark := map[string]string{}
+	for _, run := range all {
+		byMark[run.ID[:min(markLength, len(run.ID))]] = run.ID
+	}
+	return func(requestID string) string { return byMark[requestID[:min(markLength, len(requestID))]] }
 }
 
 // Doubt is the time in which charges were made whose answers a run may not have delivered.

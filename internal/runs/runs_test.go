@@ -1,13 +1,15 @@
 package runs_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -15,32 +17,56 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 func TestRuns_AreRememberedWithTheirEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "letterhead.db")
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	r, err := runs.New(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forgotten := runs.Run{ID: "0", Node: "n", Started: noon.AddDate(0, 0, -31), AnswerWithin: time.Minute}
-	clean := runs.Run{ID: "1", Node: "n", Started: noon, AnswerWithin: time.Minute}
-	killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
-	for _, err := range []error{
-		r.Begin(t.Context(), forgotten),
-		r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5)), r.End(t.Context(), "1", after(7)),
-		r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25)),
-	} {
+	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
+		r, err := runs.New(t.Context(), store)
 		if err != nil {
 			t.Fatal(err)
 		}
+		forgotten := runs.Run{ID: "0", Node: "n", Started: noon.AddDate(0, 0, -31), AnswerWithin: time.Minute}
+		clean := runs.Run{ID: "1", Node: "n", Started: noon, AnswerWithin: time.Minute}
+		killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
+		for _, err := range []error{
+			r.Begin(t.Context(), forgotten),
+			r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5)), r.End(t.Context(), "1", after(7)),
+			r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25)),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
+		again, err := runs.New(t.Context(), store) // another node
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := again.All(t.Context())
+		if want := []runs.Run{clean, killed}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v, %v\nwant %+v", got, err, want)
+		}
+		if want := []runs.Doubt{{Run: killed, From: after(24), Until: after(85)}}; !slices.Equal(runs.Among(got, time.Minute, after(100)), want) {
+			t.Errorf("doubts %+v\nwant %+v", runs.Among(got, time.Minute, after(100)), want)
+		}
+	})
+}
+
+// A request's id shows which run minted it.
+func TestMakers(t *testing.T) {
+	a, b := runs.Run{ID: uuid.NewString()}, runs.Run{ID: uuid.NewString()}
+	makerOf := runs.Makers([]runs.Run{a, b})
+	seen := map[string]bool{}
+	for range 100 {
+		for _, run := range []runs.Run{a, b} {
+			id := runs.RequestID(run.ID)
+			if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 4 || seen[id] || makerOf(id) != run.ID {
+				t.Fatalf("request %s of run %s (%v) is of %q", id, run.ID, err, makerOf(id))
+			}
+			seen[id] = true
+		}
 	}
-	clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
-	got, err := r.All(t.Context())
-	if want := []runs.Run{clean, killed}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	for _, other := range []string{"", "r", runs.RequestID("00000000"), uuid.NewString()} {
+		if got := makerOf(other); got != "" {
+			t.Errorf("request %q is of run %s", other, got)
+		}
 	}
 }
 

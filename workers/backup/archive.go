@@ -32,7 +32,7 @@ type failure struct {
 }
 
 // FindFailures reads a log for the streams of failures whose last event is older than a time. Nothing may append
-// meanwhile, nor until CopyRest has returned. Errors: those of the log, ctx.Err().
+// meanwhile, nor until CopyRest or Migrate has returned. Errors: those of the log, ctx.Err().
 func FindFailures(ctx context.Context, cfg Config, log eventlog.Log, before time.Time) (*Failures, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -83,6 +83,14 @@ func (f *Failures) consider(e *eventlog.Recorded) {
 	f.names[strings.Clone(e.Stream)] = s
 }
 
+// others returns what chooses the events of all other streams; nil, for all events, when f is nil.
+func (f *Failures) others() func(*eventlog.Recorded) bool {
+	if f == nil {
+		return nil
+	}
+	return func(e *eventlog.Recorded) bool { return !f.holds(e) }
+}
+
 func (f *Failures) holds(e *eventlog.Recorded) bool {
 	_, held := f.names[e.Stream]
 	return held
@@ -116,22 +124,25 @@ type Rest struct {
 	Accounts    uint64            `json:"accounts"`
 	ChainEvents uint64            `json:"chain_events"` // every chain holds
 	Position    eventlog.Position `json:"position"`     // the new log's head
+	// Places are how far readers have come in the new log.
+	Places map[string]eventlog.Position `json:"-"`
 }
 
 // CopyRest copies every event but the failures to an empty log, reads them back, compares each with its original and
-// verifies the hash chain of every account. Positions are new; streams, revisions, ids and times are not.
+// verifies the hash chain of every account. Positions are new; streams, revisions, ids and times are not. Places are how
+// far readers have come in the log, by name: Rest has the same in the new one.
 //
 // Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, those of both logs, ctx.Err().
-func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log) (out Rest, err error) {
-	rest := func(e *eventlog.Recorded) bool { return !f.holds(e) }
-	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: rest}, to)
+func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, places map[string]eventlog.Position) (out Rest, err error) {
+	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
+	c.places = placesOf(places)
 	if err := c.appendRest(ctx); err != nil {
 		return out, err
 	}
 	if out.ChainEvents, err = c.verifyChains(ctx); err != nil {
 		return out, err
 	}
-	out.Events, out.Accounts = c.compared, uint64(len(c.accounts))
+	out.Events, out.Accounts, out.Places = c.compared, uint64(len(c.accounts)), c.places.inTarget()
 	out.Position, err = to.Head(ctx)
 	return out, err
 }

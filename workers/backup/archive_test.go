@@ -1,6 +1,10 @@
 package backup_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -54,7 +58,17 @@ func TestFailures_OnlyOldFailedBrandsAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, took, taken)
-	rest, err := f.CopyRest(t.Context(), to.log)
+	places := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(all(t, from.log)))}
+	wantPlaces := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(want))}
+	kept := 0
+	for i, e := range all(t, from.log) { // a reader behind each event
+		name := fmt.Sprint("behind ", i)
+		if places[name] = e.Position; !slices.Contains(left, e.Stream) {
+			kept++
+		}
+		wantPlaces[name] = eventlog.Position(kept)
+	}
+	rest, err := f.CopyRest(t.Context(), to.log, places)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +76,83 @@ func TestFailures_OnlyOldFailedBrandsAreLeftOut(t *testing.T) {
 	if rest.Events != uint64(len(want)) || rest.Accounts != 2 || rest.ChainEvents != 307 || rest.Position != eventlog.Position(len(want)) {
 		t.Errorf("rest %+v", rest)
 	}
+	if !maps.Equal(rest.Places, wantPlaces) {
+		t.Errorf("readers have come to %v, want %v", rest.Places, wantPlaces)
+	}
 	if again, err := backup.FindFailures(t.Context(), tiny(), to.log, before); err != nil || again.Events != 0 {
 		t.Errorf("again %+v, %v", again, err)
 	}
+}
+
+// A migration leaves old failures out of an event store, goes on where it was interrupted, and takes along how far
+// readers have come. Where the server goes on, nothing is left out.
+func TestMigrate_WithoutOldFailures(t *testing.T) {
+	from := embedded(t)
+	w := newWriter(t, from)
+	crawl := func(domain string, types ...string) {
+		for _, typ := range types {
+			w.append("brand-"+domain, w.event("brand-"+domain, typ, 1, []byte(`{}`)))
+		}
+	}
+	w.charge("a", 3)
+	crawl("failed.com", "CrawlRequested", "CrawlFailed")
+	w.charge("a", 3)
+	crawl("twice.com", "CrawlRequested", "CrawlFailed", "CrawlRequested", "CrawlFailed")
+	crawl("waiting.com", "CrawlRequested")
+	failures := func() *backup.Failures {
+		t.Helper()
+		f, err := backup.FindFailures(t.Context(), tiny(), from.log, birth.Add(time.Hour))
+		if err != nil || f.Streams != 2 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		return f
+	}
+	source := from.source()
+	source.Without = failures()
+	source.Places = map[string]eventlog.Position{"relay": eventlog.Position(len(all(t, from.log)) - 1)} // before the last request
+	_, to := eventStore(t)
+	target := backup.Target{Log: to, Positions: remembered{}, Done: []string{"relay", "other"}}
+	if _, err := backup.Migrate(t.Context(), tiny(), false, source, target); err == nil {
+		t.Error("a first pass left streams out")
+	}
+	target.Log = &mortal{to, 1, false}
+	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, errKilled) {
+		t.Fatalf("the migration was not interrupted: %v", err)
+	}
+	target.Log = to
+	out, err := backup.Migrate(t.Context(), tiny(), true, source, target)
+	if err != nil || out.Events != 7 || out.Present == 0 || out.ChainEvents != 6 {
+		t.Errorf("migrated %+v, %v", out, err)
+	}
+	var want, got []eventlog.Recorded
+	for _, e := range all(t, from.log) {
+		if e.Stream != "brand-failed.com" && e.Stream != "brand-twice.com" {
+			e.Position = 0
+			want = append(want, e)
+		}
+	}
+	positions := []eventlog.Position{0}
+	for _, e := range all(t, to) {
+		positions = append(positions, e.Position)
+		e.Position = 0
+		got = append(got, e)
+	}
+	equal(t, got, want)
+	saved := target.Positions.(remembered)
+	if before, head := positions[len(positions)-2], positions[len(positions)-1]; saved["relay"] != before || saved["other"] != head {
+		t.Errorf("readers begin at %v, want %d and %d", saved, before, head)
+	}
+
+	w.charge("a", 1)
+	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, backup.ErrDiffers) {
+		t.Errorf("the source went on: %v", err)
+	}
+}
+
+// remembered are positions in memory.
+type remembered map[string]eventlog.Position
+
+func (r remembered) Reset(_ context.Context, name string, at eventlog.Position) error {
+	r[name] = at
+	return nil
 }

@@ -28,7 +28,8 @@ type copier struct {
 
 	// at and source are where both logs have been compared to: the target's position and the origin's.
 	at, source eventlog.Position
-	compared   uint64              // events
+	compared   uint64 // events
+	places     places
 	accounts   map[string]struct{} // streams with a chain
 	long       []string            // of these, those of at least Config.LongStream events
 }
@@ -76,11 +77,40 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 			}
 			c.know(held[i].Stream)
 			c.at, c.source = held[i].Position, expected[0].Position
+			c.places.pass(c.source, c.at)
 			c.compared++
 			expected = expected[1:]
 		}
 		c.progress(stage, c.compared)
 	}
+}
+
+// places are how far readers have come, by name, in both logs.
+type places map[string]*struct{ source, target eventlog.Position }
+
+func placesOf(source map[string]eventlog.Position) places {
+	p := places{}
+	for name, at := range source {
+		p[name] = &struct{ source, target eventlog.Position }{source: at}
+	}
+	return p
+}
+
+// pass notes that two events are the same. A reader has read the target's if it has read the source's.
+func (p places) pass(source, target eventlog.Position) {
+	for _, at := range p {
+		if source <= at.source {
+			at.target = target
+		}
+	}
+}
+
+func (p places) inTarget() map[string]eventlog.Position {
+	out := map[string]eventlog.Position{}
+	for name, at := range p {
+		out[name] = at.target
+	}
+	return out
 }
 
 // know notes a stream that has a chain.

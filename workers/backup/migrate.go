@@ -44,8 +44,12 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	}
 	cfg = cfg.withDefaults()
 	out.Final = final
-	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter}, to.Log)
-	if err := c.until(ctx, from.Log); err != nil {
+	if from.Without != nil && !final {
+		return out, errors.New("streams can be left out of a final pass only: while the source is in use, one of them may become a brand")
+	}
+	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter, keep: from.Without.others()}, to.Log)
+	c.places = placesOf(from.Places)
+	if err := c.until(ctx, from); err != nil {
 		return out, err
 	}
 	if err := c.compare(ctx, StageCheck); err != nil {
@@ -61,14 +65,15 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		}
 	}
 	for round := 1; ; round++ {
+		head := c.from.(logOrigin).until
 		if err := c.appendRest(ctx); err != nil {
 			return out, err
 		}
 		out.Events, out.Accounts, out.Source = c.compared, uint64(len(c.accounts)), c.source
-		if err := c.until(ctx, from.Log); err != nil {
+		if err := c.until(ctx, from); err != nil {
 			return out, err
 		}
-		moved := c.from.(logOrigin).until != c.source
+		moved := c.from.(logOrigin).until != head
 		if moved && final {
 			return out, fmt.Errorf("the source went on while its final copy was made; stop the server and migrate again: %w", ErrDiffers)
 		}
@@ -85,7 +90,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	if out.Names, err = copyNames(ctx, cfg, from.Names, to.Names); err != nil {
 		return out, err
 	}
-	if out.Position, err = finishTarget(ctx, cfg, to); err != nil {
+	if out.Position, err = finishTarget(ctx, cfg, to, c.places.inTarget()); err != nil {
 		return out, err
 	}
 	out.Snapshots, err = leaveSnapshots(ctx, cfg, to, c.long)
@@ -93,16 +98,19 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 }
 
 // until moves the end of the origin to the log's head.
-func (c *copier) until(ctx context.Context, from eventlog.Log) error {
+func (c *copier) until(ctx context.Context, from Source) error {
 	var head eventlog.Position
 	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
-		head, err = from.Head(ctx)
+		head, err = from.Log.Head(ctx)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
-	c.from = logOrigin{log: from, until: head, retryAfter: c.cfg.RetryAfter}
+	if from.Without != nil && from.Without.head != head {
+		return fmt.Errorf("the source went on after the streams to leave out were chosen; stop the server and migrate again: %w", ErrDiffers)
+	}
+	c.from = logOrigin{log: from.Log, until: head, retryAfter: c.cfg.RetryAfter, keep: from.Without.others()}
 	return nil
 }
 

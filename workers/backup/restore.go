@@ -20,8 +20,8 @@ type Target struct {
 	Log    eventlog.Log
 	Names  Names         // nil: names are left out
 	Assets *assets.Store // nil: assets are left out
-	// Positions and Done: under each of these names the end of the target is saved. They are those of
-	// workers that must not do old work again: the relays of the crawl lanes.
+	// Positions and Done: under each of these names the end of the target is saved, or its place of Source.Places.
+	// They are those of workers that must not do old work again: the relays of the crawl lanes.
 	Positions Positions
 	Done      []string
 	// Snapshots get the state of accounts with long streams; nil: none is left.
@@ -142,7 +142,7 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(cont
 		r.out.Position = r.copier.at
 		return r.out, nil
 	}
-	if r.out.Position, err = finishTarget(ctx, cfg.Config, r.to); err != nil {
+	if r.out.Position, err = finishTarget(ctx, cfg.Config, r.to, nil); err != nil {
 		return r.out, err
 	}
 	r.out.Snapshots, err = leaveSnapshots(ctx, cfg.Config, r.to, r.copier.long)
@@ -262,8 +262,9 @@ func (r *restore) putNames(ctx context.Context) error {
 	return nil
 }
 
-// finishTarget saves the positions of work that is done and returns the target's head.
-func finishTarget(ctx context.Context, cfg Config, to Target) (head eventlog.Position, err error) {
+// finishTarget saves the positions of work that is done and returns the target's head. A name without a place has done
+// everything.
+func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]eventlog.Position) (head eventlog.Position, err error) {
 	err = retry(ctx, cfg.RetryAfter, func() (err error) {
 		head, err = to.Log.Head(ctx)
 		return err
@@ -273,7 +274,11 @@ func finishTarget(ctx context.Context, cfg Config, to Target) (head eventlog.Pos
 	}
 	if to.Positions != nil {
 		for _, name := range to.Done {
-			if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, head) }); err != nil {
+			done, known := at[name]
+			if !known {
+				done = head
+			}
+			if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, done) }); err != nil {
 				return head, fmt.Errorf("save how far old work is done: %w", err)
 			}
 		}

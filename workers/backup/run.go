@@ -86,6 +86,10 @@ type Source struct {
 	// the backup with what it returns after the end of the log was read: events of a newer format are written only once
 	// that is in force, so none of them is in a backup with an older mark.
 	Format func(context.Context) (int, error)
+	// Places are how far readers have come in the log, by the names in Target.Done. Only Migrate looks at them.
+	Places map[string]eventlog.Position
+	// Without are streams that a migration leaves out; nil: none.
+	Without *Failures
 }
 
 func (s Source) format(ctx context.Context) (int, error) {

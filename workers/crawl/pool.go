@@ -8,7 +8,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// job is one accepted crawl request.
+// job is one crawl request.
 type job struct {
 	request     eventschemas.CrawlRequested
 	received    time.Time // the time allowed counts from here: clocks of nodes differ
@@ -20,18 +20,18 @@ type job struct {
 type pool struct {
 	lane    string
 	workers int
-	queue   chan job
+	free    chan job // to the workers that are free
 	metrics *metrics
 
 	mu    sync.Mutex
-	under map[string]bool // ids of crawls accepted and not done
+	under map[string]bool // ids of crawls that wait or are under way
 }
 
 func newPool(lane string, workers int, m *metrics) *pool {
-	return &pool{lane: lane, workers: workers, queue: make(chan job, workers*queueFactor), metrics: m, under: map[string]bool{}}
+	return &pool{lane: lane, workers: workers, free: make(chan job), metrics: m, under: map[string]bool{}}
 }
 
-// accept takes a job, waiting for a place. A job that is under way already is accepted as done.
+// accept returns nil when a worker has taken the job. A job that is under way already is accepted as done.
 func (p *pool) accept(ctx context.Context, j job) error {
 	p.mu.Lock()
 	if p.under[j.request.CrawlID] {
@@ -40,9 +40,11 @@ func (p *pool) accept(ctx context.Context, j job) error {
 	}
 	p.under[j.request.CrawlID] = true
 	p.mu.Unlock()
+	waiting := p.metrics.queued.WithLabelValues(p.lane)
+	waiting.Inc()
+	defer waiting.Dec()
 	select {
-	case p.queue <- j:
-		p.metrics.queued.WithLabelValues(p.lane).Inc()
+	case p.free <- j:
 		return nil
 	case <-ctx.Done():
 		p.done(j)
@@ -56,12 +58,11 @@ func (p *pool) done(j job) {
 	delete(p.under, j.request.CrawlID)
 }
 
-// start runs the pool's workers until it is closed and empty.
+// start runs the pool's workers until it is closed and they are done.
 func (p *pool) start(wg *sync.WaitGroup, do func(job)) {
 	for range p.workers {
 		wg.Go(func() {
-			for j := range p.queue {
-				p.metrics.queued.WithLabelValues(p.lane).Dec()
+			for j := range p.free {
 				p.metrics.busy.WithLabelValues(p.lane).Inc()
 				do(j)
 				p.metrics.busy.WithLabelValues(p.lane).Dec()
@@ -71,5 +72,5 @@ func (p *pool) start(wg *sync.WaitGroup, do func(job)) {
 	}
 }
 
-// close lets the workers end once the queue is empty. Nothing may be accepted any more.
-func (p *pool) close() { close(p.queue) }
+// close lets the workers end with what they do. Nothing may be accepted any more.
+func (p *pool) close() { close(p.free) }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
@@ -29,9 +30,6 @@ const (
 	DefaultDrain = 10 * time.Second
 
 	maxWorkers = 1000
-	// queueFactor times the workers of a pool is how many accepted crawls may wait in it; then the lane
-	// waits.
-	queueFactor = 4
 	// hurry is taken off the time allowed, so that the outcome is on the log before those who wait for it
 	// give up.
 	hurry = 500 * time.Millisecond
@@ -52,6 +50,13 @@ type Brands interface {
 	FailCrawl(ctx context.Context, in commands.FailCrawl) error
 }
 
+// Noted remembers, for all processes that crawl, which crawls were begun; *Attempts.
+type Noted interface {
+	// Begin notes durably that an attempt begins the work on a crawl. It reports false if another attempt has begun it
+	// before. A repeat by the same attempt reports true again.
+	Begin(ctx context.Context, crawlID, attempt string) (bool, error)
+}
+
 // Crawls does the work of one crawl; Crawler is the real one.
 type Crawls interface {
 	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
@@ -59,16 +64,12 @@ type Crawls interface {
 
 // WorkerConfig configures a Worker.
 type WorkerConfig struct {
-	LiveWorkers    int           // crawls of lane live at a time (DefaultLiveWorkers)
-	RefreshWorkers int           // crawls of lane refresh at a time (DefaultRefreshWorkers)
-	Drain          time.Duration // how long a shutdown waits for crawls under way (DefaultDrain)
-	// Alone: no other process crawls. What was requested before this one began was in the hands of one that ended, and
-	// may be what ended it, so it is left to its deadline.
-	Alone bool
-
-	Logger     *slog.Logger          // nil: none
-	Registerer prometheus.Registerer // nil: none
-	Now        func() time.Time      // nil: time.Now
+	LiveWorkers    int                   // crawls of lane live at a time (DefaultLiveWorkers)
+	RefreshWorkers int                   // crawls of lane refresh at a time (DefaultRefreshWorkers)
+	Drain          time.Duration         // how long a shutdown waits for crawls under way (DefaultDrain)
+	Logger         *slog.Logger          // nil: none
+	Registerer     prometheus.Registerer // nil: none
+	Now            func() time.Time      // nil: time.Now
 }
 
 func (c *WorkerConfig) setDefaults() {
@@ -107,34 +108,35 @@ func (c WorkerConfig) Validate() error {
 // Worker takes crawl requests from the broker and runs them, in a pool of its own for each lane: live work
 // never waits behind bulk.
 //
-// A message is acknowledged when its crawl is accepted into a pool; what is lost after that, the crawl's
-// deadline covers. Messages may repeat: a crawl that is under way here, has ended, or is past its time is
-// not done again.
+// A message is acknowledged when a place in its pool takes the crawl up, so that a crawl that waits is delivered again
+// after a stop or a crash. Before its work begins, the attempt is noted: a crawl is begun once, whatever is delivered
+// again. One that took its process down is left to its deadline, which counts it as lost on the brand's stream. A
+// crawl that is under way here, has ended, or is past its time is not done again either.
 type Worker struct {
 	cfg     WorkerConfig
 	from    broker.Port
 	brands  Brands
+	noted   Noted
 	crawls  Crawls
 	metrics *metrics
-	started time.Time // of Run
 	live    *pool
 	refresh *pool
 }
 
 // NewWorker returns a Worker.
-func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, crawls Crawls) (*Worker, error) {
+func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, crawls Crawls) (*Worker, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("crawl worker configuration: %w", err)
 	}
-	if from == nil || brands == nil || crawls == nil {
-		return nil, errors.New("crawl worker: broker, brands and crawler are needed")
+	if from == nil || brands == nil || noted == nil || crawls == nil {
+		return nil, errors.New("crawl worker: broker, brands, noted attempts and crawler are needed")
 	}
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, from: from, brands: brands, crawls: crawls, metrics: m}
+	w := &Worker{cfg: cfg, from: from, brands: brands, noted: noted, crawls: crawls, metrics: m}
 	w.live = newPool("live", cfg.LiveWorkers, m)
 	w.refresh = newPool("refresh", cfg.RefreshWorkers, m)
 	return w, nil
@@ -143,8 +145,7 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, crawls Crawls)
 // Run works until ctx ends. Then it takes no more messages, finishes the crawls under way within the
 // configured time, and returns nil. Errors: those of the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
-	w.started = w.cfg.Now()
-	// Crawls under way outlive ctx by Drain, so that what was accepted is not lost to a restart.
+	// Crawls under way outlive ctx by Drain, so that what was begun is not lost to a restart.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	subscribed, cancel := context.WithCancel(ctx)
@@ -181,7 +182,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// accept puts a request into its pool, waiting while the pool is full.
+// accept gives a request to its pool, waiting while all places are taken.
 func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error {
 	eventType, version, err := broker.EventType(m)
 	if err != nil {
@@ -226,7 +227,8 @@ func (w *Worker) crawl(ctx context.Context, lane string, j job) {
 	logger.Info("crawl ended", "outcome", outcome, "duration", took, "requests", stats.Requests, "bytes", stats.Bytes)
 }
 
-// wanted folds the brand's state: a crawl that has ended, was superseded or is past its time is not done.
+// wanted folds the brand's state: a crawl that has ended, was superseded or is past its time is not done. What is to be
+// done is noted as begun, and not done if it was before.
 // It returns what is to be crawled, with what is known of it: the data set's record of the brand, and for a
 // scheduled crawl of a whole record what the home page had at the last one.
 // held is the record that the last crawl left, nil when there is none.
@@ -250,8 +252,18 @@ func (w *Worker) wanted(ctx context.Context, j job) (target Target, held *events
 		return target, nil, "ended"
 	case !w.cfg.Now().Before(requestedAt.Add(allowed)):
 		return target, nil, "overdue"
-	case w.cfg.Alone && requestedAt.Before(w.started):
-		return target, nil, "interrupted" // the deadline ends it, as an attempt that was lost
+	}
+	attempt, first := uuid.NewString(), false
+	err = repeat(ctx, func(ctx context.Context) (err error) {
+		first, err = w.noted.Begin(ctx, id, attempt)
+		return err
+	})
+	if err != nil {
+		w.cfg.Logger.Error("attempt could not be noted", "domain", j.request.Domain, "error", err)
+		return target, nil, "unreadable"
+	}
+	if !first {
+		return target, nil, "begun" // the deadline ends it if its process is gone
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
 	if target.Scheduled {

@@ -19,17 +19,48 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
 	"letterhead/internal/testwait"
 	"letterhead/workers/crawl"
+	"letterhead/workers/relay"
 )
 
 // patience bounds the wait for what should happen.
 const patience = 30 * time.Second
 
+// place is what outlives a worker's process: the log and the database.
+type place struct {
+	log       eventlog.Log
+	attempts  *crawl.Attempts
+	positions *sqlstore.Positions
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	p := &place{log: log}
+	if p.attempts, err = crawl.NewAttempts(t.Context(), store, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if p.positions, err = sqlstore.NewPositions(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // office is a worker with the real broker and brand commands, and a crawler that does as the test says.
 type office struct {
+	*place
 	t      *testing.T
-	log    eventlog.Log
 	brands *commands.Brands
 	bus    *broker.Bus
 	worker *crawl.Worker
@@ -44,13 +75,15 @@ type office struct {
 
 func newOffice(t *testing.T, cfg crawl.WorkerConfig) *office {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { log.Close() })
-	o := &office{t: t, log: log, began: make(chan string, 1000), count: map[string]int{}, ended: make(chan error, 1)}
-	if o.brands, err = commands.NewBrands(commands.BrandsConfig{}, log); err != nil {
+	return newPlace(t).office(t, cfg)
+}
+
+// office starts a worker at a place where others may work, or have worked.
+func (p *place) office(t *testing.T, cfg crawl.WorkerConfig) *office {
+	t.Helper()
+	o := &office{place: p, t: t, began: make(chan string, 1000), count: map[string]int{}, ended: make(chan error, 1)}
+	var err error
+	if o.brands, err = commands.NewBrands(commands.BrandsConfig{}, p.log); err != nil {
 		t.Fatal(err)
 	}
 	transport, err := inprocess.New(inprocess.Config{RedeliverAfter: time.Millisecond})
@@ -61,7 +94,7 @@ func newOffice(t *testing.T, cfg crawl.WorkerConfig) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { o.bus.Close() })
-	if o.worker, err = crawl.NewWorker(cfg, o.bus, o.brands, o); err != nil {
+	if o.worker, err = crawl.NewWorker(cfg, o.bus, o.brands, p.attempts, o); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context
@@ -370,7 +403,7 @@ func TestWhatIsNoRequestIsSetAside(t *testing.T) {
 }
 
 func TestWorkerConfigurationIsChecked(t *testing.T) {
-	_, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: -1, RefreshWorkers: -1, Drain: -1}, nil, nil, nil)
+	_, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: -1, RefreshWorkers: -1, Drain: -1}, nil, nil, nil, nil)
 	for _, field := range []string{"LiveWorkers", "RefreshWorkers", "Drain"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
@@ -442,23 +475,141 @@ func TestAPoliteCrawlDoesNotTakeALogoAway(t *testing.T) {
 	}
 }
 
-// TestAlone_WhatWasRequestedBeforeTheStart_IsNotBegunAgain: its message is delivered once more after a kill, and what
-// it asks for may be what ended the process before.
-func TestAlone_WhatWasRequestedBeforeTheStart_IsNotBegunAgain(t *testing.T) {
-	o := newOffice(t, crawl.WorkerConfig{Alone: true, Now: func() time.Time { return time.Now().Add(time.Minute) }})
-	_, before := o.request("before.com", brand.LaneLive, time.Hour)
-	o.publish(broker.CrawlLive, before)
-	shared := newOffice(t, crawl.WorkerConfig{Now: func() time.Time { return time.Now().Add(time.Minute) }})
-	c, message := shared.request("elsewhere.com", brand.LaneLive, time.Hour)
-	shared.publish(broker.CrawlLive, message)
-	shared.outcome("elsewhere.com", c.ID) // others crawl, too: it may have waited in the broker
-	o.stop()
-	if err := <-o.ended; err != nil {
-		t.Error(err)
-	}
+// crawled is how often a domain was begun here.
+func (o *office) crawled(domain string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n := o.count["before.com"]; n != 0 {
-		t.Errorf("it was begun %d times", n)
+	return o.count[domain]
+}
+
+// A crawl that was begun is not begun again when its message is delivered once more, in the same process or in another
+// one: it may have taken the first one down. What was only requested before a process started is begun.
+func TestDeliveredAgain_CrawlThatWasBegun_IsLeftToItsDeadline(t *testing.T) {
+	p := newPlace(t)
+	registry := prometheus.NewRegistry()
+	killed := p.office(t, crawl.WorkerConfig{LiveWorkers: 1})
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	killed.do = func(context.Context, crawl.Target) (*crawl.Result, error) {
+		<-never
+		return nil, context.Canceled
+	}
+	_, deadly := killed.request("deadly.com", brand.LaneLive, time.Hour)
+	killed.publish(broker.CrawlLive, deadly)
+	killed.begun()
+	waited, waiting := killed.request("waiting.com", brand.LaneLive, time.Hour)
+
+	next := p.office(t, crawl.WorkerConfig{Registerer: registry})
+	next.publish(broker.CrawlLive, deadly, waiting)
+	if end := next.outcome("waiting.com", waited.ID); end.Outcome != brand.Succeeded {
+		t.Errorf("what was requested before the start and not begun ended with %s", end.Outcome)
+	}
+	next.stop()
+	if err := testwait.Receive(t, next.ended, "the end of Run"); err != nil {
+		t.Error(err)
+	}
+	if n := next.crawled("deadly.com"); n != 0 {
+		t.Errorf("what was begun before was begun %d times again", n)
+	}
+	state, err := next.brands.State(t.Context(), "deadly.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, running := state.Running(); !running {
+		t.Error("only its deadline may end it")
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "letterhead_crawls_skipped_total" && (m.GetCounter().GetValue() != 1 || m.GetLabel()[1].GetValue() != "begun") {
+				t.Errorf("skipped: %v", m)
+			}
+		}
+	}
+}
+
+// Crawls that wait for a worker at a clean stop are taken up by the next start: the relay has not passed them.
+func TestCleanStop_CrawlsThatWait_AreTakenUpAfterTheNextStart(t *testing.T) {
+	p := newPlace(t)
+	first := p.office(t, crawl.WorkerConfig{LiveWorkers: 1, Drain: time.Millisecond})
+	first.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	relaying := func(o *office) (stop func()) {
+		r, err := relay.New(relay.Config{SaveEvery: time.Millisecond}, p.log, o.bus, p.positions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		return sync.OnceFunc(func() {
+			cancel()
+			if err := testwait.Receive(t, ended, "the end of the relay"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	stop := relaying(first)
+	defer stop()
+	first.request("begun.com", brand.LaneLive, time.Hour)
+	first.begun()
+	ids := map[string]string{}
+	for i := range 5 {
+		domain := fmt.Sprintf("waits%d.com", i)
+		c, _ := first.request(domain, brand.LaneLive, time.Hour)
+		ids[domain] = c.ID
+	}
+	first.stop()
+	stop()
+	if err := testwait.Receive(t, first.ended, "the end of Run"); err != nil {
+		t.Error(err)
+	}
+
+	next := p.office(t, crawl.WorkerConfig{})
+	defer relaying(next)()
+	for domain, id := range ids {
+		if end := next.outcome(domain, id); end.Outcome != brand.Succeeded {
+			t.Errorf("the crawl of %s ended with %s", domain, end.Outcome)
+		}
+	}
+	if n := first.crawled("begun.com") + next.crawled("begun.com"); n != 1 {
+		t.Errorf("the crawl that was under way at the stop was begun %d times", n)
+	}
+}
+
+// An attempt is noted once, whatever happens to the answer, and forgotten when no message can come any more.
+func TestAttempts(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	now := time.Now()
+	a, err := crawl.NewAttempts(t.Context(), store, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(crawlID, attempt string, want bool) {
+		t.Helper()
+		if got, err := a.Begin(t.Context(), crawlID, attempt); err != nil || got != want {
+			t.Errorf("attempt %s of %s: %t, %v", attempt, crawlID, got, err)
+		}
+	}
+	begin("c1", "first", true)
+	begin("c1", "first", true) // whose answer was lost
+	begin("c1", "second", false)
+	begin("c2", "first", true)
+	now = now.Add(time.Hour)
+	begin("c1", "second", false)
+	now = now.Add(2 * time.Hour)
+	begin("c3", "first", true)
+	var rows int
+	if err := store.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM crawl_attempts").Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d attempts are remembered (%v), want the last one", rows, err)
 	}
 }

@@ -69,13 +69,18 @@ func (f *Filling) End(ctx context.Context) error {
 }
 
 // Renew discards what the database remembers by position of a log that another one is about to replace, in which events
-// are left out on purpose: read models, checkpoints and the snapshots of streams that are no accounts. The checkpoints
-// of done are set to head, the end of the new log. Afterwards the database fits the log as it is and the new one, so the
-// replacement may be interrupted; accounts must have the same events in both. Call it while nothing else uses the log.
+// are left out on purpose: read models, checkpoints and the snapshots of streams that are no accounts. Some checkpoints
+// are kept: they are set to their places in the new log. Afterwards the database fits the log as it is and the new one,
+// so the replacement may be interrupted; accounts must have the same events in both. Call it while nothing else uses the
+// log.
 //
 // Errors: those of the database, ctx.Err(). A call that was interrupted is repeated.
-func Renew(ctx context.Context, store *sqlstore.Store, head eventlog.Position, done []string) error {
+func Renew(ctx context.Context, store *sqlstore.Store, places map[string]eventlog.Position) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		return errors.Join(projections.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts), setPositions(ctx, tx, done, head))
+		errs := []error{projections.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}
+		for name, at := range places {
+			errs = append(errs, setPositions(ctx, tx, []string{name}, at))
+		}
+		return errors.Join(errs...)
 	})
 }

@@ -232,9 +232,16 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 		if err := w.verify(archived.Log); !errors.Is(err, eventlog.ErrLoss) {
 			t.Fatalf("before: %v", err)
 		}
-		head, err := archived.Log.Head(t.Context())
+		positions, err := sqlstore.NewPositions(t.Context(), w.Store)
 		w.must(err)
-		w.must(loss.Renew(t.Context(), w.Store, head, []string{"relay crawl.live"}))
+		w.must(positions.Reset(t.Context(), "relay crawl.live", 7))
+		w.must(positions.Reset(t.Context(), "another", 7))
+		w.must(loss.Renew(t.Context(), w.Store, map[string]eventlog.Position{"relay crawl.live": 3}))
+		for name, want := range map[string]eventlog.Position{"relay crawl.live": 3, "another": 0} {
+			if at, found, err := positions.Load(t.Context(), name); err != nil || at != want || found != (want > 0) {
+				t.Errorf("the checkpoint of %s is %d (%t, %v), want %d", name, at, found, err, want)
+			}
+		}
 		w.must(w.verify(archived.Log))
 		w.must(w.verify(w.Log))
 		if m, err := projections.ReadMemory(t.Context(), w.Store); err != nil || len(m.Positions) > 0 {

@@ -43,6 +43,7 @@ func startNodes(t *testing.T, open OpenNodes) *nodes {
 		n.other.log = other
 		return one
 	})
+	n.other.log = &uniqueIDs{Log: n.other.log, t: t, streams: n.one.log.(*uniqueIDs).streams}
 	n.other.t, n.other.ctx = n.one.t, n.one.ctx
 	return &n
 }

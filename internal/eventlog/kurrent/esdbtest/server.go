@@ -258,12 +258,13 @@ func (s *Server) SetVersion(version string) {
 type Counts struct {
 	Appends, Reads, Subscriptions int64 // calls
 	Sent                          int64 // events that went out
+	Refused                       int64 // appends at the wrong revision
 	Dropped                       int64 // appends that the server did not answer before its timeout
 }
 
 // Counts says what the server has done so far.
 func (s *Server) Counts() Counts {
-	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Dropped: s.drops.Load()}
+	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
 }
 
 // Addresses are where the nodes listen (host:port).

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +35,7 @@ type store struct {
 	kick      chan struct{}
 	ended     chan struct{} // closed when the flusher has ended
 	held      sync.Mutex    // held during a flush, and by those who keep flushes from beginning
+	refused   atomic.Int64  // appends
 
 	mu      sync.Mutex
 	streams map[string][]*record
@@ -179,7 +181,9 @@ func (s *store) decide(stream string, expected expectation, events []*proposal) 
 		return verdict{}, nil, errNotIndexed // CommitDecision.IdempotentNotReady, which the server does not answer
 	case decided && v.ok:
 		return v, nil, nil
-	case !decided:
+	case decided:
+		s.refused.Add(1)
+	default:
 		var err error
 		if v, err = s.write(stream, events); err != nil {
 			return verdict{}, nil, err

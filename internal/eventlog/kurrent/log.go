@@ -42,7 +42,8 @@ var _ eventlog.Log = (*Log)(nil)
 
 // Open connects to the store and makes sure that it answers.
 //
-// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ctx.Err().
+// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ErrUnsupported,
+// ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

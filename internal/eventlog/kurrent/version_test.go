@@ -42,9 +42,12 @@ func TestReconnect_OldServer_IsNotUsed(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, kurrent.Config{ConnectWait: 100 * time.Millisecond})
 	server.Stop()
+	var err error
+	for err == nil { // until the log has noticed
+		_, err = l.Head(t.Context())
+	}
 	server.SetVersion("22.10.5")
 	restart(t, server)
-	var err error
 	for !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "22.10.5") {
 		if _, err = l.Head(t.Context()); err == nil {
 			t.Fatal("the head of an old server was read")

@@ -119,21 +119,20 @@ func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs 
 // stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.
 func stages(w io.Writer, what string) func(backup.Progress) {
 	var stage backup.Stage
+	var m *meter
 	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
 		var bar *progressbar.ProgressBar
 		return func(p backup.Progress) {
+			g := gaugeOf(p)
 			if p.Stage != stage {
-				stage = p.Stage
+				stage, m = p.Stage, newMeter(g)
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 			}
-			at, end := p.Done, p.Total
-			if p.Head > 0 {
-				at, end = uint64(p.Position), uint64(p.Head)
+			if g.end > 0 {
+				bar.ChangeMax64(int64(g.end))
 			}
-			if end > 0 {
-				bar.ChangeMax64(int64(end))
-			}
-			if err := bar.Set64(int64(at)); err != nil {
+			bar.Describe(what + ": " + string(stage) + ": " + m.text(g))
+			if err := bar.Set64(int64(g.at)); err != nil {
 				fmt.Fprintln(w, err)
 			}
 		}
@@ -144,14 +143,19 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		if p.Stage == stage && now.Sub(last) < progressEvery {
 			return
 		}
-		stage, last = p.Stage, now
-		switch {
-		case p.Total > 0:
-			fmt.Fprintf(w, "%s: %s %d of %d\n", what, p.Stage, p.Done, p.Total)
-		case p.Head > 0:
-			fmt.Fprintf(w, "%s: %s %d, position %d of %d\n", what, p.Stage, p.Done, p.Position, p.Head)
-		default:
-			fmt.Fprintf(w, "%s: %s %d\n", what, p.Stage, p.Done)
+		g := gaugeOf(p)
+		if p.Stage != stage {
+			m = newMeter(g)
 		}
+		stage, last = p.Stage, now
+		fmt.Fprintf(w, "%s: %s: %s\n", what, p.Stage, m.text(g))
 	}
+}
+
+func gaugeOf(p backup.Progress) gauge {
+	g := gauge{done: p.Done, unit: p.Stage.Unit(), at: p.Done, end: p.Total, counts: p.Total > 0}
+	if p.Total == 0 && p.Head > 0 {
+		g.at, g.end = uint64(p.Position), uint64(p.Head)
+	}
+	return g
 }

@@ -35,8 +35,12 @@ that matters.`,
 	key := c.Flags().String("key", "", "file of the certificate's private key (PEM)")
 	noise := c.Flags().Bool("noise", false, "append system events and links between other people's events, as servers with projections do")
 	refuse := c.Flags().Bool("followers-refuse", false, "followers answer appends with \"not leader\" instead of handing them on")
+	flushTime := c.Flags().Duration("flush-time", 0, "how long it takes at least until what was appended is durable and readable")
+	liveBuffer := c.Flags().Int("live-buffer", 0, "events that may wait for a live subscriber before it counts as too slow; 0 is 32")
+	release := c.Flags().String("release", "", "what the server says it is; before 24.2 it drops subscribers that are too slow (default 24.10.0)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg := esdbtest.Config{Listen: *listen, Dir: *dir, Noise: *noise, FollowersRefuse: *refuse,
+			FlushTime: *flushTime, LiveBuffer: *liveBuffer, Version: *release,
 			Logger: slog.New(slog.NewTextHandler(e.stderr, nil))}
 		problems := []error{setUsers(&cfg, *users), setCertificate(&cfg, *certificate, *key)}
 		for _, fault := range *faults {

@@ -147,8 +147,9 @@ func (s *service) checkLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s.logFile == nil {
-		return fmt.Sprintf("answers, head at position %d", head), nil
+	if log, shared := s.log.(*kurrent.Log); shared {
+		version, err := log.ServerVersion(ctx)
+		return fmt.Sprintf("EventStoreDB %s answers, head at position %d", version, head), err
 	}
 	info, err := os.Stat(s.config.EventsPath())
 	if err != nil {
@@ -240,8 +241,9 @@ func reachable(cfg config.Config) []check {
 			if err != nil {
 				return "", err
 			}
-			head, err := log.Head(ctx)
-			return fmt.Sprintf("is reached, head at position %d", head), errors.Join(err, log.Close())
+			version, err := log.ServerVersion(ctx)
+			head, headErr := log.Head(ctx)
+			return fmt.Sprintf("EventStoreDB %s is reached, head at position %d", version, head), errors.Join(err, headErr, log.Close())
 		})},
 		{"database", within(func(ctx context.Context) (string, error) {
 			store, err := sqlstore.Open(ctx, sqlstore.Config{URL: cfg.Database, Logger: quiet})

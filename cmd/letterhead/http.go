@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
 
 	"letterhead/internal/config"
 	"letterhead/internal/runs"
@@ -29,7 +30,17 @@ func operatorsMux(endpoints map[string]http.Handler) http.Handler {
 }
 
 // operatorsHandler returns what the node serves at LETTERHEAD_METRICS_LISTEN.
-func (s *service) operatorsHandler() http.Handler { return operatorsMux(s.operators(true)) }
+func (s *service) operatorsHandler() http.Handler {
+	endpoints := s.operators(true)
+	if s.config.Pprof {
+		// The command line, which net/http/pprof also shows, may hold settings with passwords.
+		endpoints["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+		endpoints["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
+		endpoints["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+		endpoints["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+	}
+	return operatorsMux(endpoints)
+}
 
 // handler returns what the node serves at LETTERHEAD_LISTEN: the operators' endpoints, and the API with role api.
 func (s *service) handler() (http.Handler, error) {

@@ -178,12 +178,22 @@ const searchOnlyFlag = "search-only"
 // How often long work says how far it is.
 const progressEvery = time.Second
 
-// progress shows a bar on a terminal, and a line now and then elsewhere.
+// progress shows a bar on a terminal, and a line now and then elsewhere. Events that another node folds are not
+// counted here.
 func progress(w io.Writer, what string) func(projections.Progress) {
+	var m *meter
+	text := func(p projections.Progress) string {
+		g := gauge{done: uint64(p.Events), unit: "events", at: uint64(p.Position), end: uint64(p.Target)}
+		if m == nil {
+			m = newMeter(g)
+		}
+		return m.text(g)
+	}
 	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
 		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 		return func(p projections.Progress) {
 			bar.ChangeMax64(max(int64(p.Target), 1))
+			bar.Describe(what + ": " + text(p))
 			if err := bar.Set64(int64(p.Position)); err != nil {
 				fmt.Fprintln(w, err)
 			}
@@ -191,20 +201,12 @@ func progress(w io.Writer, what string) func(projections.Progress) {
 	}
 	last, printed := time.Now(), projections.Progress{}
 	return func(p projections.Progress) {
+		line := text(p)
 		if now := time.Now(); p != printed && (now.Sub(last) >= progressEvery || p.Position >= p.Target) {
 			last, printed = now, p
-			fmt.Fprintf(w, "%s: %sposition %d of %d\n", what, counted(p), p.Position, p.Target)
+			fmt.Fprintf(w, "%s: %s\n", what, line)
 		}
 	}
-}
-
-// counted is the number of events, when it is known: those that another node folds are not counted here, and an event
-// store's positions are no numbers of events.
-func counted(p projections.Progress) string {
-	if p.Events == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d events, ", p.Events)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

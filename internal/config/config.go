@@ -22,6 +22,7 @@ type Config struct {
 	Listen string // host:port
 	// MetricsListen is where /metrics is served alone: host:port; MetricsWithAPI to serve it on Listen; "" = nowhere.
 	MetricsListen string
+	Pprof         bool   // serve profiles of the process at MetricsListen too
 	BaseURL       string // without a trailing slash; how clients reach this service
 	baseURLSet    bool   // and it is not of this node's own making
 	BillingURL    string
@@ -152,6 +153,7 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
+		{"LETTERHEAD_PPROF", "off", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be an address of its own: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
 		{"LETTERHEAD_STARTER", "on", "load the embedded starter index at a start that finds it not loaded, or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},

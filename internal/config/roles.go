@@ -76,10 +76,14 @@ func (c Config) check() error {
 
 // CheckServe reports what `letterhead serve` needs beside what every command needs.
 func (c Config) CheckServe() error {
+	var errs []error
 	if c.Shared() && c.Has(RoleAPI) && !c.baseURLSet {
-		return errors.New("LETTERHEAD_BASE_URL: nodes that share an event store answer with the same URLs; set how clients reach the service, such as the proxy's address")
+		errs = append(errs, errors.New("LETTERHEAD_BASE_URL: nodes that share an event store answer with the same URLs; set how clients reach the service, such as the proxy's address"))
 	}
-	return nil
+	if c.Pprof && (c.MetricsListen == "" || c.MetricsListen == MetricsWithAPI) {
+		errs = append(errs, errors.New("LETTERHEAD_PPROF: profiles are not served where clients are; set LETTERHEAD_METRICS_LISTEN to an address that only operators reach, such as 127.0.0.1:9091"))
+	}
+	return errors.Join(errs...)
 }
 
 // maxNode bounds a node's name; longer host names are cut.

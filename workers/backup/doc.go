@@ -67,10 +67,23 @@ const (
 	StageEvents  Stage = "events"  // counted in events
 	StageCompare Stage = "compare" // counted as StageEvents
 	StageChains  Stage = "chains"  // counted in accounts
-	StageNames   Stage = "names"
+	StageNames   Stage = "names"   // counted in names
 	// StageSnapshots is counted in accounts whose streams are long.
 	StageSnapshots Stage = "snapshots"
 )
+
+// Unit names what a stage counts.
+func (s Stage) Unit() string {
+	switch s {
+	case StageAssets:
+		return "files"
+	case StageChains, StageSnapshots:
+		return "accounts"
+	case StageNames:
+		return "names"
+	}
+	return "events"
+}
 
 // Progress says how far a stage is.
 type Progress struct {

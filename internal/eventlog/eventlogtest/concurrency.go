@@ -17,8 +17,6 @@ func RunConcurrency(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"one winner at each revision":         raceForRevision,
 		"streams of their own":                writeSideBySide,
-		"the same append many times at once":  repeatAtOnce,
-		"contexts that end during appends":    cancelDuringAppends,
 		"contexts that end during reads":      cancelDuringReads,
 		"readers see whole appends only":      readWholeAppends,
 		"close waits for appends and refuses": closeDuringAppends,
@@ -26,6 +24,17 @@ func RunConcurrency(t *testing.T, open Open) {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
 	t.Run("random sequences agree with the model", func(t *testing.T) { agreeWithModel(t, start(t, open)) })
+	RunRepeats(t, open)
+}
+
+// RunRepeats tests appends that are repeated while the first may be under way. It is a part of RunConcurrency.
+func RunRepeats(t *testing.T, open Open) {
+	for name, test := range map[string]func(*fixture){
+		"the same append many times at once": repeatAtOnce,
+		"contexts that end during appends":   cancelDuringAppends,
+	} {
+		t.Run(name, func(t *testing.T) { test(start(t, open)) })
+	}
 }
 
 func raceForRevision(f *fixture) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,29 @@ func start(t *testing.T, open Open) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	return &fixture{t: t, ctx: ctx, log: open(t)}
+	return &fixture{t: t, ctx: ctx, log: &uniqueIDs{Log: open(t), t: t, streams: &sync.Map{}}}
+}
+
+// uniqueIDs is a log that fails the test when an event id is appended to two streams. EventStoreDB finds repeats by
+// id across streams, and the product's ids are unique: a suite whose ids are not would test what never happens.
+type uniqueIDs struct {
+	eventlog.Log
+	t       reporter
+	streams *sync.Map // stream by event id
+}
+
+// Append implements eventlog.Log.
+func (u *uniqueIDs) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	got, err := u.Log.Append(ctx, stream, expected, events)
+	if err != nil {
+		return got, err
+	}
+	for i := range events {
+		if other, used := u.streams.LoadOrStore(events[i].ID, stream); used && other != stream {
+			u.t.Errorf("the event id %s is appended to %s and to %s", events[i].ID, other, stream)
+		}
+	}
+	return got, nil
 }
 
 // id makes an event id from a number.

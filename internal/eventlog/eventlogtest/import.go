@@ -46,9 +46,10 @@ type importing struct {
 
 func importer(f *fixture) *importing {
 	f.t.Helper()
-	to, ok := f.log.(eventlog.Importer)
+	log := f.log.(*uniqueIDs).Log
+	to, ok := log.(eventlog.Importer)
 	if !ok {
-		f.t.Fatalf("%T is no eventlog.Importer", f.log)
+		f.t.Fatalf("%T is no eventlog.Importer", log)
 	}
 	return &importing{f, to}
 }
@@ -362,7 +363,7 @@ func importsAgreeWithModel(t *testing.T, f *fixture) {
 		mine := *f
 		mine.t = t
 		m := &modelRun{
-			f: &mine, begin: mine.head(), prefix: fmt.Sprintf("import-%d-", runs),
+			f: &mine, begin: mine.head(), prefix: fmt.Sprintf("import-%d-", runs), number: uint64(runs),
 			model: model{streams: map[string][]uuid.UUID{}},
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -383,7 +384,7 @@ func (r *modelRun) importRuns(t *rapid.T, to eventlog.Importer) {
 		stream := r.stream(t)
 		held := uint64(len(after.streams[stream]))
 		at := rapid.OneOf(rapid.Just(held), rapid.Just(held), rapid.Uint64Range(0, held+1)).Draw(t, "after")
-		numbers := rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 3).Draw(t, "events")
+		numbers := r.numbers(stream, rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 3).Draw(t, "events")...)
 		runs = append(runs, eventlog.Run{Stream: stream, Expected: eventlog.After(at), Events: events(numbers...)})
 		if accepted {
 			_, accepted = after.append(stream, eventlog.After(at), ids(numbers))

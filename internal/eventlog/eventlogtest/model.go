@@ -43,6 +43,7 @@ func agreeWithModel(t *testing.T, f *fixture) {
 		run := &modelRun{
 			f: &mine, begin: mine.head(),
 			prefix: fmt.Sprintf("run-%d-", runs),
+			number: uint64(runs),
 			model:  model{streams: map[string][]uuid.UUID{}},
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -57,8 +58,17 @@ func agreeWithModel(t *testing.T, f *fixture) {
 type modelRun struct {
 	f      *fixture
 	prefix string
+	number uint64 // of the run
 	begin  eventlog.Position
 	model  model
+}
+
+// numbers makes numbers of events that only this run uses, and only in this stream.
+func (r *modelRun) numbers(stream string, drawn ...uint64) []uint64 {
+	for i := range drawn {
+		drawn[i] |= r.number<<32 | uint64(stream[len(stream)-1])<<24
+	}
+	return drawn
 }
 
 func (r *modelRun) stream(t *rapid.T) string {
@@ -69,7 +79,7 @@ func (r *modelRun) append(t *rapid.T) {
 	stream := r.stream(t)
 	count := uint64(len(r.model.streams[stream]))
 	// Ids from a small range, so that repeats, whole and in part, come up by themselves.
-	numbers := rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 3).Draw(t, "events")
+	numbers := r.numbers(stream, rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 3).Draw(t, "events")...)
 	expected := rapid.OneOf(
 		rapid.Just(eventlog.Any()), rapid.Just(eventlog.NoStream()), rapid.Just(eventlog.After(count)),
 		rapid.Custom(func(t *rapid.T) eventlog.Expected {
@@ -78,7 +88,7 @@ func (r *modelRun) append(t *rapid.T) {
 	).Draw(t, "expected")
 	if expected.IsAny() {
 		// EventStoreDB remembers recent ids and may recognise a repeat; the port promises nothing.
-		numbers = []uint64{1000 + uint64(len(r.model.order))}
+		numbers = r.numbers(stream, 1000+uint64(len(r.model.order)))
 	}
 	first, ok := r.model.append(stream, expected, ids(numbers))
 	got, err := r.f.log.Append(r.f.ctx, stream, expected, events(numbers...))

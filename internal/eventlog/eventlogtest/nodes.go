@@ -19,24 +19,33 @@ func RunNodes(t *testing.T, open OpenNodes) {
 	for name, test := range map[string]func(*nodes){
 		"one winner at each revision":                    (*nodes).race,
 		"a repeat on the other node":                     (*nodes).repeat,
-		"the same append on both at once":                (*nodes).repeatAtOnce,
 		"what one wrote the other reads":                 (*nodes).readOther,
 		"each follows the other":                         (*nodes).follow,
 		"a filter of many prefixes":                      (*nodes).manyPrefixes,
 		"a filter that chooses nothing gets on":          (*nodes).idle,
 		"a filtered subscription gets on in small steps": (*nodes).smallSteps,
 	} {
-		t.Run(name, func(t *testing.T) {
-			var n nodes
-			n.one = start(t, func(t *testing.T) eventlog.Log {
-				one, other := open(t)
-				n.other.log = other
-				return one
-			})
-			n.other.t, n.other.ctx = n.one.t, n.one.ctx
-			test(&n)
-		})
+		t.Run(name, func(t *testing.T) { test(startNodes(t, open)) })
 	}
+	RunNodeRepeats(t, open)
+}
+
+// RunNodeRepeats is RunRepeats for two nodes. It is a part of RunNodes.
+func RunNodeRepeats(t *testing.T, open OpenNodes) {
+	t.Run("the same append on both at once", func(t *testing.T) { startNodes(t, open).repeatAtOnce() })
+}
+
+func startNodes(t *testing.T, open OpenNodes) *nodes {
+	t.Helper()
+	var n nodes
+	n.one = start(t, func(t *testing.T) eventlog.Log {
+		one, other := open(t)
+		n.other.log = other
+		return one
+	})
+	n.other.log = &uniqueIDs{Log: n.other.log, t: t, streams: n.one.log.(*uniqueIDs).streams}
+	n.other.t, n.other.ctx = n.one.t, n.one.ctx
+	return &n
 }
 
 type nodes struct {

@@ -2,10 +2,14 @@ package eventlogtest
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
 )
@@ -14,20 +18,22 @@ import (
 // a prefix that nobody else uses, after where the log ends now. So the suite runs on a server that cannot
 // be emptied. Head is the log's own: nobody else may write meanwhile.
 //
-// An unfiltered read becomes one that is filtered by the prefix.
+// An unfiltered read becomes one that is filtered by the prefix. Event ids are changed by the prefix as well:
+// others have used the same ones.
 func Scope(t testing.TB, log eventlog.Log, prefix string) eventlog.Log {
 	t.Helper()
 	base, err := log.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scope{Log: log, prefix: prefix, base: base, cut: map[string]string{}}
+	return &scope{Log: log, prefix: prefix, base: base, mask: sha1.Sum([]byte(prefix)), cut: map[string]string{}}
 }
 
 type scope struct {
 	eventlog.Log
 	prefix string
 	base   eventlog.Position
+	mask   [sha1.Size]byte // of event ids
 
 	mu sync.Mutex
 	// cut are the names that were too long with the prefix, by what they became.
@@ -49,11 +55,23 @@ func (s *scope) name(stream string) string {
 	return name
 }
 
+// id changes an event's id to what it is in the log, and back.
+func (s *scope) id(id uuid.UUID) uuid.UUID {
+	if id == uuid.Nil { // which the log must refuse
+		return id
+	}
+	for i := range id {
+		id[i] ^= s.mask[i]
+	}
+	return id
+}
+
 func (s *scope) events(events []eventlog.Recorded) []eventlog.Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range events {
 		e := &events[i]
+		e.ID = s.id(e.ID)
 		if stream, cut := s.cut[e.Stream]; cut {
 			e.Stream = stream
 		} else {
@@ -76,6 +94,10 @@ func (s *scope) filter(f eventlog.Filter) eventlog.Filter {
 
 // Append implements eventlog.Log.
 func (s *scope) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].ID = s.id(events[i].ID)
+	}
 	got, err := s.Log.Append(ctx, s.name(stream), expected, events)
 	var wrong *eventlog.WrongRevisionError
 	if errors.As(err, &wrong) {

@@ -182,7 +182,7 @@ func subscribeWithWriters(f *fixture) {
 		})
 	}
 	work.Wait()
-	last := event(1)
+	last := event(1 << 60)
 	last.Type = lastType
 	if _, err := f.log.Append(f.ctx, "end", eventlog.NoStream(), []eventlog.Proposed{last}); err != nil {
 		f.t.Error(err)

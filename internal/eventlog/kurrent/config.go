@@ -243,20 +243,15 @@ func (c Config) checkFiles() error {
 	return errors.Join(problems...)
 }
 
-// clientLogger leads the client's messages into ours, one level lower: it calls every refused append an
-// error.
+// clientLogger leads the client's messages into ours, for debugging: it calls every refused append and every
+// subscription that goes on elsewhere an error. What matters of them is logged or counted here.
 func clientLogger(log *slog.Logger) esdb.LoggingFunc {
-	return func(level esdb.LogLevel, format string, args ...any) {
+	return func(_ esdb.LogLevel, format string, args ...any) {
 		if len(args) == 1 {
 			if inner, ok := args[0].([]any); ok { // one of its two ways to log forgets to unpack
 				args = inner
 			}
 		}
-		message := fmt.Sprintf(format, args...)
-		if level == esdb.LogError || level == esdb.LogWarn {
-			log.Info("EventStoreDB client", "message", message)
-			return
-		}
-		log.Debug("EventStoreDB client", "message", message)
+		log.Debug("EventStoreDB client", "message", fmt.Sprintf(format, args...))
 	}
 }

@@ -27,5 +27,6 @@
 // And about not believing too much of the server. Reads know no filter; subscriptions do, so those go
 // through the past with a wide search window and then follow with a narrow one (follow.go), and filtered
 // reads from far back go through a subscription as well. Only checkpoints that are an event's own position
-// are taken for one; servers before 24.2 lose events to filters, so there the filter is ours.
+// are taken for one; servers before 24.2 lose events to filters, so there the filter is ours. Servers before 23.10 are refused
+// (version.go).
 package kurrent

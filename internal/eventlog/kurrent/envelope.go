@@ -25,20 +25,28 @@ type userMetadata struct {
 	SchemaVersion int    `json:"schema_version"`
 	OccurredAt    string `json:"occurred_at"` // RFC 3339, UTC, microseconds
 	eventlog.Metadata
+	// The names that EventStoreDB's own tools follow; they are written and never read back.
+	ServersCorrelationID string `json:"$correlationId,omitempty"`
+	ServersCausationID   string `json:"$causationId,omitempty"`
 }
 
 // timeFormat keeps all six digits, so that equal times are equal strings.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-func encodeMetadata(e *eventlog.Proposed) ([]byte, error) {
+// encodeMetadata also writes correlation and causation under the server's names, if those are wanted.
+func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(userMetadata{
+	m := userMetadata{
 		SchemaVersion: e.SchemaVersion,
 		OccurredAt:    e.OccurredAt.UTC().Format(timeFormat),
 		Metadata:      e.Metadata,
-	})
+	}
+	if serversNames {
+		m.ServersCorrelationID, m.ServersCausationID = e.Metadata.CorrelationID, e.Metadata.CausationID
+	}
+	err := enc.Encode(m)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
@@ -86,6 +94,7 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	}{
 		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
 		{`,"causation_id":"`, &m.CausationID}, {`,"hash":"`, &m.Hash},
+		{`,"$correlationId":"`, &m.ServersCorrelationID}, {`,"$causationId":"`, &m.ServersCausationID},
 	} {
 		after, there := strings.CutPrefix(rest, field.name)
 		if !there {
@@ -98,13 +107,22 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	return m, rest == "}"
 }
 
-// toClient makes the client's events. Errors: eventlog.ErrTooLarge, ErrInvalid.
+// toClient makes the client's events. An append that keeps the limits of the port and is too large for the server
+// with some ids under two names carries them under ours alone. Errors: eventlog.ErrTooLarge, ErrInvalid.
 func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
+	out, err := encodeEvents(events, true)
+	if errors.Is(err, eventlog.ErrTooLarge) {
+		out, err = encodeEvents(events, false)
+	}
+	return out, err
+}
+
+func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventData, error) {
 	out := make([]esdb.EventData, len(events))
 	total := 0
 	for i := range events {
 		e := &events[i]
-		metadata, err := encodeMetadata(e)
+		metadata, err := encodeMetadata(e, serversNames)
 		if err != nil {
 			return nil, fmt.Errorf("%w: metadata of event %d: %w", eventlog.ErrInvalid, i, err)
 		}

@@ -119,6 +119,13 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeResourceNotFound)
 }
 
+// isAborted reports whether the server gave an append up: its writer had not answered within the server's own
+// timeout.
+func isAborted(err error) bool {
+	var e *esdb.Error
+	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorAborted) || status.Code(e.Err()) == codes.Aborted)
+}
+
 func isNotLeader(err error) bool {
 	var e *esdb.Error
 	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeNotLeader)

@@ -42,6 +42,9 @@ const (
 	excludeSystem = `^[^\$].*`
 )
 
+// errFellBehind ends a subscription that the server has put back to catching up.
+var errFellBehind = errors.New("the subscription fell behind")
+
 // errReplaced ends what goes through a client that has been given up.
 var errReplaced = errors.New("the connection was given up")
 
@@ -180,11 +183,16 @@ func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent
 	}
 }
 
-// take looks at a message and moves on. It returns the event in it, if it is a chosen one.
+// take looks at a message and moves on. It returns the event in it, if it is a chosen one. A live subscription
+// that fell behind is better opened again when it has a filter: the server would catch up with a window of one event.
 func (f *follower) take(ctx context.Context, event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
 	switch {
 	case event.SubscriptionDropped != nil:
 		return e, false, fmt.Errorf("the subscription was dropped: %w", event.SubscriptionDropped.Error)
+	case event.FellBehind != nil && f.mode == live && !isAll(f.filter):
+		return e, false, errFellBehind
+	case event.FellBehind != nil:
+		f.log.metrics.resumes.Inc()
 	case event.CheckPointReached != nil:
 		return e, false, f.checkpoint(ctx, event.CheckPointReached)
 	case event.CaughtUp != nil:

@@ -2,8 +2,12 @@ package kurrent
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
 )
@@ -13,8 +17,8 @@ import (
 func FuzzDecodeMetadata(f *testing.F) {
 	good, err := encodeMetadata(&eventlog.Proposed{
 		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
-		Metadata: eventlog.Metadata{RequestID: "r", Actor: "operator:<é>", Hash: "00ff"},
-	})
+		Metadata: eventlog.Metadata{RequestID: "r", Actor: "operator:<é>", CorrelationID: "x", CausationID: "y", Hash: "00ff"},
+	}, true)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -39,7 +43,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 		if err := decodeMetadata(b, &e); err != nil {
 			return
 		}
-		again, err := encodeMetadata(&e)
+		again, err := encodeMetadata(&e, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,16 +59,62 @@ func FuzzDecodeMetadata(f *testing.F) {
 
 // What is written every day takes the short way.
 func TestPlainMetadata(t *testing.T) {
+	const names = true
 	for _, metadata := range []eventlog.Metadata{
 		{}, {RequestID: "r"}, {Hash: "00ff"}, {Actor: "operator:é <x>", CausationID: "c"},
 		{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
 	} {
-		b, err := encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata})
+		b, err := encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata}, names)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if m, plain := plainMetadata(string(b)); !plain || m.Metadata != metadata || m.SchemaVersion != 3 {
 			t.Errorf("%s: %+v, %t", b, m, plain)
 		}
+	}
+}
+
+// Events that were written before they carried the server's names are read as they were.
+func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
+	const old = `{"schema_version":2,"occurred_at":"2026-11-01T02:03:04.000005Z","request_id":"r","actor":"a","correlation_id":"b","causation_id":"c","hash":"d"}`
+	want := eventlog.Proposed{
+		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
+		Metadata: eventlog.Metadata{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
+	}
+	var e eventlog.Proposed
+	if err := decodeMetadata([]byte(old), &e); err != nil || !reflect.DeepEqual(e, want) {
+		t.Errorf("%+v, %v; want %+v", e, err, want)
+	}
+	now, err := encodeMetadata(&e, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSuffix(old, "}") + `,"$correlationId":"b","$causationId":"c"}`; string(now) != want {
+		t.Errorf("written as %s, want %s", now, want)
+	}
+	e = eventlog.Proposed{}
+	if err := decodeMetadata(now, &e); err != nil || !reflect.DeepEqual(e, want) {
+		t.Errorf("%+v, %v; want %+v", e, err, want)
+	}
+}
+
+// Ids that would be too much twice are carried once.
+func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
+	large := eventlog.Proposed{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`),
+		Metadata: eventlog.Metadata{CorrelationID: strings.Repeat("x", eventlog.MaxEventBytes-2)}}
+	events := make([]eventlog.Proposed, eventlog.MaxAppendBytes/eventlog.MaxEventBytes)
+	for i := range events {
+		events[i] = large
+	}
+	if err := eventlog.CheckAppend("s", events); err != nil {
+		t.Fatal(err)
+	}
+	out, err := toClient(events)
+	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].Metadata), "$correlationId") {
+		t.Errorf("%d events, %v", len(out), err)
+	}
+	out, err = toClient(events[:1])
+	if err != nil || !strings.Contains(string(out[0].Metadata), "$correlationId") {
+		t.Errorf("one event alone: %v", err)
 	}
 }

@@ -42,7 +42,8 @@ var _ eventlog.Log = (*Log)(nil)
 
 // Open connects to the store and makes sure that it answers.
 //
-// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ctx.Err().
+// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ErrUnsupported,
+// ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -83,33 +84,21 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, err)
 	}
 	start := time.Now()
-	options := esdb.AppendToStreamOptions{ExpectedRevision: toExpected(expected), Deadline: &l.cfg.CallTimeout}
-	result, err := write(ctx, l, func(ctx context.Context, m *member) (*esdb.WriteResult, error) {
-		for attempt := 1; ; attempt++ {
-			result, err := m.client.AppendToStream(ctx, stream, options, data...)
-			if !isNotLeader(err) || attempt == leaderAttempts {
-				return result, err
-			}
-		}
-	})
+	landed, err := l.settle(ctx, request{stream: stream, expected: expected, events: data})
 	if err != nil {
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
-	}
-	landed, err := l.landed(ctx, stream, result, len(events))
-	if err != nil {
-		return eventlog.Appended{}, err
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
 	l.saw(landed.Position)
 	return landed, nil
 }
 
-// landed reads the server's answer. NextExpectedVersion is, despite its name, the last event's revision.
+// landed reads the server's answer. NextExpectedVersion is, despite its name, the last event's revision. After
+// an error the outcome is unknown.
 func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
 	last := result.NextExpectedVersion
 	if last+1 < uint64(n) {
-		return eventlog.Appended{}, fmt.Errorf("append to %s: %w: the store says that %d events end at revision %d",
-			stream, eventlog.ErrAmbiguous, n, last)
+		return eventlog.Appended{}, fmt.Errorf("the store says that %d events end at revision %d", n, last)
 	}
 	landed := eventlog.Appended{
 		FirstRevision: last + 1 - uint64(n), LastRevision: last, Position: eventlog.Position(result.CommitPosition),
@@ -120,8 +109,7 @@ func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResul
 	// For a repeat the server may leave the position out.
 	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
 	if err != nil || len(events) == 0 {
-		return eventlog.Appended{}, fmt.Errorf("append to %s: %w: it is written, its position cannot be read: %v",
-			stream, eventlog.ErrAmbiguous, err)
+		return eventlog.Appended{}, fmt.Errorf("it is written, its position cannot be read: %v", err)
 	}
 	landed.Position = events[0].Position
 	return landed, nil

@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	latency    prometheus.Histogram
 	reconnects prometheus.Counter
+	resumes    prometheus.Counter
 	calls      prometheus.GaugeFunc
 
 	unregister func()
@@ -26,12 +27,16 @@ func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) 
 			Name: "letterhead_eventlog_reconnects_total",
 			Help: "How often the connection to the event store was made anew.",
 		}),
+		resumes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_subscription_resumes_total",
+			Help: "How often a subscription fell behind or was ended by the event store or the connection, and went on where it was.",
+		}),
 		calls: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "letterhead_eventlog_calls",
 			Help: "Calls to the event store that are under way.",
 		}, func() float64 { return float64(underWay()) }),
 	}
-	all := []prometheus.Collector{m.latency, m.reconnects, m.calls}
+	all := []prometheus.Collector{m.latency, m.reconnects, m.resumes, m.calls}
 	m.unregister = func() { telemetry.Unregister(r, all...) }
 	if err := telemetry.Register(r, all...); err != nil {
 		return nil, err

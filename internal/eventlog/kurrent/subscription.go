@@ -22,6 +22,9 @@ const (
 	// A subscription that failed tries again after a time that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
+	// failedRetry is the pause at which a subscription that gets nowhere is worth a line in the log: one line for
+	// each time that the store is away.
+	failedRetry = 32 * firstRetry
 	// settleGrace is how long nothing may come before a subscription that has just gone live and is behind
 	// the log's end begins anew.
 	settleGrace = 250 * time.Millisecond
@@ -143,10 +146,17 @@ func (s *subscription) pump() {
 		case errors.Is(err, errUnsettled):
 			continue
 		}
+		s.log.metrics.resumes.Inc()
+		s.log.cfg.Logger.Debug("EventStoreDB subscription goes on", "position", s.at, "after", err)
+		if errors.Is(err, errFellBehind) {
+			continue
+		}
 		if s.at > began || time.Since(opened) > lastRetry {
 			retry = firstRetry
 		}
-		s.log.cfg.Logger.Info("EventStoreDB subscription goes on", "position", s.at, "after", err)
+		if retry == failedRetry {
+			s.log.cfg.Logger.Warn("EventStoreDB subscription does not go on; it is tried again until it does", "position", s.at, "error", err)
+		}
 		_ = delay.For(s.ctx, retry)
 		retry = min(2*retry, lastRetry)
 	}
@@ -198,7 +208,7 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 			return err
 		}
 		d, broken := s.gather(ctx, f)
-		if broken != nil && !errors.Is(broken, errNotOurs) {
+		if broken != nil && !errors.Is(broken, errNotOurs) && !errors.Is(broken, errFellBehind) {
 			return broken
 		}
 		if f.caught && mode == live && !settle.begun {
@@ -233,7 +243,7 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 }
 
 // gather takes what is there, at least one message, and no more once it has caught up. What was taken
-// before a connection's error is not delivered: it comes again.
+// before a connection's error is not delivered: it comes again. What came before errNotOurs and errFellBehind is.
 func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error) {
 	var d delivery
 	bytes := 0

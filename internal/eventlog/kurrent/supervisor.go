@@ -36,7 +36,8 @@ const (
 // member is a client that has proved that it works. Many use it at once; it is closed when it is retired
 // and the last one has left, because its Close makes those panic who are inside.
 type member struct {
-	client *esdb.Client
+	client  *esdb.Client
+	version Version
 	// filters says that the server's filtered subscriptions can be relied on.
 	filters bool
 	users   sync.WaitGroup
@@ -117,7 +118,7 @@ func (m *member) release() { m.users.Done() }
 
 // start makes the first member.
 //
-// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss.
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss, ErrUnsupported.
 func (s *supervisor) start(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
@@ -131,7 +132,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, eventlog.ErrLoss) {
+		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
 		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
@@ -158,17 +159,15 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &member{client: client}
+	version, err := versionOf(client)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	// Before 24.2 a filtered subscription that began at a position whose event the filter leaves out could skip the
+	// next event.
+	m := &member{client: client, version: version, filters: version.since(24, 2)}
 	m.retired, m.retire = context.WithCancel(context.Background())
-	version, err := client.GetServerVersion()
-	m.filters = err == nil && hasFilters(version)
 	return m, nil
-}
-
-// hasFilters says whether checkpoints of filtered subscriptions can be relied on. Before 24.2 a
-// subscription that began at a position whose event the filter leaves out could skip the next event.
-func hasFilters(v *esdb.ServerVersion) bool {
-	return v != nil && (v.Major > 24 || v.Major == 24 && v.Minor >= 2)
 }
 
 // try makes a client that looks for a server so many times, and has it read something. The client is

@@ -1,6 +1,7 @@
 package esdbtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"letterhead/internal/delay"
 )
 
 const (
@@ -51,14 +54,19 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 		return err
 	}
 	expected := expectationOf(options)
-	v, err := s.store.append(stream, expected, events)
+	v, err := s.store.append(in.Context(), stream, expected, events)
 	if err == nil && fault == Duplicate {
-		v, err = s.store.append(stream, expected, events)
+		v, err = s.store.append(in.Context(), stream, expected, events)
 	}
 	if err == nil && v.ok && s.isNoisy() {
 		err = s.store.noise(stream)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotIndexed):
+		return s.drop(in.Context())
+	case err != nil && in.Context().Err() != nil:
+		return in.Context().Err()
+	case err != nil:
 		return status.Errorf(codes.Unavailable, "the log cannot be written: %v", err)
 	}
 	switch fault {
@@ -69,11 +77,29 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 		<-in.Context().Done()
 		return in.Context().Err()
 	case TimeOut:
-		return status.Error(codes.Aborted, "Operation timed out: commit phase timeout.")
+		return errCommitTimeout
 	case NoPosition:
 		v.position = 0
 	}
 	return in.SendAndClose(response(v, options))
+}
+
+// How the server ends an append that its writer has dropped.
+var (
+	errPrepareTimeout = status.Error(codes.Aborted, "Operation timed out: Prepare phase timeout.")
+	errCommitTimeout  = status.Error(codes.Aborted, "Operation timed out: Commit phase timeout.")
+)
+
+// drop is what becomes of an append that the writer does not answer: the request ends after its timeout.
+func (s *Server) drop(ctx context.Context) error {
+	count := s.drops.Add(1)
+	if err := delay.For(ctx, s.cfg.PhaseTimeout); err != nil {
+		return err
+	}
+	if count%2 == 0 {
+		return errPrepareTimeout
+	}
+	return errCommitTimeout
 }
 
 // refuse is what ends an append before anything is committed.
@@ -86,6 +112,8 @@ func (n *node) refuse(in streams.Streams_AppendServer, stream string, fault Faul
 	case fault == Hang:
 		<-in.Context().Done()
 		return in.Context().Err()
+	case fault == Drop:
+		return n.server.drop(in.Context())
 	case fault == NotReady:
 		return status.Error(codes.Unavailable, "Server Is Not Ready")
 	case fault == Deleted:

@@ -9,6 +9,13 @@ import (
 	"time"
 )
 
+// Defaults of Config, as the server has them (ClusterVNodeOptions, Enumerator.MaxLiveEventBufferCount).
+const (
+	phaseTimeout = 2 * time.Second
+	liveBuffer   = 32
+	version      = "24.10.0"
+)
+
 // Config says what to serve and where. Zero values take the defaults.
 type Config struct {
 	// Listen are the addresses (host:port) of the nodes, which share one log; the first one leads. Port 0
@@ -30,6 +37,18 @@ type Config struct {
 	Noise bool
 	// Chaos are faults that come now and then.
 	Chaos Chaos
+	// FlushTime is how long it takes at least until what was appended is durable and readable. Appends that
+	// come meanwhile wait and are flushed together.
+	FlushTime time.Duration
+	// PhaseTimeout is after how long an append that the server has dropped is answered; 2 s by default, as in
+	// the server.
+	PhaseTimeout time.Duration
+	// LiveBuffer is how many events, and checkpoints, may wait for a live subscriber before it counts as too
+	// slow; 32 by default, as in the server.
+	LiveBuffer int
+	// Version is what the server says it is, 24.10.0 by default. Before 24.2 subscribers that are too slow are
+	// dropped; later they go back to catching up.
+	Version string
 	// Now is the clock of created times; nil is the machine's.
 	Now func() time.Time
 	// Logger is told what the server does; nil discards.
@@ -52,12 +71,24 @@ func (c Config) Validate() error {
 			problems = append(problems, fmt.Errorf("event store stand-in: user %q has an empty name or password", name))
 		}
 	}
+	if min(c.FlushTime, c.PhaseTimeout) < 0 || c.LiveBuffer < 0 {
+		problems = append(problems, errors.New("event store stand-in: a time or the live buffer is negative"))
+	}
 	return errors.Join(append(problems, c.Chaos.Validate())...)
 }
 
 func (c Config) withDefaults() Config {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{"127.0.0.1:0"}
+	}
+	if c.PhaseTimeout == 0 {
+		c.PhaseTimeout = phaseTimeout
+	}
+	if c.LiveBuffer == 0 {
+		c.LiveBuffer = liveBuffer
+	}
+	if c.Version == "" {
+		c.Version = version
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -32,6 +32,8 @@ const (
 	NotLeader
 	// Deleted: the server says that the stream was deleted.
 	Deleted
+	// Drop: nothing is committed, and the server says that it timed out after its time.
+	Drop
 )
 
 // Faults of reads.

@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// version is what the stand-in says it is, unless told otherwise.
-	version = "24.10.0"
 	// leastPing is how often a client may ping. gRPC's own default of five minutes would take the client's
 	// ten seconds for an attack and end its connections.
 	leastPing = 5 * time.Second
@@ -46,7 +44,7 @@ type Server struct {
 	nodes []*node
 	chaos *chaos
 
-	appends, reads, subscriptions, sent atomic.Int64
+	appends, reads, subscriptions, sent, drops atomic.Int64
 
 	mu      sync.Mutex
 	leader  int
@@ -77,12 +75,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, dropped: make(chan struct{}), noisy: cfg.Noise, version: version}
+	s := &Server{cfg: cfg, dropped: make(chan struct{}), noisy: cfg.Noise, version: cfg.Version}
 	var err error
 	if s.codec, err = newCodec(); err != nil {
 		return nil, err
 	}
-	if s.store, err = openStore(cfg.Dir, cfg.Now); err != nil {
+	if s.store, err = openStore(cfg.Dir, cfg.FlushTime, cfg.Now); err != nil {
 		return nil, fmt.Errorf("event store stand-in: %w", err)
 	}
 	for i, address := range cfg.Listen {
@@ -248,7 +246,8 @@ func (s *Server) Lead(i int) {
 	s.leader = i
 }
 
-// SetVersion changes what the server says it is, for clients that connect from now on.
+// SetVersion changes what the server says it is, for clients that connect from now on, and what it does with
+// slow subscribers.
 func (s *Server) SetVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,11 +258,13 @@ func (s *Server) SetVersion(version string) {
 type Counts struct {
 	Appends, Reads, Subscriptions int64 // calls
 	Sent                          int64 // events that went out
+	Refused                       int64 // appends at the wrong revision
+	Dropped                       int64 // appends that the server did not answer before its timeout
 }
 
 // Counts says what the server has done so far.
 func (s *Server) Counts() Counts {
-	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load()}
+	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
 }
 
 // Addresses are where the nodes listen (host:port).
@@ -311,7 +312,11 @@ func (s *Server) LoseConnections() {
 	}
 }
 
-// DropSubscriptions ends all subscriptions as the server ends those of slow consumers.
+// HoldIndex keeps what is appended from now on from being indexed until release: it is written, and nobody
+// can read it, and its appends have no answer. The caller must release before the server is closed.
+func (s *Server) HoldIndex() (release func()) { return s.store.hold() }
+
+// DropSubscriptions ends all subscriptions as servers before 24.2 end those of slow consumers.
 func (s *Server) DropSubscriptions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

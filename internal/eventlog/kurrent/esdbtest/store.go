@@ -1,10 +1,12 @@
 package esdbtest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,15 +19,23 @@ const (
 	maxGroupBytes = 8 << 20
 )
 
-var errClosed = errors.New("the log is closed")
+var (
+	errClosed = errors.New("the log is closed")
+	// errNotIndexed is a repeat of an append that was written and is not indexed yet.
+	errNotIndexed = errors.New("the append is repeated before it is indexed")
+)
 
 // store is the log: all of it in memory, and in a journal when there is one. Appends are decided one
-// after the other; what was decided since the last flush is flushed together, and is seen only then.
+// after the other; what was decided since the last flush is flushed together, and only then indexed: until
+// then no reader sees it and its appends have no answer.
 type store struct {
-	now     func() time.Time
-	journal *journal // nil in memory
-	kick    chan struct{}
-	ended   chan struct{} // closed when the flusher has ended
+	now       func() time.Time
+	flushTime time.Duration // of each flush, at least
+	journal   *journal      // nil in memory
+	kick      chan struct{}
+	ended     chan struct{} // closed when the flusher has ended
+	held      sync.Mutex    // held during a flush, and by those who keep flushes from beginning
+	refused   atomic.Int64  // appends
 
 	mu      sync.Mutex
 	streams map[string][]*record
@@ -33,7 +43,8 @@ type store struct {
 	next    uint64 // position of the next record
 	visible int    // of all, how many are flushed
 	shown   uint64 // position of the last visible one
-	// recent is what an append at any revision is compared with; the server keeps 8 MiB of it.
+	// recent finds an event by its id, across streams: the last one that was written with it. The server keeps
+	// 8 MiB of it (IndexWriter._committedEvents).
 	recent   map[uuid.UUID]*record
 	news     chan struct{} // closed when more is visible
 	pending  *group        // to be flushed next
@@ -43,33 +54,30 @@ type store struct {
 
 // group is what is flushed together.
 type group struct {
-	frame []byte
-	done  chan struct{} // closed when flushed, or not
-	err   error
+	events int
+	frame  []byte
+	done   chan struct{} // closed when flushed, or not
+	err    error
 }
 
 func newGroup() *group {
 	return &group{frame: make([]byte, frameHead), done: make(chan struct{})}
 }
 
-func (g *group) empty() bool { return len(g.frame) == frameHead }
-
 // openStore opens the log in a folder; without one it is an empty log in memory.
-func openStore(dir string, now func() time.Time) (*store, error) {
+func openStore(dir string, flushTime time.Duration, now func() time.Time) (*store, error) {
 	s := &store{
-		now: now, streams: map[string][]*record{}, recent: map[uuid.UUID]*record{}, news: make(chan struct{}),
-		pending: newGroup(), kick: make(chan struct{}, 1), ended: make(chan struct{}),
+		now: now, flushTime: flushTime, streams: map[string][]*record{}, recent: map[uuid.UUID]*record{},
+		news: make(chan struct{}), pending: newGroup(), kick: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	if dir == "" {
-		close(s.ended)
-	} else {
+	if dir != "" {
 		var err error
 		if s.journal, err = openJournal(dir, s.restore); err != nil {
 			return nil, err
 		}
 		s.visible = len(s.all)
-		go s.flush()
 	}
+	go s.flush()
 	if len(s.all) > 0 {
 		s.shown = s.all[len(s.all)-1].position
 		return s, nil
@@ -136,13 +144,19 @@ type verdict struct {
 
 // append decides, writes, and returns when what it says is durable: also a refusal, which may stand on
 // what is being flushed.
-func (s *store) append(stream string, expected expectation, events []*proposal) (verdict, error) {
+//
+// Errors: errNotIndexed, errClosed, ctx.Err(), the journal's.
+func (s *store) append(ctx context.Context, stream string, expected expectation, events []*proposal) (verdict, error) {
 	v, wait, err := s.decide(stream, expected, events)
 	if err != nil || wait == nil {
 		return v, err
 	}
-	<-wait.done
-	return v, wait.err
+	select {
+	case <-wait.done:
+		return v, wait.err
+	case <-ctx.Done():
+		return verdict{}, ctx.Err()
+	}
 }
 
 // decide decides about an append and adds it. It returns the group to wait for, nil for none.
@@ -162,21 +176,27 @@ func (s *store) decide(stream string, expected expectation, events []*proposal) 
 		return verdict{}, nil, s.failed
 	}
 	v, decided := s.judge(stream, expected, events)
-	if !decided {
+	switch {
+	case decided && v.ok && !s.indexed(s.streams[stream][v.last]):
+		return verdict{}, nil, errNotIndexed // CommitDecision.IdempotentNotReady, which the server does not answer
+	case decided && v.ok:
+		return v, nil, nil
+	case decided:
+		s.refused.Add(1)
+	default:
 		var err error
 		if v, err = s.write(stream, events); err != nil {
 			return verdict{}, nil, err
 		}
 	}
-	switch {
-	case s.journal == nil:
-		return v, nil, nil
-	case !s.pending.empty():
+	if s.pending.events > 0 {
 		return v, s.pending, nil
-	default:
-		return v, s.flushing, nil
 	}
+	return v, s.flushing, nil
 }
+
+// indexed reports whether an event was flushed. The caller holds mu.
+func (s *store) indexed(r *record) bool { return s.visible > 0 && r.position <= s.shown }
 
 // judge follows IndexWriter.CheckCommit. It returns false when the append is to be written.
 func (s *store) judge(stream string, expected expectation, events []*proposal) (verdict, bool) {
@@ -200,7 +220,7 @@ func (s *store) judge(stream string, expected expectation, events []*proposal) (
 		case next > uint64(len(held)):
 			return wrong, true
 		case next < uint64(len(held)):
-			return compare(held, next, events, wrong), true
+			return s.compare(stream, next, events, wrong), true
 		}
 	}
 	return verdict{}, false
@@ -209,10 +229,18 @@ func (s *store) judge(stream string, expected expectation, events []*proposal) (
 // compare is what the server does with an append behind the end: the ids from the expected revision on
 // must be those that are there. The first that differs is a wrong version; a later one is a corrupted
 // repeat, which the server also answers as a wrong version.
-func compare(held []*record, next uint64, events []*proposal, wrong verdict) verdict {
+//
+// It looks each id up among the recent ones, and reads the stream only when the last event with that id is
+// another one. The stream is read from the index: what is not indexed yet is not there, so that a repeat
+// whose ids another stream has used meanwhile is a wrong version.
+func (s *store) compare(stream string, next uint64, events []*proposal, wrong verdict) verdict {
+	held := s.streams[stream]
 	for i, e := range events {
 		at := next + uint64(i)
-		if at >= uint64(len(held)) || held[at].id != e.id {
+		if r := s.recent[e.id]; r != nil && r.stream == stream && r.revision == at {
+			continue
+		}
+		if at >= uint64(len(held)) || !s.indexed(held[at]) || held[at].id != e.id {
 			return wrong
 		}
 	}
@@ -256,13 +284,10 @@ func (s *store) write(stream string, events []*proposal) (verdict, error) {
 		}
 	}
 	s.next = next
-	if s.journal == nil {
-		s.show(len(s.all))
-	} else {
-		select {
-		case s.kick <- struct{}{}:
-		default:
-		}
+	s.pending.events += len(records)
+	select {
+	case s.kick <- struct{}{}:
+	default:
 	}
 	last := records[len(records)-1]
 	return verdict{ok: true, first: records[0].revision, last: last.revision, position: last.position}, nil
@@ -279,34 +304,51 @@ func (s *store) show(count int) {
 func (s *store) flush() {
 	defer close(s.ended)
 	for range s.kick {
-		s.mu.Lock()
-		g, count := s.pending, len(s.all)
-		if g.empty() || s.failed != nil && s.failed != errClosed {
-			s.mu.Unlock()
-			continue
-		}
-		s.pending, s.flushing = newGroup(), g
-		s.mu.Unlock()
-		g.err = s.journal.write(g.frame)
-		s.mu.Lock()
-		s.flushing = nil
-		if g.err != nil {
-			// What memory holds and what the disk holds may differ now: nothing more is taken.
-			s.failed = fmt.Errorf("the log takes nothing more: %w", g.err)
-			s.pending.err = g.err
-			close(s.pending.done)
-		} else {
-			s.show(count)
-		}
-		s.mu.Unlock()
-		g.frame = nil
-		close(g.done)
+		s.flushPending()
 	}
+}
+
+// flushPending makes what has gathered durable and visible.
+func (s *store) flushPending() {
+	s.held.Lock()
+	defer s.held.Unlock()
+	s.mu.Lock()
+	g, count := s.pending, len(s.all)
+	if g.events == 0 || s.failed != nil && s.failed != errClosed {
+		s.mu.Unlock()
+		return
+	}
+	s.pending, s.flushing = newGroup(), g
+	s.mu.Unlock()
+	time.Sleep(s.flushTime)
+	if s.journal != nil {
+		g.err = s.journal.write(g.frame)
+	}
+	s.mu.Lock()
+	s.flushing = nil
+	if g.err != nil {
+		// What memory holds and what the disk holds may differ now: nothing more is taken.
+		s.failed = fmt.Errorf("the log takes nothing more: %w", g.err)
+		s.pending.err = g.err
+		close(s.pending.done)
+	} else {
+		s.show(count)
+	}
+	s.mu.Unlock()
+	g.frame = nil
+	close(g.done)
+}
+
+// hold keeps what is appended from now on from being flushed until release, which may be called again.
+func (s *store) hold() (release func()) {
+	s.held.Lock()
+	return sync.OnceFunc(s.held.Unlock)
 }
 
 // system appends an event of the server's own.
 func (s *store) system(stream, typ, content, data string) error {
-	_, err := s.append(stream, expectation{}, []*proposal{{id: uuid.New(), typ: typ, content: content, data: []byte(data)}})
+	// Not a caller's context: what the server writes of its own ends by itself.
+	_, err := s.append(context.Background(), stream, expectation{}, []*proposal{{id: uuid.New(), typ: typ, content: content, data: []byte(data)}})
 	return err
 }
 
@@ -348,9 +390,6 @@ func (s *store) end(all []*record) uint64 {
 
 // close ends the log. Nothing may be appended any more.
 func (s *store) close() error {
-	if s.journal == nil {
-		return nil
-	}
 	s.mu.Lock()
 	if s.failed == nil {
 		s.failed = errClosed
@@ -358,5 +397,8 @@ func (s *store) close() error {
 	s.mu.Unlock()
 	close(s.kick)
 	<-s.ended
+	if s.journal == nil {
+		return nil
+	}
 	return s.journal.close()
 }

@@ -1,6 +1,9 @@
 package esdbtest
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
@@ -10,9 +13,11 @@ import (
 // readBatch is how many chosen events the server reads in one go while a subscription catches up.
 const readBatch = 32
 
-// follower is one subscription. It follows Enumerator.AllSubscriptionFiltered as it is since 24.2.
+// follower is one subscription. It follows Enumerator.AllSubscriptionFiltered as it is since 24.2, but for what
+// older servers do with a subscriber that is too slow.
 type follower struct {
 	server  *Server
+	drops   bool // a subscriber that is too slow
 	out     streams.Streams_ReadServer
 	filter  *filter // nil for none
 	dropped <-chan struct{}
@@ -26,9 +31,10 @@ type follower struct {
 	sent [2]uint64
 }
 
-// subscribeAll sends what is there behind a position, says that it is through, and sends what comes.
+// subscribeAll sends what is there behind a position, says that it is through, and sends what comes. Since 24.2
+// it begins again with what is there, where it was, when the subscriber is too slow.
 func (s *Server) subscribeAll(options *streams.ReadReq_Options, out streams.Streams_ReadServer) error {
-	f := &follower{server: s, out: out}
+	f := &follower{server: s, out: out, drops: s.dropsSlow()}
 	var err error
 	if f.filter, err = newFilter(options.GetFilter()); err != nil {
 		return err
@@ -50,13 +56,53 @@ func (s *Server) subscribeAll(options *streams.ReadReq_Options, out streams.Stre
 	if err := f.confirm(); err != nil {
 		return err
 	}
-	if err := f.catchUp(); err != nil {
-		return err
+	for {
+		if err := f.catchUp(); err != nil {
+			return err
+		}
+		f.all, f.news = s.store.everything()
+		if f.drops && f.tooSlow() {
+			return errTooSlowForLive
+		}
+		if err := f.send(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}}); err != nil {
+			return err
+		}
+		if err := f.live(); !errors.Is(err, errTooSlow) || f.drops {
+			return err
+		}
+		if err := f.send(&streams.ReadResp{Content: &streams.ReadResp_FellBehind_{FellBehind: &streams.ReadResp_FellBehind{}}}); err != nil {
+			return err
+		}
 	}
-	if err := f.send(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}}); err != nil {
-		return err
+}
+
+// dropsSlow reports whether the server is one that drops subscribers that are too slow.
+func (s *Server) dropsSlow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var major, minor int
+	_, err := fmt.Sscanf(s.version, "%d.%d", &major, &minor)
+	return err == nil && (major < 24 || major == 24 && minor < 2)
+}
+
+// tooSlow reports whether more waits for the subscriber than the server keeps for it.
+func (f *follower) tooSlow() bool {
+	room, passed := f.server.cfg.LiveBuffer, uint32(0)
+	if 2*(len(f.all)-f.next) <= room { // an event, and a checkpoint behind it
+		return false
 	}
-	return f.live()
+	for _, r := range f.all[f.next:] {
+		if f.filter == nil || f.filter.allows(r) {
+			room--
+		}
+		if passed++; f.filter != nil && passed%f.filter.interval == 0 {
+			room--
+		}
+		if room < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // before says whether a position is before an event's.
@@ -77,12 +123,7 @@ func (f *follower) send(message any) error { return f.out.SendMsg(message) }
 // checkpoint names the last event that was found, or where the page began.
 func (f *follower) catchUp() error {
 	if f.filter == nil {
-		for ; f.next < len(f.all); f.next++ {
-			if err := f.deliver(f.all[f.next]); err != nil {
-				return err
-			}
-		}
-		return f.ended()
+		return f.catchUpWithAll()
 	}
 	looked := uint32(0)
 	for {
@@ -109,6 +150,24 @@ func (f *follower) catchUp() error {
 			return err
 		}
 	}
+}
+
+// catchUpWithAll is catchUp without a filter.
+func (f *follower) catchUpWithAll() error {
+	for end := false; !end; {
+		f.all, f.news = f.server.store.everything()
+		until := min(f.next+readBatch, len(f.all))
+		end = until == len(f.all)
+		for ; f.next < until; f.next++ {
+			if err := f.deliver(f.all[f.next]); err != nil {
+				return err
+			}
+		}
+		if err := f.ended(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // page looks at one page of events. full is true when it ended because it had found or seen enough: the
@@ -145,10 +204,14 @@ func (f *follower) checkpoint() error {
 	}})
 }
 
-// live sends what comes. Checkpoints are positions of events here: of every interval-th, found or not.
+// live sends what comes, for as long as the subscriber keeps up; else it returns errTooSlow. Checkpoints are
+// positions of events here: of every interval-th, found or not.
 func (f *follower) live() error {
 	looked := uint32(0)
 	for {
+		if f.tooSlow() {
+			return errTooSlow
+		}
 		for ; f.next < len(f.all); f.next++ {
 			r := f.all[f.next]
 			if f.filter == nil || f.filter.allows(r) {
@@ -180,19 +243,24 @@ func (f *follower) wait() error {
 		f.all, f.news = f.server.store.everything()
 		return nil
 	case <-f.dropped:
+		f.drops = true
 		return errTooSlow
 	case <-f.out.Context().Done():
 		return f.out.Context().Err()
 	}
 }
 
-var errTooSlow = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while live. Client resubscription required.")
+// How servers before 24.2 end the subscription of somebody who does not take what comes in time.
+var (
+	errTooSlow        = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while live. Client resubscription required.")
+	errTooSlowForLive = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while transitioning to live. Client resubscription required.")
+)
 
 // ended says whether the subscription has ended while it was catching up.
 func (f *follower) ended() error {
 	select {
 	case <-f.dropped:
-		return errTooSlow
+		return errTooSlowForLive
 	case <-f.out.Context().Done():
 		return f.out.Context().Err()
 	default:

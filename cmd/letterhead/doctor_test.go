@@ -1,0 +1,25 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
+)
+
+func TestDoctor_ShowsTheEventStoresVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"24.10.0": "EventStoreDB 24.10.0 is reached", "22.10.5": "the server is 22.10.5, and Letterhead needs 23.10 or newer",
+	} {
+		server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
+		store := reachable(config.Config{EventStore: server.ConnectionString()})[0]
+		detail, err := store.run(t.Context())
+		if err != nil {
+			detail = err.Error()
+		}
+		if !strings.Contains(detail, want) {
+			t.Errorf("%s: %q, want %q in it", store.name, detail, want)
+		}
+	}
+}

@@ -206,6 +206,7 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 		done <- err
 	}()
 	<-third
+	s.crawler.sees("slow.com") // its credit is held
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("the client's own error is %v", err)

@@ -11,14 +11,17 @@ import (
 // photograph of 16 million pixels and most pictures of 6 million in any other form.
 const MaxDecoded = 64 << 20
 
+// maxTables is the most that the tables of a lossless WebP may take beside that, in bytes: their bound is known, which
+// few files come near, and not their number. It admits files of some 300 kB.
+const maxTables = 128 << 20
+
 // reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
 // by the better filter alone.
 const reduceFrom = 4 << 20
 
 // DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
 // result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
-// for more than MaxDecoded, what the tables of a WebP may take not counted: that is known by its bound alone, which most
-// files are far below.
+// for more than MaxDecoded, and for a lossless WebP whose tables may take more than maxTables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
@@ -32,8 +35,8 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 		}
 		return nil
 	})
-	if err == nil && cost > MaxDecoded {
-		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost)
+	if err == nil && (cost > MaxDecoded || tables > maxTables) {
+		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost+tables)
 	}
 	return cost + tables, err
 }
@@ -72,7 +75,7 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	case WebP, GIF:
 		decoded, converted = 2*pixels, 4*pixels // GIF: indexes, and once more in their order
 		if info.Format == WebP {
-			decoded = webpCost(data, pixels)
+			decoded = webpCost(info, data)
 		}
 		if factor > 1 {
 			return decoded + reducedCost(size, factor) + scaleCost(reduced(size, factor), longest)
@@ -125,9 +128,10 @@ func reducedCost(size image.Point, factor int) int64 {
 }
 
 // webpCost is what the decoder holds of a WebP, its tables not counted.
-func webpCost(data []byte, pixels int64) int64 {
+func webpCost(info Info, data []byte) int64 {
 	// Lossless: pixels, the same by their palette, and three images of up to a sixteenth of the pixels.
 	const lossless = 9
+	pixels := int64(info.Width) * int64(info.Height)
 	cost := int64(2 * len(data)) // a frame as a file of its own, and the parts of a lossy one
 	webpParts(data, func(id string, body []byte) {
 		switch {
@@ -145,14 +149,14 @@ func webpCost(data []byte, pixels int64) int64 {
 }
 
 // webpTables is what the tables of Huffman codes of a lossless picture take at most, or of a compressed alpha channel:
-// how many there are is not known before the picture is half decoded. A file of 640 kB may have 200 MiB of them.
+// how many there are is not known before the picture is half decoded. A hostile file of 640 kB has 200 MiB of them.
 func webpTables(info Info, data []byte) (cost int64) {
 	const (
 		maxGroups = 2600    // that golang.org/x/image/vp8l decodes
 		leastTile = 4       // pixels a side that share a group
 		group     = 3 << 10 // of five tables without symbols
-		perByte   = 512     // of a file: half a bit for a symbol takes its nodes, its code and its length
-		mostGroup = 91 << 10
+		perByte   = 400     // of a file: half a bit for a symbol takes its nodes, its code and its length
+		mostGroup = 88 << 10
 	)
 	tiles := int64((info.Width+leastTile-1)/leastTile) * int64((info.Height+leastTile-1)/leastTile)
 	webpParts(data, func(id string, body []byte) {
@@ -165,13 +169,16 @@ func webpTables(info Info, data []byte) (cost int64) {
 	return cost
 }
 
-// webpParts calls visit with the chunks of the first picture of a WebP.
+// webpParts calls visit with the chunks of the first picture of a WebP. The decoder reads one that is cut off, too.
 func webpParts(data []byte, visit func(id string, body []byte)) {
 	rest := data[min(riffHeader, len(data)):]
 	for range maxWebPChunks {
 		id, body, after, ok := riffChunk(rest)
-		if !ok {
+		if !ok && len(rest) < chunkHeader {
 			return
+		}
+		if !ok {
+			id, body, after = string(rest[:4]), rest[chunkHeader:], nil
 		}
 		const frameHeader = 16
 		if id == "ANMF" {

@@ -158,7 +158,7 @@ func TestDecodeCost_HoldsWhatDecodingAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	files["jpeg"] = b.Bytes()
-	webp, err := EncodeWebP(toNRGBA(noisy(700, 500)["opaque"]))
+	webp, err := EncodeWebP(toNRGBA(noisy(320, 240)["opaque"]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine
 			err = fmt.Errorf("compile resvg: %v", p)
 		}
 		if err != nil {
-			_ = e.close(context.WithoutCancel(ctx))
+			err = errors.Join(err, e.close(context.WithoutCancel(ctx)))
 			e = nil
 		}
 	}()
@@ -108,7 +108,7 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
 	defer func() {
 		if d.module != nil {
-			_ = d.module.Close(ctx)
+			_ = d.module.Close(ctx) // it has no files, and nothing else that could fail
 		}
 		if p := recover(); p != nil {
 			img, err = nil, recovered(p)

@@ -196,7 +196,9 @@ func TestSteps_DependOnTheFileAlone(t *testing.T) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		beside.Go(func() {
-			_, _ = r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256)
+			if _, err := r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256); err != nil && !errors.Is(err, imaging.ErrTooLarge) {
+				t.Error(err)
+			}
 		})
 		_, err = r.Render(t.Context(), []byte(hostile(t, "groups of opacity in each other")), 256)
 		if err != nil && !errors.Is(err, imaging.ErrTooLarge) {

@@ -17,16 +17,16 @@ const (
 	// ownBytes of files and pixels every crawl may hold, however many there are: enough for the files of most sites.
 	ownBytes = 2 << 20
 	// commonBytes is what all crawls together may hold beyond that.
-	commonBytes = 64 << 20
+	commonBytes = 48 << 20
 	// spareBytes of that may be pixels which are kept only in case the same file is named once more.
-	spareBytes = 16 << 20
+	spareBytes = 12 << 20
 )
 
 // Limits of the memory that home pages take.
 const (
-	// pageBytes is what all of them together may take: 30 of a hundred thousand characters and some thousand elements,
+	// pageBytes is what all of them together may take: 20 of a hundred thousand characters and some thousand elements,
 	// beside one of the largest.
-	pageBytes = 96 << 20
+	pageBytes = 64 << 20
 	// perTag is what an element and the text behind it take, in bytes, and perByte the text itself.
 	perTag, perByte = 160, 3
 	// pagePatience is how long a page waits for that.

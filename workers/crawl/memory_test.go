@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
@@ -34,9 +35,11 @@ const mostCrawlMemory = 512 << 20
 
 // hostileFiles are made before anything is measured.
 var hostileFiles = map[string]func(*testing.T) []byte{
-	"deep.png":  deepPNG,
-	"noise.jpg": func(t *testing.T) []byte { return noiseJPEG(t, 2600) },
-	"page.html": func(*testing.T) []byte { return []byte(hostilePage()) },
+	"deep.png":    deepPNG,
+	"tables.webp": func(*testing.T) []byte { return imagingtest.WebPTables(900) },
+	"rgb.jpg":     func(*testing.T) []byte { return imagingtest.Claims()["jpeg, red green blue"](4096, 4096, true) },
+	"noise.jpg":   func(t *testing.T) []byte { return noiseJPEG(t, 2600) },
+	"page.html":   func(*testing.T) []byte { return []byte(hostilePage()) },
 }
 
 // deepPNG is 16 million pixels of 16 bits a channel in some 140 kB. Decoded as it is, it takes 128 MiB, and as much
@@ -65,7 +68,7 @@ func noiseJPEG(t *testing.T, side int) []byte {
 	return b.Bytes()
 }
 
-// hostilePage names one picture in many ways, and many pictures that are large, and has as many elements as fit.
+// hostilePage names many pictures that are large in many ways, and has as many elements as fit.
 func hostilePage() string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta property="og:image" content="/deep.png?share">`)
@@ -80,8 +83,11 @@ func hostilePage() string {
 		fmt.Fprintf(&b, `<img class="logo" alt="Acme" src="/hostile.svg?%d">`, i)
 	}
 	b.WriteString(`</a></header>`)
-	for i := range 6 {
-		fmt.Fprintf(&b, `<img width="1200" height="800" src="/noise.jpg?%d">`, i)
+	for i := range 2 {
+		fmt.Fprintf(&b, `<link rel="apple-touch-icon" href="/tables.webp?%d">`, i)
+	}
+	for _, name := range []string{"noise.jpg", "rgb.jpg", "noise.jpg"} {
+		fmt.Fprintf(&b, `<img width="1200" height="800" src="/%s?%d">`, name, b.Len())
 	}
 	b.WriteString(strings.Repeat("<p>a<br>", 30_000))
 	return b.String()
@@ -132,11 +138,12 @@ func crawlHostileSites(t *testing.T, folder string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".html": "text/html"}[filepath.Ext(name)]
-		site["/"+name] = func(w http.ResponseWriter, _ *http.Request) {
+		kind := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".html": "text/html"}[filepath.Ext(name)]
+		site["/"+name] = func(w http.ResponseWriter, r *http.Request) {
 			fetched.Add(1)
 			w.Header().Set("Content-Type", kind)
 			w.Write(data)
+			io.WriteString(w, r.URL.RawQuery) // behind the end of the picture: no two files are the same
 		}
 	}
 	site["/"] = site["/page.html"]

@@ -47,7 +47,10 @@ func TestRecordedSitesGiveTheirBrand(t *testing.T) {
 			n.play(c.recording)
 			target := crawl.Target{Domain: c.domain}
 			if c.start != "" {
-				target.Start, _ = url.Parse(c.start)
+				var err error
+				if target.Start, err = url.Parse(c.start); err != nil {
+					t.Fatal(err)
+				}
 			}
 			result, err := n.crawlTarget(target, 20*time.Second)
 			if err != nil {

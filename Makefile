@@ -65,7 +65,7 @@ lint-tools: ## Fetch what the three lints need and do nothing with it
 # What takes too long for every change: the gate, everything under the race detector, attacks and long streams as
 # benchmarks, every fuzz target, and the closed network. PREVIOUS may name the binary of the release before.
 PREVIOUS ?=
-verify: ## Run everything: the gate, the race detector, fuzzing, attacks, benchmarks (hours)
+verify: build ## Run everything: the gate, the race detector, fuzzing, attacks, benchmarks (hours)
 	.ci/run
 	$(MAKE) race
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites -count=1 -v
@@ -74,7 +74,7 @@ verify: ## Run everything: the gate, the race detector, fuzzing, attacks, benchm
 	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=300000 go test ./e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
 	go test ./commands -run '^$$' -bench LoadLongStream -benchtime 100x -timeout 60m
-	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_KILL_ROUNDS=16 LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" \
+	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch LETTERHEAD_KILL_ROUNDS=16 LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" \
 	  go test -tags services ./e2e/cluster -count=1 -run TestRandomKills -v -timeout 40m; fi
 	go test ./internal/eventlog/sqlite -run 'ChangedBytes|Scan' -rapid.checks=5000 -count=1
 	$(MAKE) fuzz

@@ -86,7 +86,8 @@ func (c *answerConn) setState(to connState) (was connState) {
 	}
 }
 
-// change notes a change of use, now. It reports false, and changes nothing, if the connection's word is another one.
+// change moves the connection from the state in word to another. It reports false, and does nothing, if the state has
+// changed meanwhile.
 func (c *answerConn) change(word int64, to connState) bool {
 	if !c.word.CompareAndSwap(word, packState(to, time.Now())) {
 		return false

@@ -27,8 +27,8 @@ const (
 	addressShare = 4
 	// stalledWrite is how long a write may block before its connection may be closed for another.
 	stalledWrite = 2 * time.Second
-	// maxScan bounds the connections that are compared once a client to close one of is found: of clients with
-	// as many waiting connections as that one, those past it are not looked at.
+	// maxScan bounds the search among ties: once this many connections were compared, other clients with equally many
+	// waiting connections are not looked at.
 	maxScan = 1024
 	// boundLogEvery is the least time between two lines of the log about addresses that reached their bound.
 	boundLogEvery = time.Minute
@@ -57,8 +57,8 @@ const (
 	gone                     // closed, or about to be: no request on it is served any more
 )
 
-// waits reports whether the other end is waited for, so that the connection may be closed for another. For a write
-// it must be so for stalledWrite.
+// waits reports whether the server is blocked on the client, so that the connection may be closed for another. A write
+// qualifies only after stalledWrite.
 func (s connState) waits() bool { return s < serving }
 
 // stateBits is the room for the state in a connection's word; the time of the change has the rest.
@@ -109,7 +109,7 @@ type client struct {
 func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *connections {
 	reserve := min(maxReserve, most/reserveShare)
 	limit := most - reserve
-	return &connections{
+	c := &connections{
 		limit: limit, reserve: reserve, byAddress: max(1, limit/addressShare), proxies: proxies,
 		dismissal: make(chan struct{}, maxDismissals), of: map[netip.Addr]*client{}, logger: logger,
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -119,6 +119,10 @@ func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *conn
 			Name: "letterhead_http_connections_refused_total", Help: "Connections refused with 503, by the bound that was reached: address or all.",
 		}, []string{"bound"}),
 	}
+	for _, bound := range []string{"address", "all"} {
+		c.refused.WithLabelValues(bound) // an increase from nothing is no increase to Prometheus
+	}
+	return c
 }
 
 // admit adds a connection, closing another one if it must. It reports false if there is no room.
@@ -128,7 +132,7 @@ func (c *connections) admit(conn *answerConn) bool {
 	admitted, line := c.add(conn, address)
 	c.mu.Unlock()
 	if line != nil {
-		c.logger.Warn("a client address has all the connections that one may have", line...)
+		c.logger.Warn("client address reached its connection limit", line...)
 	}
 	return admitted
 }

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/sqlstore"
 )
 
 // commandLine runs one and returns its exit code and output.
@@ -150,6 +151,33 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
 		t.Fatalf("again: %d %s", code, stderr)
+	}
+}
+
+// The log holds all of the backup, and the database remembers more: nodes would refuse them after a restore that only
+// looked at the log.
+func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
+	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
+	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to}} {
+		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
+			t.Fatalf("%v: %d %s", args, code, stderr)
+		}
+	}
+	s := openFolder(t, to)
+	err := s.store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE positions SET position = position + 1000")
+		return err
+	})
+	if err := errors.Join(err, s.close()); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", to); code == exitOK {
+		t.Fatalf("a database that remembers more is not refused: %s", stderr)
+	}
+	for _, args := range [][]string{{"restore", at, "--data", to}, {"ledger", "verify", "--data", to}} {
+		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
 	}
 }
 

@@ -147,8 +147,8 @@ func (s *service) checkLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if log, shared := s.log.(*kurrent.Log); shared {
-		version, err := log.ServerVersion(ctx)
+	if s.eventStore != nil {
+		version, err := s.eventStore.ServerVersion(ctx)
 		return fmt.Sprintf("EventStoreDB %s answers, head at position %d", version, head), err
 	}
 	info, err := os.Stat(s.config.EventsPath())

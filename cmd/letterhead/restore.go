@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
@@ -126,7 +127,8 @@ func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error 
 	}
 	var others []string
 	for _, n := range sessions {
-		if !strings.HasPrefix(n.Node, own) {
+		// A long schema name leaves only the beginning of a node's name.
+		if !strings.HasPrefix(n.Node, own) && (n.Node == "" || !strings.HasPrefix(own, n.Node)) {
 			others = append(others, cmp.Or(n.Node, "one that does not give its name"))
 		}
 	}
@@ -154,6 +156,15 @@ type filling struct {
 	*loss.Filling
 	service *service
 	format  int // of the backup
+}
+
+// Done implements backup.State. A database that remembers more than the log holds does not know it.
+func (f filling) Done(ctx context.Context) (bool, error) {
+	if done, err := f.Filling.Done(ctx); err != nil || !done {
+		return false, err
+	}
+	losses, err := loss.Survey(ctx, f.service.store, eventlog.Probe(f.service.log))
+	return len(losses) == 0, err
 }
 
 // Begin implements backup.State.

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
@@ -47,7 +48,8 @@ type service struct {
 	plans   plan.Table
 
 	log         eventlog.Log
-	logFile     *sqlite.Log // the same when it is a file in the data folder, else nil
+	logFile     *sqlite.Log  // the same when it is a file in the data folder, else nil
+	eventStore  *kurrent.Log // what it reads and writes when nodes share it, else nil
 	store       *sqlstore.Store
 	clock       *sqlstore.Clock
 	holders     *holders.Holders

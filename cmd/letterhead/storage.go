@@ -64,7 +64,7 @@ func (s *service) openLog(ctx context.Context, admit func(context.Context, event
 		if err != nil {
 			return errors.Join(err, log.Close())
 		}
-		s.log = shared
+		s.log, s.eventStore = shared, log
 		s.closing(shared.Close)
 		return nil
 	}

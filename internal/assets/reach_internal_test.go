@@ -49,7 +49,7 @@ func TestReachable_HungFolder_IsAskedOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := s.Reachable(ctx); err == nil || !strings.Contains(err.Error(), "asked 8m22s ago") {
+		if err := s.Reachable(ctx); err == nil || !strings.Contains(err.Error(), "a check started 8m22s ago") {
 			t.Errorf("%v", err)
 		}
 		if n := asked.Load(); n != 1 {

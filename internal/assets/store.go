@@ -129,7 +129,7 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// probe is one question whether the storage is there, for all who ask while it has no answer.
+// probe is a check whether the storage is there, shared by all callers until it ends.
 type probe struct {
 	asked time.Time
 	done  chan struct{} // closed when there is set
@@ -150,7 +150,7 @@ func (s *Store) Reachable(ctx context.Context) error {
 		}
 		return s.failed(ctx, "reach", "the storage", errors.New("it does not answer, is not there, or may not be listed"))
 	case <-ctx.Done():
-		return s.failed(ctx, "reach", fmt.Sprintf("the storage, asked %v ago", time.Since(p.asked).Round(time.Second)), ctx.Err())
+		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago", time.Since(p.asked).Round(time.Second)), ctx.Err())
 	}
 }
 

@@ -140,9 +140,7 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(cont
 	}
 	if done {
 		r.out.Position = r.copier.at
-		return r.out, nil
-	}
-	if r.out.Position, err = finishTarget(ctx, cfg.Config, r.to, nil); err != nil {
+	} else if r.out.Position, err = finishTarget(ctx, cfg.Config, r.to, nil); err != nil {
 		return r.out, err
 	}
 	r.out.Snapshots, err = leaveSnapshots(ctx, cfg.Config, r.to, r.copier.long)

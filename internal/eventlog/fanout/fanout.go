@@ -49,7 +49,8 @@ type Log struct {
 	logger     *slog.Logger
 	open       prometheus.Gauge
 	unregister func()
-	begin      sync.Once
+	beginning  sync.Mutex // held while the reader is started, and while Close ends life
+	begun      bool
 	running    sync.WaitGroup
 	life       context.Context // ends with Close
 	end        context.CancelFunc
@@ -84,16 +85,28 @@ func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eve
 	if err != nil {
 		return nil, err
 	}
-	l.begin.Do(func() { l.running.Go(l.read) })
+	l.begin()
 	l.open.Inc()
 	s := &subscription{log: l, filter: filter, at: after, own: own}
 	s.life, s.end = context.WithCancel(l.life)
 	return s, nil
 }
 
+// begin starts the reader unless it runs or the log is closed.
+func (l *Log) begin() {
+	l.beginning.Lock()
+	defer l.beginning.Unlock()
+	if !l.begun && l.life.Err() == nil {
+		l.begun = true
+		l.running.Go(l.read)
+	}
+}
+
 // Close implements eventlog.Log.
 func (l *Log) Close() error {
+	l.beginning.Lock()
 	l.end()
+	l.beginning.Unlock()
 	err := l.Log.Close()
 	l.running.Wait()
 	l.unregister()

@@ -80,6 +80,9 @@ func appendError(ctx context.Context, stream string, expected eventlog.Expected,
 		if errors.Is(err, ctx.Err()) {
 			return ctx.Err()
 		}
+		if errors.Is(err, context.DeadlineExceeded) { // the time of the call, not the caller's
+			return fmt.Errorf("%s: %w: %v", attempt, eventlog.ErrUnavailable, unsent.error)
+		}
 		return fmt.Errorf("%s: %w", attempt, unsent.error)
 	}
 	switch outcomeOf(err) {

@@ -1,7 +1,9 @@
 package kurrent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +13,15 @@ import (
 
 	"letterhead/internal/eventlog"
 )
+
+// An append that waited for a free call until the call's own time was over was not sent: its caller has time left, and
+// may try again.
+func TestAppendError_TimeOfTheCallIsOver_IsUnavailable(t *testing.T) {
+	err := appendError(t.Context(), "s", eventlog.NoStream(), notSent{context.DeadlineExceeded})
+	if !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %q", err, eventlog.ErrUnavailable)
+	}
+}
 
 // FuzzDecodeMetadata reads user metadata as any program may have written it: never a panic, and what is
 // accepted survives another round.

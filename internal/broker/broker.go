@@ -20,6 +20,9 @@ const (
 var (
 	// ErrClosed: the broker is closing. A message whose Publish ended so may or may not be delivered.
 	ErrClosed = errors.New("broker is closed")
+	// ErrNotNow is what a Handler returns when nothing is wrong with the message, but something it needs is away. The
+	// message goes back to its lane and is delivered again, however often.
+	ErrNotNow = errors.New("cannot be handled now")
 	// ErrInvalid: the message lacks an id or a key, or is past a limit. Nothing was published.
 	ErrInvalid = errors.New("invalid message")
 )

@@ -185,8 +185,10 @@ func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler)
 // chain puts the middleware around a handler. Setting aside stands outside of the retries: the other
 // way round nothing would ever be retried.
 func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (message.HandlerFunc, error) {
-	// A handler that was interrupted by the end of the subscription is no sign of a bad message.
-	bad := func(err error) bool { return ctx.Err() == nil && !errors.Is(err, context.Canceled) }
+	// A handler that was interrupted by the end of the subscription, or lacks what it needs, is no sign of a bad message.
+	bad := func(err error) bool {
+		return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
+	}
 	setAside, err := middleware.PoisonQueueWithFilter(poisoner{b, lane, group}, PoisonLane(lane), bad)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ const (
 	ownBytes = 2 << 20
 	// commonBytes is what all crawls together may hold beyond that.
 	commonBytes = 48 << 20
-	// spareBytes of that may be pixels which are kept only in case the same file is named once more.
+	// spareBytes of that may be decoded files which are kept only in case the same file is named once more.
 	spareBytes = 12 << 20
 )
 

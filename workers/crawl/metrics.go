@@ -29,7 +29,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_crawls_total", Help: "Crawls that were done, by lane and outcome.",
 		}, []string{"lane", "outcome"}),
 		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_crawls_skipped_total", Help: "Crawl requests that were not done, by lane and reason: ended, overdue, begun (before, by a process that may be gone), unreadable.",
+			Name: "letterhead_crawls_skipped_total", Help: "Crawl requests that were not done, by lane and reason: ended, overdue, begun (before, by a process that may be gone).",
 		}, []string{"lane", "reason"}),
 		duration: histogram("letterhead_crawl_duration_seconds", "Duration of a crawl, outcome appended.", []float64{0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 20, 30}),
 		bytes:    histogram("letterhead_crawl_bytes", "Bytes of bodies fetched by a crawl, decompressed.", prometheus.ExponentialBuckets(1<<12, 4, 8)),

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,52 +15,94 @@ type job struct {
 	received    time.Time // the time allowed counts from here: clocks of nodes differ
 	causation   string    // id of the event
 	correlation string
+	attempt     string // it is noted as
+
+	decided chan struct{} // closed when err is set
+	err     error         // nil: the crawl was begun, or need not be
+}
+
+// decision waits until it is decided whether the crawl is begun.
+func (j *job) decision(ctx context.Context) error {
+	select {
+	case <-j.decided:
+		return j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // pool runs the crawls of one lane, a bounded number at a time.
 type pool struct {
 	lane    string
 	workers int
-	free    chan job // to the workers that are free
+	free    chan *job // to the workers that are free
 	metrics *metrics
 
-	mu    sync.Mutex
-	under map[string]bool // ids of crawls that wait or are under way
+	mu       sync.Mutex
+	under    map[string]*job // crawls that wait or are under way, by id
+	returned map[string]*job // crawls that were handed back, by id: the next delivery goes on with their time and attempt
 }
 
 func newPool(lane string, workers int, m *metrics) *pool {
-	return &pool{lane: lane, workers: workers, free: make(chan job), metrics: m, under: map[string]bool{}}
+	return &pool{lane: lane, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{}, returned: map[string]*job{}}
 }
 
-// accept returns nil when a worker has taken the job. A job that is under way already is accepted as done.
-func (p *pool) accept(ctx context.Context, j job) error {
+// accept returns nil when it is noted that the crawl is begun, or found that it need not be. A crawl that waits or is
+// under way already has the decision that is made of it.
+func (p *pool) accept(ctx context.Context, j *job) error {
+	id := j.request.CrawlID
 	p.mu.Lock()
-	if p.under[j.request.CrawlID] {
+	if same := p.under[id]; same != nil {
 		p.mu.Unlock()
-		return nil
+		return same.decision(ctx)
 	}
-	p.under[j.request.CrawlID] = true
+	if before := p.returned[id]; before != nil {
+		j.received, j.attempt = before.received, before.attempt
+	}
+	p.under[id] = j
 	p.mu.Unlock()
+	if !p.handOver(ctx, j) {
+		p.decide(j, ctx.Err())
+		p.done(j)
+	}
+	return j.decision(ctx)
+}
+
+// handOver waits until a worker takes the job.
+func (p *pool) handOver(ctx context.Context, j *job) bool {
 	waiting := p.metrics.queued.WithLabelValues(p.lane)
 	waiting.Inc()
 	defer waiting.Dec()
 	select {
 	case p.free <- j:
-		return nil
+		return true
 	case <-ctx.Done():
-		p.done(j)
-		return ctx.Err()
+		return false
 	}
 }
 
-func (p *pool) done(j job) {
+// decide tells those who wait for it whether the crawl was begun or need not be, or why it is handed back.
+func (p *pool) decide(j *job, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.returned, j.request.CrawlID)
+	if err != nil {
+		// Others may get what was handed back: it is not remembered for ever.
+		maps.DeleteFunc(p.returned, func(_ string, old *job) bool { return j.received.Sub(old.received) > attemptKept })
+		p.returned[j.request.CrawlID] = j
+	}
+	j.err = err
+	close(j.decided)
+}
+
+func (p *pool) done(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.under, j.request.CrawlID)
 }
 
 // start runs the pool's workers until it is closed and they are done.
-func (p *pool) start(wg *sync.WaitGroup, do func(job)) {
+func (p *pool) start(wg *sync.WaitGroup, do func(*job)) {
 	for range p.workers {
 		wg.Go(func() {
 			for j := range p.free {

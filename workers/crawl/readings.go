@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"image"
 	"sync"
 	"weak"
 
@@ -25,12 +24,10 @@ type readings struct {
 // reading is one file.
 type reading struct {
 	done chan struct{} // closed when the others are set
-	file picture.File  // without its pixels
 	err  error
-	// pixels are there for as long as the crawl keeps a picture of them, and kept for as long as it lasts when there is
-	// room for that.
-	pixels weak.Pointer[image.NRGBA]
-	kept   *image.NRGBA
+	// file is there for as long as somebody uses it, and kept for as long as the crawl lasts when there is room for that.
+	file weak.Pointer[picture.File]
+	kept *picture.File
 }
 
 // at returns the reading of a file, and whether the caller is to do it: then it calls set and closes done.
@@ -57,24 +54,14 @@ func (one *reading) set(file *picture.File, err error, keep bool) {
 	if one.err = err; err != nil {
 		return
 	}
-	one.pixels = weak.Make(file.Pixels)
+	one.file = weak.Make(file)
 	if keep {
-		one.kept = file.Pixels
+		one.kept = file
 	}
-	one.file = *file
-	one.file.Pixels = nil
 }
 
-// get returns the decoded file; nil when its pixels were let go for want of memory.
-func (one *reading) get() *picture.File {
-	pixels := one.pixels.Value()
-	if pixels == nil {
-		return nil
-	}
-	file := one.file
-	file.Pixels = pixels
-	return &file
-}
+// get returns the decoded file; nil when it was let go for want of memory.
+func (one *reading) get() *picture.File { return one.file.Value() }
 
 // count counts a file that is decoded.
 func (r *readings) count() {
@@ -123,7 +110,7 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *drawing.S
 		r.readings.count()
 		var err error
 		if file, err = picture.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
-			one.set(file, err, err == nil && r.held.takeSpare(int64(len(file.Pixels.Pix))))
+			one.set(file, err, err == nil && r.held.takeSpare(file.Bytes()))
 			settle()
 		}
 		if err != nil {

@@ -108,9 +108,9 @@ func (c WorkerConfig) Validate() error {
 // Worker takes crawl requests from the broker and runs them, in a pool of its own for each lane: live work
 // never waits behind bulk.
 //
-// A message is acknowledged when a place in its pool takes the crawl up, so that a crawl that waits is delivered again
-// after a stop or a crash. Before its work begins, the attempt is noted: a crawl is begun once, whatever is delivered
-// again. One that took its process down is left to its deadline, which counts it as lost on the brand's stream. A
+// A message is acknowledged when a place in its pool has taken the crawl up and noted the attempt, so that a crawl that
+// waits is delivered again after a stop or a crash, and while what it needs is away. A crawl is begun once, whatever is
+// delivered again. One that took its process down is left to its deadline, which counts it as lost on the brand's stream. A
 // crawl that is under way here, has ended, or is past its time is not done again either.
 type Worker struct {
 	cfg     WorkerConfig
@@ -157,7 +157,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		topic string
 		pool  *pool
 	}{{broker.CrawlLive, w.live}, {broker.CrawlRefresh, w.refresh}} {
-		lane.pool.start(&pools, func(j job) { w.crawl(working, lane.pool.lane, j) })
+		lane.pool.start(&pools, func(j *job) { w.crawl(working, lane.pool, j) })
 		subscriptions.Go(func() {
 			err := w.from.Subscribe(subscribed, lane.topic, Group, func(ctx context.Context, m broker.Message) error {
 				return w.accept(ctx, lane.pool, m)
@@ -182,7 +182,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// accept gives a request to its pool, waiting while all places are taken.
+// accept gives a request to its pool, and waits until the crawl is begun there or need not be. Errors: broker.ErrNotNow
+// when that could not be found out, ctx.Err(); any other says that the message is no crawl request.
 func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error {
 	eventType, version, err := broker.EventType(m)
 	if err != nil {
@@ -196,19 +197,29 @@ func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error
 	if !ok {
 		return fmt.Errorf("message %s is a %s, not a crawl request", m.ID, ev.EventType())
 	}
-	return into.accept(ctx, job{
+	return into.accept(ctx, &job{
 		request:     request,
 		received:    w.cfg.Now(),
 		causation:   m.ID,
 		correlation: m.Metadata[broker.MetaCorrelation],
+		attempt:     uuid.NewString(),
+		decided:     make(chan struct{}),
 	})
 }
 
 // crawl does one job: it looks whether the crawl is still wanted, crawls, and appends the outcome.
-func (w *Worker) crawl(ctx context.Context, lane string, j job) {
-	began := w.cfg.Now()
+func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
+	lane, began := in.lane, w.cfg.Now()
 	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", lane)
-	target, held, why := w.wanted(ctx, j)
+	target, held, why, err := w.wanted(ctx, j)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", broker.ErrNotNow, err)
+		logger.Error("crawl cannot be begun now", "error", err)
+	}
+	in.decide(j, err)
+	if err != nil {
+		return
+	}
 	if why != "" {
 		w.metrics.skipped.WithLabelValues(lane, why).Inc()
 		logger.Info("crawl is not done", "reason", why)
@@ -231,39 +242,38 @@ func (w *Worker) crawl(ctx context.Context, lane string, j job) {
 // done is noted as begun, and not done if it was before.
 // It returns what is to be crawled, with what is known of it: the data set's record of the brand, and for a
 // scheduled crawl of a whole record what the home page had at the last one.
-// held is the record that the last crawl left, nil when there is none.
-func (w *Worker) wanted(ctx context.Context, j job) (target Target, held *eventschemas.Record, why string) {
+// held is the record that the last crawl left, nil when there is none. Errors: those of the brand and of the attempts,
+// when one of them cannot be reached.
+func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *eventschemas.Record, why string, err error) {
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
 	if !w.cfg.Now().Before(j.received.Add(allowed)) {
-		return target, nil, "overdue" // it waited too long in the pool
+		return target, nil, "overdue", nil // it waited too long, here or to be delivered again
 	}
 	var state *brand.Brand
-	err := repeat(ctx, func(ctx context.Context) (err error) {
+	err = repeat(ctx, func(ctx context.Context) (err error) {
 		state, err = w.brands.State(ctx, j.request.Domain)
 		return err
 	})
 	if err != nil {
-		w.cfg.Logger.Error("brand could not be read", "domain", j.request.Domain, "error", err)
-		return target, nil, "unreadable"
+		return target, nil, "", fmt.Errorf("read brand: %w", err)
 	}
 	id, requestedAt, _, running := state.Running()
 	switch {
 	case !running || id != j.request.CrawlID:
-		return target, nil, "ended"
+		return target, nil, "ended", nil
 	case !w.cfg.Now().Before(requestedAt.Add(allowed)):
-		return target, nil, "overdue"
+		return target, nil, "overdue", nil
 	}
-	attempt, first := uuid.NewString(), false
+	first := false
 	err = repeat(ctx, func(ctx context.Context) (err error) {
-		first, err = w.noted.Begin(ctx, id, attempt)
+		first, err = w.noted.Begin(ctx, id, j.attempt)
 		return err
 	})
 	if err != nil {
-		w.cfg.Logger.Error("attempt could not be noted", "domain", j.request.Domain, "error", err)
-		return target, nil, "unreadable"
+		return target, nil, "", err
 	}
 	if !first {
-		return target, nil, "begun" // the deadline ends it if its process is gone
+		return target, nil, "begun", nil // the deadline ends it if its process is gone
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
 	if target.Scheduled {
@@ -274,7 +284,7 @@ func (w *Worker) wanted(ctx context.Context, j job) (target Target, held *events
 	if state.Crawled() {
 		held = state.Held()
 	}
-	return target, held, ""
+	return target, held, "", nil
 }
 
 // safely crawls, and turns a panic into a failure: a page that finds a fault in a parser must not stop
@@ -290,7 +300,7 @@ func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats St
 }
 
 // record appends the outcome of a crawl and returns its name.
-func (w *Worker) record(ctx context.Context, logger *slog.Logger, j job, result *Result, crawlErr error) string {
+func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result *Result, crawlErr error) string {
 	request := commands.Request{ID: j.request.CrawlID, Actor: actor, CorrelationID: j.correlation, CausationID: j.causation}
 	var failure *Failure
 	switch {

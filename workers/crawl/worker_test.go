@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ const patience = 30 * time.Second
 // place is what outlives a worker's process: the log and the database.
 type place struct {
 	log       eventlog.Log
-	attempts  *crawl.Attempts
+	attempts  crawl.Noted
+	reading   func(crawl.Brands) crawl.Brands // nil: the brands as they are
 	positions *sqlstore.Positions
 }
 
@@ -94,7 +96,11 @@ func (p *place) office(t *testing.T, cfg crawl.WorkerConfig) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { o.bus.Close() })
-	if o.worker, err = crawl.NewWorker(cfg, o.bus, o.brands, p.attempts, o); err != nil {
+	var brands crawl.Brands = o.brands
+	if p.reading != nil {
+		brands = p.reading(brands)
+	}
+	if o.worker, err = crawl.NewWorker(cfg, o.bus, brands, p.attempts, o); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context
@@ -611,5 +617,154 @@ func TestAttempts(t *testing.T) {
 	var rows int
 	if err := store.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM crawl_attempts").Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d attempts are remembered (%v), want the last one", rows, err)
+	}
+}
+
+// away is the database or the event store of a worker while it cannot be reached.
+type away struct {
+	crawl.Noted
+	crawl.Brands
+	noted bool // before the answer is lost
+	gone  atomic.Bool
+	tried chan struct{}
+}
+
+func (a *away) Begin(ctx context.Context, crawlID, attempt string) (bool, error) {
+	if !a.gone.Load() {
+		return a.Noted.Begin(ctx, crawlID, attempt)
+	}
+	if a.noted {
+		if _, err := a.Noted.Begin(ctx, crawlID, attempt); err != nil {
+			return false, err
+		}
+	}
+	a.tried <- struct{}{}
+	return false, sqlstore.ErrUnavailable
+}
+
+func (a *away) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	if a.gone.Load() {
+		a.tried <- struct{}{}
+		return nil, eventlog.ErrUnavailable
+	}
+	return a.Brands.State(ctx, domain)
+}
+
+// A crawl that is delivered while what it needs is away is handed back until that is there again, or its time is over.
+func TestStoreAwayAtDelivery_CrawlIsHandedBackAndDoneLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempts, noted bool
+		allowed         time.Duration
+		done            bool
+	}{
+		"attempts":                        {true, false, time.Hour, true},
+		"attempts, and an answer is lost": {true, true, time.Hour, true},
+		"brands":                          {false, false, time.Hour, true},
+		"brands, for longer than it has":  {false, false, time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			a := &away{Noted: p.attempts, noted: c.noted, tried: make(chan struct{}, 1000)}
+			a.gone.Store(true)
+			if c.attempts {
+				p.attempts = a
+			} else {
+				p.reading = func(b crawl.Brands) crawl.Brands {
+					a.Brands = b
+					return a
+				}
+			}
+			o := p.office(t, crawl.WorkerConfig{})
+			asked, m := o.request("acme.com", brand.LaneLive, c.allowed)
+			published := make(chan error, 1)
+			go func() { published <- o.bus.Publish(t.Context(), broker.CrawlLive, m) }()
+			if !c.done {
+				if err := testwait.Receive(t, published, "the acknowledgement"); err != nil || o.crawled("acme.com") != 0 {
+					t.Errorf("%v, crawled %d times", err, o.crawled("acme.com"))
+				}
+				return
+			}
+			for range 7 { // once more than one delivery tries
+				testwait.Receive(t, a.tried, "a try")
+			}
+			select {
+			case err := <-published:
+				t.Fatalf("the crawl was acknowledged (%v) before it was begun", err)
+			default:
+			}
+			a.gone.Store(false)
+			if err := testwait.Receive(t, published, "the acknowledgement"); err != nil {
+				t.Error(err)
+			}
+			if end := o.outcome("acme.com", asked.ID); end.Outcome != brand.Succeeded || o.crawled("acme.com") != 1 {
+				t.Errorf("ended with %s, crawled %d times", end.Outcome, o.crawled("acme.com"))
+			}
+		})
+	}
+}
+
+// hand is a broker whose messages the test delivers.
+type hand struct {
+	broker.Port
+	live chan broker.Handler
+}
+
+func (h hand) Subscribe(ctx context.Context, lane, _ string, handle broker.Handler) error {
+	if lane == broker.CrawlLive {
+		h.live <- handle
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// A crawl that waits is not acknowledged because it is delivered once more: the first delivery may be in vain.
+func TestDeliveredAgain_CrawlThatWaits_IsNotAcknowledged(t *testing.T) {
+	o := newOffice(t, crawl.WorkerConfig{})
+	never := make(chan struct{})
+	o.do = func(context.Context, crawl.Target) (*crawl.Result, error) {
+		<-never
+		return nil, context.Canceled
+	}
+	h := hand{live: make(chan broker.Handler, 1)}
+	w, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: 1}, h, o.brands, o.attempts, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	handle := testwait.Receive(t, h.live, "the subscription")
+	_, first := o.request("first.com", brand.LaneLive, time.Hour)
+	if err := handle(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	_, waits := o.request("waits.com", brand.LaneLive, time.Hour)
+	lost, lose := context.WithCancel(t.Context())
+	verdicts := make(chan error, 2)
+	for range 2 {
+		go func() { verdicts <- handle(lost, waits) }()
+	}
+	select {
+	case err := <-verdicts:
+		t.Errorf("the verdict on a crawl that waits is %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	lose() // as a rebalance does
+	for range 2 {
+		if err := testwait.Receive(t, verdicts, "a verdict"); err == nil {
+			t.Error("a crawl that waited was acknowledged")
+		}
+	}
+	close(never)
+	if err := handle(t.Context(), waits); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := testwait.Receive(t, ended, "the end of Run"); err != nil {
+		t.Error(err)
+	}
+	if n := o.crawled("waits.com"); n != 1 {
+		t.Errorf("crawled %d times", n)
 	}
 }

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -81,6 +82,28 @@ func survivesPanic(t *testing.T, open Open) {
 	})
 	published := b.publish(numbered("a", 0))
 	testwait.Receive(t, got, "the message after a panic")
+	if err := testwait.Receive(t, published, "Publish"); err != nil {
+		t.Errorf("Publish: %v", err)
+	}
+}
+
+func redeliversNotNow(t *testing.T, open Open) {
+	b := start(t, open, fast)
+	const refused = 20 // more than there are retries
+	var deliveries atomic.Int32
+	got := make(chan int32, 1)
+	b.subscribe(lane, "workers", func(context.Context, broker.Message) error {
+		n := deliveries.Add(1)
+		if n <= refused {
+			return fmt.Errorf("store is away: %w", broker.ErrNotNow)
+		}
+		got <- n
+		return nil
+	})
+	published := b.publish(numbered("a", 0))
+	if n := testwait.Receive(t, got, "the last delivery"); n != refused+1 {
+		t.Errorf("handled at delivery %d, want %d", n, refused+1)
+	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}

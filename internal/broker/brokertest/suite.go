@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 		{"tries a failed message again", retries},
 		{"sets a poison message aside and goes on", setsAside},
 		{"takes a panic for a failure", survivesPanic},
+		{"delivers again what cannot be handled now", redeliversNotNow},
 		{"gives an interrupted message to the next member", redeliversInterrupted},
 		{"refuses invalid messages", refusesInvalid},
 		{"ends Publish with its context", publishObeysContext},

@@ -149,6 +149,9 @@ type File struct {
 	Pixels *image.NRGBA
 }
 
+// Bytes is what the file holds: its pixels and the rebuilt vector.
+func (f *File) Bytes() int64 { return int64(len(f.Pixels.Pix) + len(f.svg)) }
+
 // Open decodes a file: all of it, or the part of a sprite of vectors. sprites says that As may cut a raster into
 // pieces. What the file is, its bytes say: a web page that answers for a missing icon is refused here.
 //

@@ -1,0 +1,70 @@
+package crawl
+
+import (
+	"context"
+	"image"
+	"image/color"
+	"net/url"
+	"runtime"
+	"testing"
+	"weak"
+
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/internal/room"
+	"letterhead/workers/crawl/picture"
+)
+
+// inked draws every vector as a square of one color.
+type inked struct{}
+
+func (inked) Render(_ context.Context, _ []byte, side int) (*image.NRGBA, error) {
+	img := image.NewNRGBA(image.Rect(0, 0, side, side))
+	for x := range side / 2 {
+		img.SetNRGBA(x, x, color.NRGBA{R: 200, A: 255})
+	}
+	return img, nil
+}
+
+// What is made of a vector is counted as its pixels are, and let go with them when there is no room to keep it.
+func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
+	data := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><path d="M0 0h64v64z" fill="#0b5fff"/></svg>`)
+	for name, c := range map[string]struct {
+		room func(vector int64) int64
+		kept bool
+	}{
+		"room for all":            {func(vector int64) int64 { return 256*256*4 + vector }, true},
+		"room for the pixels":     {func(int64) int64 { return 256 * 256 * 4 }, false},
+		"room for nothing at all": {func(int64) int64 { return 0 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := picture.Open(t.Context(), inked{}, data, nil, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := file.As(picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spares := semaphore.NewWeighted(c.room(int64(len(p.SVG))))
+			r := &run{crawler: &Crawler{gate: newGate(1)}, held: held{common: semaphore.NewWeighted(commonBytes), spares: spares}}
+			r.crawler.cfg.Renderer, r.crawler.cfg.Room = inked{}, room.New(64<<20)
+			var vector weak.Pointer[byte]
+			err = r.decode(t.Context(), rankRead, data, nil, 0, func(f *picture.File) error {
+				p, err := f.As(picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
+				if err == nil {
+					vector = weak.Make(&p.SVG[0])
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runtime.GC()
+			if kept := vector.Value() != nil; kept != c.kept {
+				t.Errorf("the vector is held: %t", kept)
+			}
+			runtime.KeepAlive(r)
+		})
+	}
+}

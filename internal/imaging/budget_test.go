@@ -23,6 +23,8 @@ var leastLetThrough = map[string]int{
 	"gif, interlaced":          2560,
 	"bmp of 1 bit":             2560,
 	"webp, lossless":           1728,
+	"webp, animated":           1728,
+	"webp, frame in a frame":   1728,
 	"webp, lossy":              2560,
 	"webp, lossy, alpha":       1600,
 }
@@ -122,5 +124,24 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 	plain := imagingtest.Claims()["webp, lossless"](400, 400, true)
 	if cost, err := imaging.DecodeCost(plain, imaging.Limits{}, 1200); err != nil || cost > 4<<20 {
 		t.Errorf("a plain picture costs %d bytes, %v", cost, err)
+	}
+}
+
+// TestDecodeCost_WebPOfManyChunks: the cost is that of the picture that is decoded, wherever in its file it lies.
+func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
+	const side = 1024
+	want, err := imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cost, err := imaging.DecodeCost(imagingtest.WebPOfManyChunks(side, side, 1000), imaging.Limits{}, 1200); err != nil || cost < want {
+		t.Errorf("1,000 chunks before the picture: cost %d, %v; want %d", cost, err, want)
+	}
+	many := imagingtest.WebPOfManyChunks(side, side, 1030)
+	if cost, err := imaging.DecodeCost(many, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrMalformed) {
+		t.Errorf("1,030 chunks before the picture: cost %d, %v", cost, err)
+	}
+	if _, _, err := imaging.Decode(many, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
+		t.Errorf("1,030 chunks before the picture: %v", err)
 	}
 }

@@ -28,11 +28,14 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 		return 0, err
 	}
 	var cost, tables int64
-	err = guarded(func() error {
-		cost = decodeCost(info, data, limits.withDefaults(), longest)
+	err = guarded(func() (err error) {
 		if info.Format == WebP {
+			if data, err = firstWebPFrame(data); err != nil { // what is decoded
+				return err
+			}
 			tables = webpTables(info, data)
 		}
+		cost = decodeCost(info, data, limits.withDefaults(), longest)
 		return nil
 	})
 	if err == nil && (cost > MaxDecoded || tables > maxTables) {
@@ -169,24 +172,13 @@ func webpTables(info Info, data []byte) (cost int64) {
 	return cost
 }
 
-// webpParts calls visit with the chunks of the first picture of a WebP. The decoder reads one that is cut off, too.
+// webpParts calls visit with the chunks of a WebP that is not animated, up to its picture. The decoder reads one that is
+// cut off, too.
 func webpParts(data []byte, visit func(id string, body []byte)) {
-	rest := data[min(riffHeader, len(data)):]
-	for range maxWebPChunks {
+	for rest := data[min(riffHeader, len(data)):]; len(rest) >= chunkHeader; {
 		id, body, after, ok := riffChunk(rest)
-		if !ok && len(rest) < chunkHeader {
-			return
-		}
 		if !ok {
 			id, body, after = string(rest[:4]), rest[chunkHeader:], nil
-		}
-		const frameHeader = 16
-		if id == "ANMF" {
-			if len(body) < frameHeader {
-				return
-			}
-			rest = body[frameHeader:]
-			continue
 		}
 		visit(id, body)
 		if id == "VP8 " || id == "VP8L" {

@@ -190,6 +190,28 @@ func losslessClaim(w, h int, _ bool) []byte {
 	return webpOf("VP8L", b.out)
 }
 
+// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the picture.
+func animatedClaim(before ...any) Claim {
+	return func(w, h int, _ bool) []byte {
+		var b webpBits
+		b.vp8lHeader(w, h)
+		b.colorIndexed()
+		frame := append(make([]byte, 6), byte(w-1), byte((w-1)>>8), 0, byte(h-1), byte((h-1)>>8), 0, 0, 0, 0, 0)
+		const fileHeader = 12
+		chunks := webpOf(append(slices.Clone(before), "VP8L", b.out)...)[fileHeader:]
+		return webpOf("ANMF", append(frame, chunks...))
+	}
+}
+
+// WebPOfManyChunks is an animation whose first frame has so many empty chunks before its picture of w×h pixels.
+func WebPOfManyChunks(w, h, chunks int) []byte {
+	var before []any
+	for range chunks {
+		before = append(before, "none", []byte{})
+	}
+	return animatedClaim(before...)(w, h, true)
+}
+
 // vp8Claim is a lossy picture of zero bits.
 func vp8Claim(w, h int, body bool) []byte {
 	const first = 1<<19 - 1
@@ -259,6 +281,8 @@ func Claims() map[string]Claim {
 		"gif, interlaced":          gifClaim,
 		"bmp of 1 bit":             bmpClaim,
 		"webp, lossless":           losslessClaim,
+		"webp, animated":           animatedClaim(),
+		"webp, frame in a frame":   animatedClaim("ANMF", make([]byte, 15)),
 		"webp, lossy":              lossyClaim,
 		"webp, lossy, alpha":       lossyAlphaClaim,
 	}

@@ -3,6 +3,7 @@ package imaging_test
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 
 	"letterhead/internal/imaging"
@@ -16,6 +17,7 @@ var leastLetThrough = map[string]int{
 	"jpeg, full colors":        3648,
 	"jpeg, red green blue":     2048,
 	"jpeg, rgb by adobe":       2048,
+	"jpeg, by photoshop":       3648,
 	"jpeg, inks":               1792,
 	"progressive, half colors": 1856,
 	"progressive, full colors": 1472,
@@ -143,5 +145,33 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	}
 	if _, _, err := imaging.Decode(many, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
 		t.Errorf("1,030 chunks before the picture: %v", err)
+	}
+}
+
+// TestDecodeCost_WhatAdobeSays: a JPEG of Photoshop's costs as another one, unless it says that it is not of luma and two
+// colors. Each segment that says so counts, also behind the scan, where decoders read on.
+func TestDecodeCost_WhatAdobeSays(t *testing.T) {
+	const side = 1000
+	claims := imagingtest.Claims()
+	cost := func(data []byte) int64 {
+		n, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	plain, rgb := claims["jpeg, full colors"](side, side, true), claims["jpeg, rgb by adobe"](side, side, true)
+	if got, want := cost(claims["jpeg, by photoshop"](side, side, true)), cost(plain); got != want {
+		t.Errorf("luma and two colors: cost %d, want %d", got, want)
+	}
+	const adobe = 2 + 2 + 12 // marker, length, content
+	segment := rgb[2 : 2+adobe]
+	behind := slices.Concat(plain[:len(plain)-2], segment, plain[len(plain)-2:])
+	// The decoder looks for the next restart and passes what looks like a segment on its way.
+	hidden := slices.Concat(plain[:len(plain)-2], []byte{0xff, 0xe1, 0xff, 0xff}, segment, plain[len(plain)-2:])
+	for name, data := range map[string][]byte{"before": rgb, "behind": behind, "hidden": hidden} {
+		if got, want := cost(data), cost(plain)+4*side*side; got != want {
+			t.Errorf("red, green and blue, said %s: cost %d, want %d", name, got, want)
+		}
 	}
 }

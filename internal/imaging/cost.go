@@ -195,8 +195,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		header                          = 6 // depth, height, width, number of components
 		perComponent                    = 3
 	)
-	adobe := bytes.Contains(data, []byte("Adobe")) // which may say so before the frame or behind it
-	cost := 8 * pixels                             // what is not understood is not cheap
+	adobe := adobeUntransformed(data)
+	cost := 8 * pixels // what is not understood is not cheap
 	jpegSegments(data, func(marker byte, p []byte) bool {
 		if marker != baseline && marker != extended && marker != progressive {
 			return marker != markerSOS
@@ -224,6 +224,28 @@ func jpegCost(data []byte, pixels int64) int64 {
 		return false
 	})
 	return cost
+}
+
+// adobeUntransformed reports whether a JPEG may have an APP14 segment of Adobe's that says that its colors are not
+// transformed. The decoder takes the last such segment, also behind a scan, and what it passes for a restart there only
+// it knows: so this looks at all bytes.
+func adobeUntransformed(data []byte) bool {
+	const (
+		name      = "Adobe"
+		header    = 4  // marker and length
+		transform = 11 // of the segment's content
+	)
+	for {
+		at := bytes.Index(data, []byte("\xff\xee"))
+		if at < 0 || len(data)-at <= header+transform {
+			return false
+		}
+		content := data[at+header:]
+		if bytes.HasPrefix(content, []byte(name)) && content[transform] == 0 {
+			return true
+		}
+		data = data[at+2:]
+	}
 }
 
 // pngHeader is what the first chunk of a PNG says, with whether a color is declared as clear.

@@ -7,13 +7,14 @@ import (
 	"image"
 )
 
-// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted. It admits a
-// photograph of 16 million pixels and most pictures of 6 million in any other form.
+// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted, and for a lossless
+// WebP its tables of codes not counted either. It admits a photograph of 16 million pixels and most pictures of 3 million
+// in any other form.
 const MaxDecoded = 64 << 20
 
-// maxTables is the most that the tables of a lossless WebP may take beside that, in bytes: their bound is known, which
-// few files come near, and not their number. It admits files of some 300 kB.
-const maxTables = 128 << 20
+// maxWithTables is the most that it holds with those tables: of them a bound is known, which few files come near, and not
+// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 160 kB.
+const maxWithTables = 128 << 20
 
 // reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
 // by the better filter alone.
@@ -21,7 +22,7 @@ const reduceFrom = 4 << 20
 
 // DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
 // result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
-// for more than MaxDecoded, and for a lossless WebP whose tables may take more than maxTables.
+// for more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB with its tables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
@@ -38,7 +39,7 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 		cost = decodeCost(info, data, limits.withDefaults(), longest)
 		return nil
 	})
-	if err == nil && (cost > MaxDecoded || tables > maxTables) {
+	if err == nil && (cost > MaxDecoded || cost+tables > maxWithTables) {
 		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost+tables)
 	}
 	return cost + tables, err

@@ -22,7 +22,7 @@ func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 
 // DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG, JPEG, WebP or GIF of more than
 // reduceFrom pixels is reduced while it is decoded, to no less than the size that Scale then makes of it; the
-// pixels are nearly the same. A picture for which it would hold more than MaxDecoded is ErrTooLarge.
+// pixels are nearly the same. What DecodeCost refuses is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
 	if _, err := DecodeCost(data, limits, longest); err != nil {
 		return nil, Info{Format: Sniff(data)}, err

@@ -13,7 +13,7 @@ import (
 const MaxDecoded = 64 << 20
 
 // maxWithTables is the most that it holds with those tables: of them a bound is known, which few files come near, and not
-// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 160 kB.
+// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 170 kB.
 const maxWithTables = 128 << 20
 
 // reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled

@@ -25,9 +25,19 @@ const mostServiceMemory = 512 << 20
 // bombs are the sites that cost a careless crawler most.
 var bombs = []string{"gzip-bomb", "png-bomb", "ico-bomb", "svg-bomb", "endless-body", "nested-513", "huge-header", "many-icons"}
 
-// group is a cgroup of the test's own. It ends before the server in it has to.
-func group(bytes int64) (*process.Group, error) {
-	return process.NewGroup(fmt.Sprintf("letterhead-lab-%d-%d", os.Getpid(), bytes), bytes)
+// group is a cgroup of the test's own, removed when the test ends: after what the test registers from here on, so that
+// the server in it is stopped by then.
+func group(t *testing.T, bytes int64) (*process.Group, error) {
+	g, err := process.NewGroup(fmt.Sprintf("letterhead-lab-%d-%d", os.Getpid(), bytes), bytes)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, nil
 }
 
 // TestTheWholeServiceStaysWithinItsMemory has every host of the lab looked up, 32 at a time and the hostile ones again
@@ -36,7 +46,7 @@ func group(bytes int64) (*process.Group, error) {
 // told the limit, and the most memory that it has had is compared.
 func TestTheWholeServiceStaysWithinItsMemory(t *testing.T) {
 	var environment []string
-	within, err := group(mostServiceMemory)
+	within, err := group(t, mostServiceMemory)
 	if err != nil {
 		t.Logf("not in a cgroup: %v", err)
 		environment = []string{"GOMEMLIMIT=410MiB"} // eight tenths of 512, as from a cgroup
@@ -45,14 +55,7 @@ func TestTheWholeServiceStaysWithinItsMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		s.stop()
-		if within != nil {
-			if err := within.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	t.Cleanup(s.stop)
 	hosts := slices.Sorted(maps.Keys(builtIn))
 	for range 8 {
 		for _, name := range bombs {
@@ -108,7 +111,7 @@ func (s *server) crowd(hosts []string, failed func(host string, err error)) {
 // killed, and starts it again with enough: it fetches nothing of them by itself, nor when somebody asks for them. After
 // a second kill not even a refresh that is paid for does.
 func TestACrawlThatTookTheProcessDown_IsNotTriedAgainAtOnce(t *testing.T) {
-	within, err := group(mostServiceMemory + 1<<20) // a name of its own
+	within, err := group(t, mostServiceMemory+1<<20) // a name of its own
 	if err != nil {
 		t.Skipf("no cgroup, no kill: %v", err)
 	}
@@ -116,12 +119,7 @@ func TestACrawlThatTookTheProcessDown_IsNotTriedAgainAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		s.stop()
-		if err := within.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(s.stop)
 	s.crawlOnce(t)
 	lost := make([]string, 0, len(bombs))
 	for _, name := range bombs {

@@ -7,13 +7,14 @@ import (
 	"image"
 )
 
-// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted. It admits a
-// photograph of 16 million pixels and most pictures of 6 million in any other form.
+// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted, and for a lossless
+// WebP its tables of codes not counted either. It admits a photograph of 16 million pixels and most pictures of 3 million
+// in any other form.
 const MaxDecoded = 64 << 20
 
-// maxTables is the most that the tables of a lossless WebP may take beside that, in bytes: their bound is known, which
-// few files come near, and not their number. It admits files of some 300 kB.
-const maxTables = 128 << 20
+// maxWithTables is the most that it holds with those tables: of them a bound is known, which few files come near, and not
+// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 170 kB.
+const maxWithTables = 128 << 20
 
 // reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
 // by the better filter alone.
@@ -21,21 +22,24 @@ const reduceFrom = 4 << 20
 
 // DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
 // result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
-// for more than MaxDecoded, and for a lossless WebP whose tables may take more than maxTables.
+// for more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB with its tables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
 		return 0, err
 	}
 	var cost, tables int64
-	err = guarded(func() error {
-		cost = decodeCost(info, data, limits.withDefaults(), longest)
+	err = guarded(func() (err error) {
 		if info.Format == WebP {
+			if data, err = firstWebPFrame(data); err != nil { // what is decoded
+				return err
+			}
 			tables = webpTables(info, data)
 		}
+		cost = decodeCost(info, data, limits.withDefaults(), longest)
 		return nil
 	})
-	if err == nil && (cost > MaxDecoded || tables > maxTables) {
+	if err == nil && (cost > MaxDecoded || cost+tables > maxWithTables) {
 		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost+tables)
 	}
 	return cost + tables, err
@@ -169,24 +173,13 @@ func webpTables(info Info, data []byte) (cost int64) {
 	return cost
 }
 
-// webpParts calls visit with the chunks of the first picture of a WebP. The decoder reads one that is cut off, too.
+// webpParts calls visit with the chunks of a WebP that is not animated, up to its picture. The decoder reads one that is
+// cut off, too.
 func webpParts(data []byte, visit func(id string, body []byte)) {
-	rest := data[min(riffHeader, len(data)):]
-	for range maxWebPChunks {
+	for rest := data[min(riffHeader, len(data)):]; len(rest) >= chunkHeader; {
 		id, body, after, ok := riffChunk(rest)
-		if !ok && len(rest) < chunkHeader {
-			return
-		}
 		if !ok {
 			id, body, after = string(rest[:4]), rest[chunkHeader:], nil
-		}
-		const frameHeader = 16
-		if id == "ANMF" {
-			if len(body) < frameHeader {
-				return
-			}
-			rest = body[frameHeader:]
-			continue
 		}
 		visit(id, body)
 		if id == "VP8 " || id == "VP8L" {
@@ -203,8 +196,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		header                          = 6 // depth, height, width, number of components
 		perComponent                    = 3
 	)
-	adobe := bytes.Contains(data, []byte("Adobe")) // which may say so before the frame or behind it
-	cost := 8 * pixels                             // what is not understood is not cheap
+	adobe := adobeUntransformed(data)
+	cost := 8 * pixels // what is not understood is not cheap
 	jpegSegments(data, func(marker byte, p []byte) bool {
 		if marker != baseline && marker != extended && marker != progressive {
 			return marker != markerSOS
@@ -232,6 +225,28 @@ func jpegCost(data []byte, pixels int64) int64 {
 		return false
 	})
 	return cost
+}
+
+// adobeUntransformed reports whether a JPEG may have an APP14 segment of Adobe's that says that its colors are not
+// transformed. The decoder takes the last such segment, also behind a scan, and what it passes for a restart there only
+// it knows: so this looks at all bytes.
+func adobeUntransformed(data []byte) bool {
+	const (
+		name      = "Adobe"
+		header    = 4  // marker and length
+		transform = 11 // of the segment's content
+	)
+	for {
+		at := bytes.Index(data, []byte("\xff\xee"))
+		if at < 0 || len(data)-at <= header+transform {
+			return false
+		}
+		content := data[at+header:]
+		if bytes.HasPrefix(content, []byte(name)) && content[transform] == 0 {
+			return true
+		}
+		data = data[at+2:]
+	}
 }
 
 // pngHeader is what the first chunk of a PNG says, with whether a color is declared as clear.

@@ -22,7 +22,7 @@ func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 
 // DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG, JPEG, WebP or GIF of more than
 // reduceFrom pixels is reduced while it is decoded, to no less than the size that Scale then makes of it; the
-// pixels are nearly the same. A picture for which it would hold more than MaxDecoded is ErrTooLarge.
+// pixels are nearly the same. What DecodeCost refuses is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
 	if _, err := DecodeCost(data, limits, longest); err != nil {
 		return nil, Info{Format: Sniff(data)}, err
@@ -290,7 +290,7 @@ func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
 const (
 	riffHeader  = 12
 	chunkHeader = 8
-	// maxWebPChunks bounds the search for the first frame.
+	// maxWebPChunks bounds the search for the first frame, and for the picture in it.
 	maxWebPChunks = 1024
 )
 
@@ -338,7 +338,8 @@ func webpFromFrame(frame []byte) ([]byte, error) {
 	extended := make([]byte, 10)
 	copy(extended[4:], frame[6:12]) // width and height less one, 24 bits each
 	var chunks []byte
-	for rest := frame[frameHeader:]; ; {
+	rest := frame[frameHeader:]
+	for range maxWebPChunks {
 		id, body, after, ok := riffChunk(rest)
 		if !ok {
 			return nil, fmt.Errorf("%w: animation frame without a picture", ErrMalformed)
@@ -350,14 +351,14 @@ func webpFromFrame(frame []byte) ([]byte, error) {
 			chunks = appendChunk(chunks, id, body)
 		}
 		if id == "VP8 " || id == "VP8L" {
-			break
+			out := append(make([]byte, 0, len(chunks)+64), "RIFF\x00\x00\x00\x00WEBP"...)
+			out = append(appendChunk(out, "VP8X", extended), chunks...)
+			binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-chunkHeader))
+			return out, nil
 		}
 		rest = after
 	}
-	out := append(make([]byte, 0, len(chunks)+64), "RIFF\x00\x00\x00\x00WEBP"...)
-	out = append(appendChunk(out, "VP8X", extended), chunks...)
-	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-chunkHeader))
-	return out, nil
+	return nil, fmt.Errorf("%w: more than %d chunks in an animation frame", ErrMalformed, maxWebPChunks)
 }
 
 func appendChunk(out []byte, id string, body []byte) []byte {

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,12 +38,34 @@ func NewGroup(name string, bytes int64) (*Group, error) {
 	return g, nil
 }
 
-// Limit changes what the processes may use, in bytes. The kernel refuses less than what they use now.
+// Limit changes what the processes may use, in bytes, none of it swapped out. The kernel refuses less than what they use
+// now.
 func (g *Group) Limit(bytes int64) error {
-	name := "memory.max"
-	if g.v1 {
-		name = "memory.limit_in_bytes"
+	if !g.v1 {
+		return errors.Join(g.write("memory.max", bytes), g.writeIfThere("memory.swap.max", 0))
 	}
+	// Memory and swap together may never be less than memory alone: a higher limit is written to them first.
+	const both = "memory.memsw.limit_in_bytes"
+	if now, err := g.number(both, ""); err == nil && now < bytes {
+		if err := g.write(both, bytes); err != nil {
+			return err
+		}
+	}
+	if err := g.write("memory.limit_in_bytes", bytes); err != nil {
+		return err
+	}
+	return g.writeIfThere(both, bytes)
+}
+
+// writeIfThere is write for a file that a kernel without swap does not have.
+func (g *Group) writeIfThere(name string, bytes int64) error {
+	if _, err := os.Stat(filepath.Join(g.folder, name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return g.write(name, bytes)
+}
+
+func (g *Group) write(name string, bytes int64) error {
 	if err := os.WriteFile(filepath.Join(g.folder, name), strconv.AppendInt(nil, bytes, 10), 0); err != nil {
 		return fmt.Errorf("limit the memory of a cgroup to %d bytes: %w", bytes, err)
 	}

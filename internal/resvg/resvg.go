@@ -214,21 +214,28 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
 	img, err := r.engine.draw(t.ctx, mem, svg, side, r.cfg.Steps/quantum)
-	switch {
-	case err == nil && !mem.crowded: // without the memory that it asked for, the module may draw something else
+	if err == nil && !mem.crowded { // without the memory that it asked for, the module may draw something else
 		return img, nil
-	case mem.refused:
-		return nil, fmt.Errorf("draw svg: %w: more than %d bytes of memory", imaging.ErrTooLarge, r.cfg.Memory)
-	case errors.Is(err, errFuel) && !mem.crowded:
-		return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrTooLarge, err)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case t.ctx.Err() != nil:
-		return nil, fmt.Errorf("draw svg: more than %v: %w", r.cfg.Timeout, context.DeadlineExceeded)
-	case mem.crowded:
-		return nil, fmt.Errorf("draw svg: waited %v: %w", r.cfg.Wait, ErrBusy)
 	}
-	return nil, fmt.Errorf("draw svg: %w: %w", imaging.ErrMalformed, err)
+	return nil, r.failure(ctx, t, mem, err)
+}
+
+// failure is why a picture was not drawn. What the load did comes first: a module that has been without memory, or was
+// stopped, may have gone on in another way, which says nothing about the file.
+func (r *Renderer) failure(ctx context.Context, t *turn, mem *memory, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case t.ctx.Err() != nil:
+		return fmt.Errorf("draw svg: more than %v: %w", r.cfg.Timeout, context.DeadlineExceeded)
+	case mem.crowded:
+		return fmt.Errorf("draw svg: waited %v: %w", r.cfg.Wait, ErrBusy)
+	case mem.refused:
+		return fmt.Errorf("draw svg: %w: more than %d bytes of memory", imaging.ErrTooLarge, r.cfg.Memory)
+	case errors.Is(err, errFuel):
+		return fmt.Errorf("draw svg: %w: %w", imaging.ErrTooLarge, err)
+	}
+	return fmt.Errorf("draw svg: %w: %w", imaging.ErrMalformed, err)
 }
 
 // errFuel: the steps, the call stack or the objects of the host were used up.

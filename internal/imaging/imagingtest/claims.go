@@ -11,9 +11,9 @@ import (
 // Claim is a small file that says it is large, as large as its sides say. Without its body only the header is true.
 type Claim func(w, h int, body bool) []byte
 
-// jpegClaim is a JPEG of one color: all its codes are zero bits. frame is the marker of its frame, sampling that of each
-// component, in their order.
-func jpegClaim(frame byte, ids string, adobe bool, sampling ...byte) Claim {
+// jpegClaim is a JPEG of one color: all its codes are zero bits. frame is the marker of its frame, extra what is before
+// it, sampling that of each component, in their order.
+func jpegClaim(frame byte, ids string, extra []byte, sampling ...byte) Claim {
 	return func(w, h int, body bool) []byte {
 		out := []byte{0xff, 0xd8}
 		segment := func(marker byte, content []byte) {
@@ -21,9 +21,7 @@ func jpegClaim(frame byte, ids string, adobe bool, sampling ...byte) Claim {
 			out = binary.BigEndian.AppendUint16(out, uint16(2+len(content)))
 			out = append(out, content...)
 		}
-		if adobe {
-			segment(0xee, append([]byte("Adobe\x00\x64\x00\x00\x00\x00"), 0)) // no transform: red, green and blue, or inks
-		}
+		out = append(out, extra...)
 		segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...))
 		header := []byte{8, byte(h >> 8), byte(h), byte(w >> 8), byte(w), byte(len(sampling))}
 		scan := []byte{byte(len(sampling))}
@@ -45,6 +43,17 @@ func jpegClaim(frame byte, ids string, adobe bool, sampling ...byte) Claim {
 		}
 		return append(out, 0xff, 0xd9)
 	}
+}
+
+// adobe is a segment of Adobe's with the transform of the colors: 0 for red, green and blue, or inks.
+func adobe(transform byte) []byte {
+	return append([]byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00"), transform)
+}
+
+// photoshop is what Photoshop writes before a picture of luma and two colors.
+func photoshop() []byte {
+	const text = "http://ns.adobe.com/xap/1.0/\x00Adobe\x00\x00\x00\x00\x00\x00\x00 Photoshop"
+	return append(append([]byte{0xff, 0xe1, 0, 2 + byte(len(text))}, text...), adobe(1)...)
 }
 
 func gifClaim(w, h int, body bool) []byte {
@@ -190,6 +199,28 @@ func losslessClaim(w, h int, _ bool) []byte {
 	return webpOf("VP8L", b.out)
 }
 
+// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the picture.
+func animatedClaim(before ...any) Claim {
+	return func(w, h int, _ bool) []byte {
+		var b webpBits
+		b.vp8lHeader(w, h)
+		b.colorIndexed()
+		frame := append(make([]byte, 6), byte(w-1), byte((w-1)>>8), 0, byte(h-1), byte((h-1)>>8), 0, 0, 0, 0, 0)
+		const fileHeader = 12
+		chunks := webpOf(append(slices.Clone(before), "VP8L", b.out)...)[fileHeader:]
+		return webpOf("ANMF", append(frame, chunks...))
+	}
+}
+
+// WebPOfManyChunks is an animation whose first frame has so many empty chunks before its picture of w×h pixels.
+func WebPOfManyChunks(w, h, chunks int) []byte {
+	var before []any
+	for range chunks {
+		before = append(before, "none", []byte{})
+	}
+	return animatedClaim(before...)(w, h, true)
+}
+
 // vp8Claim is a lossy picture of zero bits.
 func vp8Claim(w, h int, body bool) []byte {
 	const first = 1<<19 - 1
@@ -247,18 +278,21 @@ func Claims() map[string]Claim {
 		full, half      = 0x11, 0x22
 	)
 	return map[string]Claim{
-		"jpeg, gray":               jpegClaim(0xc0, gray, false, full),
-		"jpeg, half colors":        jpegClaim(0xc0, ycc, false, half, full, full),
-		"jpeg, full colors":        jpegClaim(0xc0, ycc, false, full, full, full),
-		"jpeg, red green blue":     jpegClaim(0xc0, "RGB", false, full, full, full),
-		"jpeg, rgb by adobe":       jpegClaim(0xc0, ycc, true, full, full, full),
-		"jpeg, inks":               jpegClaim(0xc0, cmyk, true, full, full, full, full),
-		"progressive, half colors": jpegClaim(0xc2, ycc, false, half, full, full),
-		"progressive, full colors": jpegClaim(0xc2, ycc, false, full, full, full),
-		"progressive, gray":        jpegClaim(0xc2, gray, false, full),
+		"jpeg, gray":               jpegClaim(0xc0, gray, nil, full),
+		"jpeg, half colors":        jpegClaim(0xc0, ycc, nil, half, full, full),
+		"jpeg, full colors":        jpegClaim(0xc0, ycc, nil, full, full, full),
+		"jpeg, red green blue":     jpegClaim(0xc0, "RGB", nil, full, full, full),
+		"jpeg, rgb by adobe":       jpegClaim(0xc0, ycc, adobe(0), full, full, full),
+		"jpeg, by photoshop":       jpegClaim(0xc0, ycc, photoshop(), full, full, full),
+		"jpeg, inks":               jpegClaim(0xc0, cmyk, adobe(0), full, full, full, full),
+		"progressive, half colors": jpegClaim(0xc2, ycc, nil, half, full, full),
+		"progressive, full colors": jpegClaim(0xc2, ycc, nil, full, full, full),
+		"progressive, gray":        jpegClaim(0xc2, gray, nil, full),
 		"gif, interlaced":          gifClaim,
 		"bmp of 1 bit":             bmpClaim,
 		"webp, lossless":           losslessClaim,
+		"webp, animated":           animatedClaim(),
+		"webp, frame in a frame":   animatedClaim("ANMF", make([]byte, 15)),
 		"webp, lossy":              lossyClaim,
 		"webp, lossy, alpha":       lossyAlphaClaim,
 	}

@@ -1,0 +1,23 @@
+package resvg
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"letterhead/internal/imaging"
+)
+
+// TestFailure_WaitingAfterARefusal_IsBusy: without the memory that it was to wait for, nobody knows whether the module
+// would have drawn the picture after all.
+func TestFailure_WaitingAfterARefusal_IsBusy(t *testing.T) {
+	r := &Renderer{}
+	turn := newTurn(t.Context(), Config{Timeout: time.Hour})
+	defer turn.stop()
+	if err := r.failure(t.Context(), turn, &memory{refused: true, crowded: true}, errFuel); !errors.Is(err, ErrBusy) || errors.Is(err, imaging.ErrTooLarge) {
+		t.Error(err)
+	}
+	if err := r.failure(t.Context(), turn, &memory{refused: true}, nil); !errors.Is(err, imaging.ErrTooLarge) {
+		t.Error(err)
+	}
+}

@@ -35,8 +35,8 @@ const (
 	// finishPatience is how long FinishUpgrade waits while nothing moves: several times what a leader needs to see
 	// the request, and to take over from one that has just died.
 	finishPatience = 30 * time.Second
-	// askLease is how long a request to finish holds after it was last renewed: a command that was killed cannot
-	// withdraw it, and nobody may finish the upgrade much later on its behalf. Clocks of nodes may differ by seconds.
+	// askLease is how long a request to finish holds after its last renewal. A command that was killed cannot withdraw
+	// its request, and no node may finish the upgrade much later because of it. Clocks of nodes may differ by seconds.
 	askLease = 10 * time.Second
 	// renewAsk is the time between two renewals.
 	renewAsk = askLease / 4

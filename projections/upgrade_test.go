@@ -218,8 +218,8 @@ func TestRollingUpgrade_AFoldOfTheNewVersionThatFails(t *testing.T) {
 	})
 }
 
-// A command that is killed cannot withdraw its request. It ends by itself: no node finishes the upgrade later, when
-// nobody waits for it.
+// A command that is killed cannot withdraw its request. The request expires, so that no node finishes the upgrade
+// after the operator has left.
 func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)

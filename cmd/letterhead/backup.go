@@ -84,7 +84,7 @@ func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx
 	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
 }
 
-// dataFormat returns the data format in force for what is stored.
+// dataFormat returns the data format of the stored events.
 func (s *service) dataFormat(ctx context.Context) (int, error) {
 	switch {
 	case s.config.Shared():

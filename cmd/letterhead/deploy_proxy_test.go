@@ -290,8 +290,8 @@ func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
 	}
 }
 
-// Connections of one address are bounded, and what was refused is counted where Prometheus reads it; those of
-// addresses that many clients share, and of proxies in front of this one, are not.
+// HAProxy bounds the connections of one address and counts the refused ones in its metrics. It does not bound
+// addresses that many clients share, nor proxies in front of it.
 func TestTheProxyBoundsTheConnectionsOfAnAddress(t *testing.T) {
 	const bound, dialed = 5, 8
 	p := newProxiedWith(t, "sc0_conn_cur gt 1000", fmt.Sprintf("sc0_conn_cur gt %d", bound),

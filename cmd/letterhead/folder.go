@@ -118,8 +118,8 @@ func (l *folderLock) checkFormat() error {
 	return err
 }
 
-// readFormat reads the folder's format. It returns fs.ErrNotExist when there is none, and an error that says what to do
-// when a newer release wrote the folder.
+// readFormat reads the folder's format. It returns fs.ErrNotExist if the folder has none, and an error with advice if a
+// newer release wrote the folder.
 func (l *folderLock) readFormat() error {
 	name := filepath.Join(l.path, "format.json")
 	raw, err := os.ReadFile(name)

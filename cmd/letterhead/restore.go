@@ -97,7 +97,7 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	return err
 }
 
-// openTarget opens the stores that a restore fills. Nobody else may use them.
+// openTarget opens the stores that a restore fills. No other process may use them meanwhile.
 func (e *environment) openTarget(ctx context.Context, settings config.Config) (*service, error) {
 	lock, err := lockFolder(settings.Data, folderMayBeNew)
 	if errors.Is(err, errFolderInUse) {

@@ -253,8 +253,8 @@ func printUndelivered(w io.Writer, charges []undeliveredCharge, asJSON bool) err
 	return table.Flush()
 }
 
-// reverseUndelivered hands charges back. One that is too old stays, and one that cannot be handed back does not keep
-// the others from it.
+// reverseUndelivered reverses charges. A charge that is too old to be reversed stays, and one that cannot be reversed
+// does not stop the others.
 func (s *service) reverseUndelivered(ctx context.Context, e *environment, charges []undeliveredCharge, asJSON bool) error {
 	var done struct {
 		Reversed int   `json:"reversed"`

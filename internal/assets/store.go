@@ -154,7 +154,7 @@ func (s *Store) Reachable(ctx context.Context) error {
 	}
 }
 
-// probe returns the question that is under way, or asks it. The first who asks may leave before the others do.
+// probe returns the check that is under way, or starts one. The caller that started it may return before the others.
 func (s *Store) probe(ctx context.Context) *probe {
 	s.probing.Lock()
 	defer s.probing.Unlock()

@@ -299,7 +299,7 @@ func TestCloseGoesOnWaiting(t *testing.T) {
 	}
 }
 
-// begun is a context that tells when another is made of it, which drawing does once it has its turn.
+// begun is a context that reports when another one is derived from it, which drawing does once it has its turn.
 type begun struct {
 	context.Context
 	tell func()

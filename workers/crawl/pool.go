@@ -81,13 +81,13 @@ func (p *pool) handOver(ctx context.Context, j *job) bool {
 	}
 }
 
-// decide tells those who wait for it whether the crawl was begun or need not be, or why it is handed back.
+// decide records whether the crawl was begun or skipped, or why it is returned to the broker, and ends the waits for it.
 func (p *pool) decide(j *job, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.returned, j.request.CrawlID)
 	if err != nil {
-		// Others may get what was handed back: it is not remembered for ever.
+		// Another crawler may take a crawl that was returned, so it is forgotten after attemptKept.
 		maps.DeleteFunc(p.returned, func(_ string, old *job) bool { return j.received.Sub(old.received) > attemptKept })
 		p.returned[j.request.CrawlID] = j
 	}

@@ -650,7 +650,7 @@ func (a *away) State(ctx context.Context, domain string) (*brand.Brand, error) {
 	return a.Brands.State(ctx, domain)
 }
 
-// A crawl that is delivered while what it needs is away is handed back until that is there again, or its time is over.
+// A crawl that is delivered while a store it needs is away returns to the broker until the store is back or its time is over.
 func TestStoreAwayAtDelivery_CrawlIsHandedBackAndDoneLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempts, noted bool

@@ -60,8 +60,8 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	}
 }
 
-// read takes a batch of the own subscription. One that is live waits no longer than until the common reader changes:
-// the two may have met. It then reports that it is not done.
+// read takes a batch of the subscription's own reader. Once that reader is live, read also returns when the common reader
+// moves, because the two may have met; it then reports done as false.
 func (s *subscription) read(ctx context.Context, own eventlog.Subscription, changed <-chan struct{}) (batch eventlog.Batch, done bool, err error) {
 	waiting := ctx
 	if s.live {

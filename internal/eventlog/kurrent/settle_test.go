@@ -104,7 +104,7 @@ func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
 	}
 }
 
-// An append that is under way is left alone: nobody else's event at its revision, and no part of its own, settles it.
+// An append that is under way is settled neither by another writer's event at its revision nor by a part of its own.
 func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
 	server := silent(t, 0)
 	l := open(t, server, kurrent.Config{})

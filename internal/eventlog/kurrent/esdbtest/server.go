@@ -312,8 +312,8 @@ func (s *Server) LoseConnections() {
 	}
 }
 
-// HoldIndex keeps what is appended from now on from being indexed until release: it is written, and nobody
-// can read it, and its appends have no answer. The caller must release before the server is closed.
+// HoldIndex delays the indexing of new events until release is called: the events are written, but cannot be
+// read, and their appends have no answer. The caller must release before the server is closed.
 func (s *Server) HoldIndex() (release func()) { return s.store.hold() }
 
 // DropSubscriptions ends all subscriptions as servers before 24.2 end those of slow consumers.

@@ -61,10 +61,14 @@ func accountCreate(e *environment) *cobra.Command {
 	name := c.Flags().String("name", "", "name of the account's holder")
 	planName := c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		if err := checkName(*name); err != nil {
-			return err
+	c.PreRunE = func(*cobra.Command, []string) error {
+		_, err := plan.Default().Get(plan.ID(*planName))
+		if err := errors.Join(checkName(*name), err); err != nil {
+			return usageError{err}
 		}
+		return nil
+	}
+	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
 		created, err := s.createAccount(ctx, *name, plan.ID(*planName))
 		if err != nil && !errors.Is(err, errNotSeen) {
 			return err
@@ -85,9 +89,6 @@ func accountCreate(e *environment) *cobra.Command {
 // createAccount opens an account with its free credits and issues one key of each kind.
 func (s *service) createAccount(ctx context.Context, name string, id plan.ID) (createdJSON, error) {
 	var out createdJSON
-	if _, err := s.plans.Get(id); err != nil {
-		return out, usageError{err}
-	}
 	accountID, holder := uuid.NewString(), uuid.NewString()
 	if err := s.holders.Put(ctx, holder, name); err != nil {
 		return out, err
@@ -251,7 +252,7 @@ func (s *service) closeAccount(ctx context.Context, id string) (commands.Done, e
 
 func checkName(name string) error {
 	if name == "" || len(name) > maxNameBytes {
-		return usageError{fmt.Errorf("--name takes 1 to %d bytes", maxNameBytes)}
+		return fmt.Errorf("--name takes 1 to %d bytes", maxNameBytes)
 	}
 	return nil
 }

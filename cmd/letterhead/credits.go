@@ -11,6 +11,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/projections/ledger"
 )
 
@@ -149,6 +150,15 @@ func printBalance(e *environment, accountID string, done commands.Done, err erro
 	}
 	_, err = fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", accountID, what, note, done.Balance)
 	return err
+}
+
+// accountExists returns an error for a terminal when the log has no such account.
+func (s *service) accountExists(ctx context.Context, id string) error {
+	first, err := s.log.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 1)
+	if err == nil && len(first) == 0 {
+		err = account.ErrNotFound
+	}
+	return explainAccount(id, err)
 }
 
 // explainAccount turns what the domain says into a sentence for somebody at a terminal.

@@ -24,9 +24,7 @@ its promises about order, revisions and repeats.
 
 It is for development and tests. It is not a database to trust: it holds the whole log in memory,
 has one disk and no replicas, and does only what letterhead uses. Run EventStoreDB for anything
-that matters.`,
-		Example: `  letterhead dev eventstore --dir ./eventstore
-  letterhead dev eventstore --fault lose-reply=0.01 --fault reset=30s --fault down=60s/5s`}
+that matters.`}
 	listen := c.Flags().StringSlice("listen", []string{"127.0.0.1:2113"}, "address of a node; several make a cluster over one log, of which the first leads")
 	dir := c.Flags().String("dir", "", "folder that keeps the log; without it the log ends with the process")
 	faults := c.Flags().StringSlice("fault", nil, "what goes wrong now and then: "+esdbtest.FaultNames)

@@ -90,6 +90,9 @@ func keyList(e *environment) *cobra.Command {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
+		if err := s.accountExists(ctx, *accountID); err != nil {
+			return err
+		}
 		rows, err := s.keys.List(ctx, *accountID)
 		if err != nil {
 			return err

@@ -43,6 +43,9 @@ func ledgerShow(e *environment) *cobra.Command {
 				return usageError{fmt.Errorf("--as-of %q is not like 2026-11-21T15:04:05Z", *asOf)}
 			}
 		}
+		if err := s.accountExists(ctx, *accountID); err != nil {
+			return err
+		}
 		// What was answered before this command began must be in what it prints.
 		if err := s.catchUp(ctx); err != nil {
 			return err

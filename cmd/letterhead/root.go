@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,9 +37,11 @@ credit when it knows. "letterhead serve" starts it; the other commands work on t
 same data folder, also while it serves.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Version:       version,
+		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate(versionLine())
 	root.PersistentFlags().StringVar(&e.data, "data", "", "data folder (LETTERHEAD_DATA; default ./data)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")}
@@ -65,19 +68,31 @@ same data folder, also while it serves.`,
 		devCommand(e),
 		versionCommand(e),
 	)
+	addExamples(root, "")
 	return root
 }
 
 // group is a command that only holds others.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usageError{fmt.Errorf("%s has no command %q; see %q", cmd.CommandPath(), args[0], cmd.CommandPath()+" --help")}
-		}
-		return nil
-	}, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(children...)
 	return c
+}
+
+// maxTypos is the most edits between a word and a command that is suggested for it.
+const maxTypos = 2
+
+// noSuchCommand refuses the arguments of a command that only holds others, and suggests commands like the first.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	suggestion := ""
+	cmd.SuggestionsMinimumDistance = maxTypos
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		suggestion = fmt.Sprintf(" (similar: %s)", strings.Join(names, ", "))
+	}
+	return usageError{fmt.Errorf("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion, cmd.CommandPath()+" --help")}
 }
 
 // exactArgs wants so many arguments, and says which.

@@ -74,6 +74,9 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	for _, unknown := range config.UnknownSettings(os.Environ()) {
+		logger.Warn("an environment variable has no effect, because it is not a setting", unknown.LogAttrs()...)
+	}
 	lock, err := awaitFolder(ctx, cfg.Data, folderTimeout, logger)
 	if errors.Is(err, errFolderInUse) {
 		return fmt.Errorf("%w; stop it first, or serve another folder with --data", err)

@@ -14,8 +14,13 @@ func versionCommand(e *environment) *cobra.Command {
 		if *asJSON {
 			return printJSON(e.stdout, map[string]any{"version": version, "go": runtime.Version(), "data_format": folderFormat})
 		}
-		_, err := fmt.Fprintf(e.stdout, "letterhead %s (%s, data format %d)\n", version, runtime.Version(), folderFormat)
+		_, err := fmt.Fprint(e.stdout, versionLine())
 		return err
 	}
 	return c
+}
+
+// versionLine is what the command version and the flag --version print.
+func versionLine() string {
+	return fmt.Sprintf("letterhead %s (%s, data format %d)\n", version, runtime.Version(), folderFormat)
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestCommandLine_Mistakes(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"frobnicate", []string{`letterhead has no command "frobnicate"`, `"letterhead --help"`}},
+		{"serv", []string{`letterhead has no command "serv"`, `serve`}},
+		{"acount create", []string{`letterhead has no command "acount"`, `account)`}},
+		{"account crate", []string{`letterhead account has no command "crate"`, `create)`}},
+		{"--nonsense", []string{"--nonsense", `"letterhead --help"`}},
+		{"account create --plan gold", []string{"--name", "gold", "growth"}},
+		{"account create --plan gold --name Acme", []string{"gold", "growth"}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			folder := t.TempDir()
+			code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(c.args), "--data", folder)...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d, want %d; it printed %q", code, exitUsage, stdout)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("the error does not contain %s: %s", want, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestVersion_FlagAndCommandAgree(t *testing.T) {
+	_, command, _ := commandLine(t.Context(), "version")
+	code, flag, stderr := commandLine(t.Context(), "--version")
+	if code != exitOK || flag != command || !strings.HasPrefix(flag, "letterhead ") {
+		t.Errorf("--version ended with %d and printed %q (%s); version prints %q", code, flag, stderr, command)
+	}
+}
+
+func TestUnknownAccount_IsAnError(t *testing.T) {
+	folder := oneCrawl(t)
+	for _, args := range []string{"ledger show --account none", "ledger show --account none --json", "ledger show --account none --last 3", "key list --account none", "ledger verify --account none"} {
+		code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "there is no account none") {
+			t.Errorf("%s ended with %d: %q %s", args, code, stdout, stderr)
+		}
+	}
+}
+
+// Every command has examples, and they are command lines that it takes.
+func TestHelp_ExamplesAreValid(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, child := range c.Commands() {
+			walk(child)
+		}
+		if c.HasSubCommands() || c.Name() == "help" || c.Name() == "version" {
+			return
+		}
+		if c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(strings.NewReplacer(`'"`, "", `"'`, "").Replace(line))
+			root := newRoot(&environment{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}})
+			found, rest, err := root.Find(words[1:])
+			if err == nil {
+				err = found.ParseFlags(rest)
+			}
+			if err == nil && found.Args != nil {
+				err = found.Args(found, found.Flags().Args())
+			}
+			if err != nil || words[0] != "letterhead" || found.CommandPath() != c.CommandPath() {
+				t.Errorf("%s: example %q: %v", c.CommandPath(), strings.TrimSpace(line), err)
+			}
+		}
+	}
+	walk(newRoot(&environment{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}))
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	prefix = "LETTERHEAD_"
+	// lettersPerTypo says how alike a name and the setting suggested for it are: at most one edit for so many
+	// letters of the name.
+	lettersPerTypo = 3
+)
+
+// Unknown is a variable whose name begins like a setting's and is none.
+type Unknown struct {
+	Name    string
+	Nearest string // the setting that was probably meant; "" = none comes close
+}
+
+// LogAttrs returns the variable and, if there is one, the nearest setting, for slog.
+func (u Unknown) LogAttrs() []any {
+	attrs := []any{"variable", u.Name}
+	if u.Nearest != "" {
+		attrs = append(attrs, "nearest_setting", u.Nearest)
+	}
+	return attrs
+}
+
+// Kubernetes gives a pod variables for each Service of its namespace. Those of a Service named letterhead, or
+// letterhead-…, begin like settings.
+var (
+	serviceName  = regexp.MustCompile(`_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	servicePort  = regexp.MustCompile(`_PORT$`)
+	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// UnknownSettings returns the variables of an environment (as os.Environ gives it) that look like settings and
+// are none, in its order.
+// Variables of tests (LETTERHEAD_TEST_…), of the command migrate (LETTERHEAD_MIGRATE_…) and of Kubernetes'
+// Services are left out.
+func UnknownSettings(environ []string) []Unknown {
+	var names []string
+	known := map[string]bool{}
+	for _, s := range Settings() {
+		names = append(names, s.Name)
+		known[s.Name] = true
+	}
+	var out []Unknown
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case !strings.HasPrefix(name, prefix), known[name], strings.HasPrefix(name, prefix+"TEST_"), strings.HasPrefix(name, prefix+"MIGRATE_"),
+			serviceName.MatchString(name), servicePort.MatchString(name) && serviceValue.MatchString(value):
+			continue
+		}
+		out = append(out, Unknown{Name: name, Nearest: nearest(name, names)})
+	}
+	return out
+}
+
+// nearest returns the setting with the fewest edits, or "" when none is alike.
+func nearest(name string, names []string) string {
+	best, least := "", (len(name)-len(prefix))/lettersPerTypo+1
+	for _, candidate := range names {
+		if d := distance(name, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance of two names, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			edit := diagonal
+			if a[i] != b[j] {
+				edit++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(edit, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

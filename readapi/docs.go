@@ -2,13 +2,16 @@ package readapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -62,10 +65,13 @@ var codeDocs = []codeDoc{
 //go:embed pages
 var pageFiles embed.FS
 
-// page is a rendered document, ready to be sent.
+// page is a rendered document, ready to be sent. Its compressed form has a tag of its own, because a strong tag
+// names bytes (RFC 9110, section 8.8.1).
 type page struct {
-	body []byte
-	etag []string
+	body     []byte
+	etag     []string
+	gzipped  []byte // nil = it is sent as it is only
+	gzipETag []string
 }
 
 type pages struct {
@@ -123,6 +129,23 @@ func newPage(body []byte) page {
 	return page{body: body, etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}
 }
 
+// newCompressedPage is newPage for a document that is rendered once: compressing it takes some milliseconds.
+func newCompressedPage(body []byte) (page, error) {
+	p := newPage(body)
+	var compressed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
+	if err != nil {
+		return page{}, err
+	}
+	_, err = w.Write(body)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return page{}, fmt.Errorf("compress a page: %w", err)
+	}
+	p.gzipped = compressed.Bytes()
+	p.gzipETag = []string{strings.TrimSuffix(p.etag[0], `"`) + `-gzip"`}
+	return p, nil
+}
+
 func renderPage(file, title, kicker string, data map[string]any) (page, error) {
 	t, err := template.New(file).Funcs(referenceFuncs).ParseFS(pageFiles, "pages/layout.html", file)
 	if err != nil {
@@ -133,7 +156,7 @@ func renderPage(file, title, kicker string, data map[string]any) (page, error) {
 	if err := t.ExecuteTemplate(&body, "page", data); err != nil {
 		return page{}, fmt.Errorf("render %s: %w", file, err)
 	}
-	return newPage(body.Bytes()), nil
+	return newCompressedPage(body.Bytes())
 }
 
 // productOf finds the crawler's own name in its User-Agent, which starts like a browser's by custom:
@@ -183,14 +206,52 @@ func (x *exchange) sendDocument(contentType []string, p page) error {
 
 func (x *exchange) sendCached(contentType []string, p page, cache []string) error {
 	h := x.Header()
-	h[headerETag] = p.etag
+	body, etag := p.body, p.etag
+	if p.gzipped != nil {
+		h["Vary"] = varyAcceptEncoding
+		if acceptsGzip(x.request.Header) {
+			body, etag = p.gzipped, p.gzipETag
+		}
+	}
+	h[headerETag] = etag
 	h["Cache-Control"] = cache
-	if matchesETag(x.request.Header, p.etag[0]) {
+	if matchesETag(x.request.Header, etag[0]) {
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	x.send(http.StatusOK, contentType, p.body)
+	if p.gzipped != nil && etag[0] == p.gzipETag[0] {
+		h["Content-Encoding"] = encodingGzip
+	}
+	x.send(http.StatusOK, contentType, body)
 	return nil
+}
+
+var (
+	varyAcceptEncoding = []string{"Accept-Encoding"}
+	encodingGzip       = []string{"gzip"}
+)
+
+// acceptsGzip reports whether Accept-Encoding names gzip, or anything (*), with a weight above 0 (RFC 9110,
+// section 12.5.3). Without the header it reports false.
+func acceptsGzip(h http.Header) bool {
+	accepted := false
+	for _, line := range h["Accept-Encoding"] {
+		for coding := range strings.SplitSeq(line, ",") {
+			name, parameters, _ := strings.Cut(coding, ";")
+			q, weighted := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
+			weight := 1.0
+			if weighted {
+				weight, _ = strconv.ParseFloat(q, 64) // 0 if it is malformed
+			}
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case "gzip", "x-gzip":
+				return weight > 0
+			case "*":
+				accepted = weight > 0
+			}
+		}
+	}
+	return accepted
 }
 
 // matchesETag tells whether If-None-Match names a strong tag of ours. The comparison is the weak one of

@@ -69,6 +69,11 @@ func TestAFallbackIsKeptByNobodyBeforeTheNodeHasBegun(t *testing.T) {
 	if err := s.begin(t.Context(), &environment{stdout: io.Discard, stderr: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
+	select {
+	case <-s.vectors.ready:
+	default:
+		t.Error("the node is ready before it can draw vectors")
+	}
 	late := ask("/logo/github.com?format=png")
 	if late.Code != http.StatusOK || late.Header().Get("Cache-Control") != "public, max-age=900, s-maxage=3600" {
 		t.Errorf("after: %d %v", late.Code, late.Header())

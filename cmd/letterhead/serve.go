@@ -187,6 +187,9 @@ func (s *service) begin(ctx context.Context, e *environment) error {
 			return err
 		}
 	}
+	if err := s.vectors.await(ctx); err != nil {
+		return err
+	}
 	if len(first) > 0 && !s.greetingOwed() {
 		s.ready.Store(true)
 		return s.greetAgain(e, first[0].ID)
@@ -221,8 +224,8 @@ func (s *service) beginShared(ctx context.Context) error {
 		}
 		pause = min(2*pause, lastStartPause)
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err := s.vectors.await(ctx); err != nil {
+		return err
 	}
 	s.ready.Store(true)
 	s.logger.Info("ready")

@@ -14,8 +14,8 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// vectors draws SVG files as soon as the renderer's module is compiled: that takes a second on a first
-// start, and nobody who only reads should wait for it.
+// vectors draws SVG files as soon as the renderer's module is compiled, which takes about a second on a first start.
+// A node compiles while it starts otherwise, and is ready when both are done.
 type vectors struct {
 	ready    chan struct{}
 	renderer *resvg.Renderer
@@ -72,15 +72,27 @@ func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors
 	return v
 }
 
-// Render implements picture.Renderer.
-func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+// await returns nil when vectors can be drawn, and for a process that draws none (nil). Errors: ctx.Err(), or why the
+// renderer could not be opened.
+func (v *vectors) await(ctx context.Context) error {
+	if ctx.Err() != nil || v == nil {
+		return ctx.Err()
+	}
 	select {
 	case <-v.ready:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if v.err != nil {
-		return nil, fmt.Errorf("vectors cannot be drawn: %w", v.err)
+		return fmt.Errorf("vectors cannot be drawn: %w", v.err)
+	}
+	return nil
+}
+
+// Render implements picture.Renderer.
+func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	if err := v.await(ctx); err != nil {
+		return nil, err
 	}
 	return v.renderer.Render(ctx, svg, side)
 }

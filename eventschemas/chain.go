@@ -11,23 +11,23 @@ import (
 // Hash is one link of an account stream's hash chain. The link before the first event is all zero.
 type Hash [sha256.Size]byte
 
-// ChainLink is what one link of the chain covers: what was decided, as it was stored. The log position is
-// left out because another store or a migration gives new ones; upcasted data is left out because the
-// stored bytes are the fact.
+// ChainLink is the content of one link of the chain: the decision as it was stored. The log position
+// is excluded because another store or a migration assigns new ones; upcasted data is excluded because
+// the stored bytes are the fact.
 type ChainLink struct {
 	Stream        string
 	Revision      uint64
 	EventID       uuid.UUID
 	Type          string
 	SchemaVersion int
-	OccurredAt    time.Time // microseconds count
+	OccurredAt    time.Time // with microsecond precision
 	Actor         string
 	RequestID     string
 	Data          []byte
 }
 
 // Next returns the hash of the event that follows previous: SHA-256 over the length-prefixed (8 bytes,
-// big endian) previous hash and fields of the link, in their order.
+// big endian) previous hash and fields of the link, in order.
 func (l ChainLink) Next(previous Hash) Hash {
 	h := sha256.New()
 	var n [8]byte

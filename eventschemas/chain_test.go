@@ -29,8 +29,8 @@ func links() []eventschemas.ChainLink {
 	}
 }
 
-// The vectors were worked out by another program (Python's hashlib and struct) from the rule alone. They
-// never change: every stored chain depends on them.
+// The vectors were computed by another program (Python's hashlib and struct) from the definition
+// alone. They never change: every stored chain depends on them.
 func TestChainVectors(t *testing.T) {
 	want := []string{
 		"d0abd9df3b9224ead069add0b8a079c07eb42e7b36f2a4cfeff71d80299a17fc",
@@ -46,7 +46,7 @@ func TestChainVectors(t *testing.T) {
 	}
 }
 
-// The rule once more, spelled out byte by byte beside the code.
+// A second implementation of the definition, byte by byte.
 func TestChainIsWhatTheRuleSays(t *testing.T) {
 	link := links()[1]
 	previous := links()[0].Next(eventschemas.Hash{})

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Check proves, before the first event is read, that the table is whole, and reports everything that is
-// wrong at once: names are unique and not empty, no upcaster is missing, every version has a schema file
-// whose title is the type, and the current struct comes back from its JSON as it was.
+// Check verifies, before the first event is read, that the table is complete, and reports all errors
+// together: names are unique and not empty, no upcaster is missing, every version has a schema file
+// whose title is the type, and the current struct survives a round trip through JSON.
 func (r *Registry) Check() error {
 	var errs []error
 	seen := make(map[string]bool, len(r.definitions))
@@ -48,7 +48,8 @@ func (r *Registry) checkVersions(d *Definition) []error {
 	return errs
 }
 
-// checkChange checks the way from a version to the next, and, for a change of this release, back.
+// checkChange checks the conversion from a version to the next and, for a change of this release,
+// back.
 func (r *Registry) checkChange(d *Definition, v int) []error {
 	var errs []error
 	c := d.changes[v-1]
@@ -64,7 +65,7 @@ func (r *Registry) checkChange(d *Definition, v int) []error {
 	return errs
 }
 
-// checkSchemaFile reads the head of the file only; compiling is left to the first validation.
+// checkSchemaFile reads only the head of the file; the first validation compiles it.
 func (r *Registry) checkSchemaFile(eventType string, version int) error {
 	file := schemaFile(eventType, version)
 	data, err := fs.ReadFile(r.files, file)
@@ -84,8 +85,8 @@ func (r *Registry) checkSchemaFile(eventType string, version int) error {
 	return nil
 }
 
-// checkRoundTrip writes the event with every field filled and reads it back, so that a field without a
-// name, a private field or a type that JSON cannot carry is found before it loses data.
+// checkRoundTrip encodes the event with every field set and decodes it, so that a field without a
+// name, a private field or a type that JSON cannot represent is found before it loses data.
 func (r *Registry) checkRoundTrip(d *Definition) error {
 	full := reflect.New(d.goType).Elem()
 	if err := fill(full, d.goType.String()); err != nil {
@@ -111,8 +112,8 @@ var (
 	rawType  = reflect.TypeFor[JSONText]()
 )
 
-// fill sets every field below v to a value that is not its zero value. It refuses what events may not
-// hold: maps (their order would be lost), interfaces, private fields.
+// fill sets every field below v to a nonzero value. It rejects types that events must not contain:
+// maps (their order would be lost), interfaces, private fields.
 func fill(v reflect.Value, path string) error {
 	switch v.Type() {
 	case timeType:
@@ -128,7 +129,7 @@ func fill(v reflect.Value, path string) error {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
-		v.SetInt(1<<53 + 1) // a detour through a float would lose the last bit
+		v.SetInt(1<<53 + 1) // a conversion to float would lose the last bit
 	case reflect.Uint64:
 		v.SetUint(1<<64 - 1)
 	case reflect.Float64:

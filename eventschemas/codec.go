@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// JSONText is a JSON value kept as it was written.
+// JSONText is a JSON value kept as written.
 type JSONText = json.RawMessage
 
 // Encoded is an event as a log stores it.
@@ -20,7 +20,8 @@ type Encoded struct {
 	Data          []byte
 }
 
-// Errors of Encode, Decode and ValidateJSON. They come wrapped with the type and version; use errors.Is.
+// Errors of Encode, Decode and ValidateJSON. They are wrapped with the type and version; use
+// errors.Is.
 var (
 	// ErrUnknownType means that this binary does not know the event type: the log was written by a newer release.
 	ErrUnknownType = errors.New("unknown event type")
@@ -30,40 +31,42 @@ var (
 	ErrDamaged = errors.New("damaged event body")
 	// ErrNotEncodable means that the value cannot be written as JSON: a NaN, or a raw value that is not JSON.
 	ErrNotEncodable = errors.New("event cannot be encoded")
-	// ErrNotYet means that the type is new in this release, and that nodes of the release before may still run.
+	// ErrNotYet means that the type is new in this release and that nodes of the previous release may
+	// still run.
 	ErrNotYet = errors.New("this can be done when the upgrade is finished (letterhead upgrade finish)")
-	// ErrSchemaViolation means that a body is JSON but not what its JSON Schema describes.
+	// ErrSchemaViolation means that a body is JSON but does not conform to its JSON Schema.
 	ErrSchemaViolation = errors.New("event body violates its schema")
 )
 
-// Encode writes an event as its current version. The same value always gives the same bytes: nil slices
-// become [], times become UTC with whole microseconds, and nothing is escaped for HTML.
+// Encode encodes an event in its current version. The same value always gives the same bytes: nil
+// slices become [], times become UTC with whole microseconds, and nothing is escaped for HTML.
 //
-// It returns ErrUnknownType for a type that is not in the table (a pointer to an event is not an event)
-// and ErrNotEncodable.
+// It returns ErrUnknownType for a type that is not in the table (a pointer to an event is not an
+// event) and ErrNotEncodable.
 func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 
-// Format is the data format of this release: it grows by one with each release that writes a new version of an
-// event, or serves a new version of a read model. A release also works with data of the format before, which nodes
-// of the release before read and write too, until an operator finishes the upgrade; see docs/upgrade.md.
+// Format is the data format of this release: it grows by one with each release that writes a new
+// version of an event or serves a new version of a read model. A release also works with data of the
+// previous format, which nodes of the previous release can read and write, until an operator finishes
+// the upgrade; see docs/upgrade.md.
 const Format = 2
 
-// Encoder writes events in the versions of the data format that is in force. The zero Encoder writes the current
+// Encoder encodes events in the versions of the current data format. The zero Encoder uses the current
 // versions. It is safe for concurrent use.
 type Encoder struct {
 	registry *Registry
 	format   func() int
 }
 
-// NewEncoder returns an Encoder that asks for the format in force with every event.
+// NewEncoder returns an Encoder that calls format for every event.
 func NewEncoder(format func() int) Encoder { return EncoderOf(current, format) }
 
-// EncoderOf is NewEncoder on another registry.
+// EncoderOf is NewEncoder for another registry.
 func EncoderOf(r *Registry, format func() int) Encoder { return Encoder{r, format} }
 
-// Encode is the function Encode, but for the version: while the format before is in force it is that of the release
-// before. Errors: as Encode, ErrNotYet for a type that the release before does not know, and ErrUnknownVersion when the
-// format in force is older than that.
+// Encode is like the function Encode, except that while the previous format is in use it writes the
+// version of the previous release. Errors: as Encode, ErrNotYet for a type that the previous release
+// does not know, and ErrUnknownVersion if the current format is older than that.
 func (e Encoder) Encode(ev Event) (Encoded, error) {
 	if e.registry == nil {
 		return current.Encode(ev)
@@ -71,18 +74,18 @@ func (e Encoder) Encode(ev Event) (Encoded, error) {
 	return e.registry.encode(ev, e.format())
 }
 
-// Decode reads a stored event of any version ever written and returns the struct of the current version
-// by value, for example a CreditsCharged. Fields that the version does not have are ignored, so that the
-// bytes of a sibling release still fold; what must be there is the business of the schema (ValidateJSON),
-// which is too slow for a replay.
+// Decode decodes a stored event of any version ever written and returns the struct of the current
+// version by value, for example a CreditsCharged. Unknown fields are ignored, so that the bytes of a
+// sibling release still fold. Required fields are checked only by the schema (ValidateJSON), which is
+// too slow for a replay.
 //
 // It returns ErrUnknownType, ErrUnknownVersion or ErrDamaged.
 func Decode(eventType string, version int, data []byte) (Event, error) {
 	return current.Decode(eventType, version, data)
 }
 
-// ValidateJSON checks a body against the JSON Schema of its type and version. Schemas are compiled at the
-// first call.
+// ValidateJSON validates a body against the JSON Schema of its type and version. The first call
+// compiles the schemas.
 //
 // It returns ErrUnknownType, ErrUnknownVersion, ErrDamaged (not JSON) or ErrSchemaViolation.
 func ValidateJSON(eventType string, version int, data []byte) error {
@@ -92,16 +95,16 @@ func ValidateJSON(eventType string, version int, data []byte) error {
 // Types returns the wire names of all event types, sorted.
 func Types() []string { return current.Types() }
 
-// Check proves at start that the table is whole; see Registry.Check.
+// Check verifies at startup that the table is complete; see Registry.Check.
 func Check() error { return current.Check() }
 
 // eventNamespace is the UUIDv5 of "urn:letterhead:event" in the URL namespace of RFC 9562. It never
-// changes: a retry after an upgrade must still be the same event.
+// changes: a retry after an upgrade must still give the same event.
 var eventNamespace = uuid.MustParse("14696afb-7c17-5da0-859c-ea352143f620")
 
-// EventID returns the id of the event that a decision leads to, so that a retry of the decision is the
-// same event and two outcomes never share one. The parts are length-prefixed, so no two different
-// quadruples meet.
+// EventID returns the id of the event that a decision produces, so that a retry of the decision gives
+// the same event and two outcomes never share an id. The parts are length-prefixed, so different
+// quadruples never collide.
 func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
 	name := make([]byte, 0, 4*8+len(stream)+len(decisionKey)+len(eventType)+len(subject))
 	for _, part := range [...]string{stream, decisionKey, eventType, subject} {

@@ -2,7 +2,7 @@ package eventschemas
 
 import "time"
 
-// Event is one fact as a Go value. The string is the stable wire name, never the Go type's name.
+// Event is one fact as a Go value. EventType returns the stable wire name, never the Go type's name.
 type Event interface {
 	EventType() string
 }
@@ -13,7 +13,7 @@ type Money struct {
 	Currency string `json:"currency"` // ISO 4217, upper case
 }
 
-// Account events, on stream account-<id>. Every one carries the hash chain in its metadata.
+// Account events, on stream account-<id>. The metadata of each carries the hash chain.
 type (
 	// AccountOpened starts an account. Holder is an opaque id into the holders side table.
 	AccountOpened struct {
@@ -21,7 +21,7 @@ type (
 		Holder    string `json:"holder"`
 		Plan      string `json:"plan"`
 	}
-	// PlanChanged moves the account to another plan, at once.
+	// PlanChanged moves the account to another plan immediately.
 	PlanChanged struct {
 		From string `json:"from"`
 		To   string `json:"to"`
@@ -36,18 +36,18 @@ type (
 	AccountClosed struct {
 		Reason string `json:"reason"`
 	}
-	// CreditsGranted adds credits. PaymentID makes it repeatable: one payment grants once, for ever.
+	// CreditsGranted adds credits. PaymentID makes it repeatable: one payment grants once, forever.
 	CreditsGranted struct {
 		GrantID   string `json:"grant_id"`
 		Kind      string `json:"kind"` // free, subscription, topup, adjustment
 		Credits   int64  `json:"credits"`
 		PaymentID string `json:"payment_id,omitempty"`
-		Money     *Money `json:"money,omitempty"` // where money was paid
+		Money     *Money `json:"money,omitempty"` // set if money was paid
 		Reason    string `json:"reason,omitempty"`
 	}
-	// CreditsHeld sets credits aside for work whose outcome is not known yet. The hold ends by an
-	// event only: captured by CreditsCharged or ended by HoldReleased. Deadline is when any desk may
-	// release it as overdue.
+	// CreditsHeld holds credits for work whose outcome is not known yet. Only an event ends the hold:
+	// CreditsCharged captures it or HoldReleased ends it. After Deadline any node may release it as
+	// overdue.
 	CreditsHeld struct {
 		HoldID    string    `json:"hold_id"`
 		Credits   int64     `json:"credits"`
@@ -56,7 +56,7 @@ type (
 		Domain    string    `json:"domain"`
 	}
 	// CreditsCharged spends credits. With HoldID it captures that much of the hold; captures may be
-	// partial, and Item tells several captures of one hold apart.
+	// partial, and Item distinguishes several captures of one hold.
 	CreditsCharged struct {
 		ChargeID           string `json:"charge_id"`
 		Credits            int64  `json:"credits"`
@@ -68,29 +68,29 @@ type (
 		Item               string `json:"item,omitempty"`
 		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // 32 hex digits of the key's SHA-256, 32 of the item's
 		RequestHash        string `json:"request_hash,omitempty"`         // hex SHA-256
-		// KeyID is the API key of the request; none in version 1, and none where no key was used.
+		// KeyID is the API key of the request; empty in version 1 and if no key was used.
 		KeyID string `json:"key_id,omitempty"`
 	}
-	// HoldReleased hands what is left of a hold back.
+	// HoldReleased releases what is left of a hold.
 	HoldReleased struct {
 		HoldID  string `json:"hold_id"`
 		Credits int64  `json:"credits"`
 		Cause   string `json:"cause"` // handed_back, expired
 	}
-	// ChargeReversed gives a charge back.
+	// ChargeReversed returns the credits of a charge.
 	ChargeReversed struct {
 		ChargeID  string `json:"charge_id"`
 		Credits   int64  `json:"credits"`
-		RequestID string `json:"request_id"` // of the charge that is reversed
+		RequestID string `json:"request_id"` // of the reversed charge
 		Reason    string `json:"reason"`     // client_gone, operator
 	}
-	// ChargeKept says that another answer was given from a charge, which from then on is not handed back
-	// because the client that it was made for has gone.
+	// ChargeKept records that another answer was given from a charge, which from then on is not
+	// reversed although its first client disconnected.
 	ChargeKept struct {
 		ChargeID  string `json:"charge_id"`
-		RequestID string `json:"request_id"` // that was answered from it
+		RequestID string `json:"request_id"` // the request that was answered from it
 	}
-	// PaymentRefunded takes the credits of a refunded payment away; the only event that may take
+	// PaymentRefunded removes the credits of a refunded payment; it is the only event that may take
 	// the balance below zero.
 	PaymentRefunded struct {
 		RefundID  string `json:"refund_id"`
@@ -105,27 +105,27 @@ type (
 		Last4 string `json:"last4"`
 		Kind  string `json:"kind"` // secret, publishable
 	}
-	// KeyRevoked ends a key, for ever.
+	// KeyRevoked revokes a key forever.
 	KeyRevoked struct {
 		KeyID string `json:"key_id"`
 	}
 )
 
-// UsageTicked counts usage that costs no credit. On usage-<account>-<YYYYMM> it holds one entry with
-// searches, durable before the answers it counts leave. On usage-node-<node> it aggregates at most one
-// second of many accounts. Entries are sorted by account, then month.
+// UsageTicked counts usage that costs no credits. On usage-<account>-<YYYYMM> it holds one entry with
+// searches, durable before the counted answers are sent. On usage-node-<node> it aggregates at most
+// one second of many accounts. Entries are sorted by account, then month.
 type UsageTicked struct {
 	Entries []UsageEntry `json:"entries"`
 }
 
-// LogosAllotted takes logo requests from an account's monthly allowance, on usage-<account>-<YYYYMM>. It is durable
-// before any of them is served with the rights of a key, and may be for requests that are yet to come. How many came
-// is what UsageTicked tells.
+// LogosAllotted takes logo requests from an account's monthly allowance, on usage-<account>-<YYYYMM>.
+// It is durable before any of them is served with the rights of a key, and may cover future requests.
+// UsageTicked records how many arrived.
 type LogosAllotted struct {
 	Requests int64 `json:"requests"`
 }
 
-// UsageEntry is what one account used in one month (UTC).
+// UsageEntry is the usage of one account in one month (UTC).
 type UsageEntry struct {
 	AccountID string    `json:"account_id"`
 	Month     string    `json:"month"` // YYYY-MM
@@ -134,7 +134,7 @@ type UsageEntry struct {
 	KeysUsed  []KeyUsed `json:"keys_used,omitempty"` // sorted by key id
 }
 
-// KeyUsed says when a key was last used.
+// KeyUsed records when a key was last used.
 type KeyUsed struct {
 	KeyID string    `json:"key_id"`
 	At    time.Time `json:"at"`
@@ -142,14 +142,15 @@ type KeyUsed struct {
 
 // Brand events, on stream brand-<registrable domain>.
 type (
-	// BrandDiscovered comes before the first record that a crawl finds for a domain. In older streams it is the
-	// first event of every domain that was looked up, and may come a second time before the record.
+	// BrandDiscovered precedes the first record that a crawl finds for a domain. In older streams it
+	// is the first event of every domain that was looked up, and may occur a second time before the
+	// record.
 	BrandDiscovered struct {
 		BrandID string `json:"brand_id"`
 		Domain  string `json:"domain"`
 	}
-	// CrawlRequested starts a crawl. AllowedMS is how long the work may take from now, as a duration,
-	// because clocks of nodes differ.
+	// CrawlRequested starts a crawl. AllowedMS is how long the work may take from now. It is a
+	// duration because the clocks of nodes differ.
 	CrawlRequested struct {
 		CrawlID   string `json:"crawl_id"`
 		Domain    string `json:"domain"`
@@ -157,30 +158,30 @@ type (
 		Lane      string `json:"lane"`  // live, refresh
 		AllowedMS int64  `json:"allowed_ms"`
 	}
-	// CrawlSucceeded carries the whole record that a crawl found, and why.
+	// CrawlSucceeded carries the whole record that a crawl found, with its evidence.
 	CrawlSucceeded struct {
 		CrawlID      string     `json:"crawl_id"`
 		Record       Record     `json:"record"`
-		Evidence     []Evidence `json:"evidence"` // sorted by field; cut first when the event grows past its limit
+		Evidence     []Evidence `json:"evidence"` // sorted by field; truncated first if the event exceeds its limit
 		FinalURL     string     `json:"final_url"`
 		ETag         string     `json:"etag,omitempty"`
 		LastModified string     `json:"last_modified,omitempty"`
 	}
-	// CrawlConfirmed says that a crawl found what was already known.
+	// CrawlConfirmed records that a crawl found nothing new.
 	CrawlConfirmed struct {
 		CrawlID      string `json:"crawl_id"`
 		ETag         string `json:"etag,omitempty"`
 		LastModified string `json:"last_modified,omitempty"`
 	}
-	// CrawlFailed ends a crawl without a record. While it is remembered nothing is crawled but by a
-	// paid refresh.
+	// CrawlFailed ends a crawl without a record. While the failure is remembered only a paid refresh
+	// crawls again.
 	CrawlFailed struct {
 		CrawlID         string `json:"crawl_id"`
 		Outcome         string `json:"outcome"` // timeout, blocked, fetch_failed, dns, no_data
 		RememberSeconds int64  `json:"remember_seconds"`
 		Detail          string `json:"detail"` // one sentence for operators; never fetched content
 	}
-	// BrandImported brings a record from a data set, to be confirmed by a crawl later.
+	// BrandImported adds a record from a data set, which a later crawl confirms.
 	BrandImported struct {
 		BrandID  string     `json:"brand_id"`
 		Domain   string     `json:"domain"`
@@ -188,39 +189,39 @@ type (
 		Record   Record     `json:"record"`
 		Evidence []Evidence `json:"evidence"`
 	}
-	// FieldOverridden fixes one field of the record by hand, over whatever crawls find.
+	// FieldOverridden fixes one field of the record, whatever crawls find.
 	FieldOverridden struct {
 		Field string   `json:"field"` // JSON name of the field in Record
 		Value JSONText `json:"value"`
 	}
-	// OverrideRemoved lets crawls decide the field again.
+	// OverrideRemoved lets crawls determine the field again.
 	OverrideRemoved struct {
 		Field string `json:"field"`
 	}
 	// BrandClaimed marks the brand as claimed by its owner.
 	BrandClaimed struct{}
-	// BrandWithdrawn takes the brand out on its owner's demand; it is never crawled or answered again.
+	// BrandWithdrawn removes the brand at its owner's request; it is never crawled or answered again.
 	BrandWithdrawn struct {
 		Reason string `json:"reason"`
 	}
 )
 
-// LogStream holds what happened to the log itself.
+// LogStream holds events about the log itself.
 const LogStream = "log"
 
 type (
-	// LossAccepted records that an operator went on with a log that no longer held events that were remembered
-	// elsewhere. It is the first event after the loss.
+	// LossAccepted records that an operator continued with a log that had lost events that were
+	// remembered elsewhere. It is the first event after the loss.
 	LossAccepted struct {
 		Head        uint64        `json:"head"`          // position of the last event that the log held
 		LastEventID string        `json:"last_event_id"` // of that event; empty when the log held none
 		Witnesses   []LossWitness `json:"witnesses"`
 		Reason      string        `json:"reason"`
 	}
-	// LossWitness is something that remembered more than the log held.
+	// LossWitness is a component that remembered more than the log held.
 	LossWitness struct {
 		Name       string `json:"name"`       // such as "head marker" or "read model ledger"
-		Remembered uint64 `json:"remembered"` // position; 0 when it remembers something else
+		Remembered uint64 `json:"remembered"` // position; 0 if it remembers something else
 		Detail     string `json:"detail"`
 	}
 )

@@ -10,8 +10,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// FuzzDecode feeds any bytes to the decoder of any type. What it takes must be JSON, must be what the
-// standard library reads in it, and must come back from its own encoding.
+// FuzzDecode decodes any bytes as any type. Accepted bytes must be JSON, must decode to the same value
+// as with the standard library, and must survive their own encoding.
 func FuzzDecode(f *testing.F) {
 	types := eventschemas.Types()
 	for name := range golden {
@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzValidateJSON feeds any bytes to the schemas.
+// FuzzValidateJSON validates any bytes against the schemas.
 func FuzzValidateJSON(f *testing.F) {
 	types := eventschemas.Types()
 	for name := range golden {
@@ -91,7 +91,7 @@ func FuzzValidateJSON(f *testing.F) {
 	})
 }
 
-// onceEach drops all but the last of a field that is written twice, as the validator does.
+// onceEach drops all but the last of duplicate fields, as the validator does.
 func onceEach(t *testing.T, data []byte) []byte {
 	var doc any
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -104,8 +104,8 @@ func onceEach(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// schemaIsWider tells the values that JSON Schema allows and Go does not: integers past 64 bits, and times
-// with a leap second or a lower-case t. Encode writes neither.
+// schemaIsWider reports whether the error is due to a value that JSON Schema allows and Go does not:
+// an integer beyond 64 bits, or a time with a leap second or a lower-case t. Encode writes neither.
 func schemaIsWider(err error) bool {
 	return strings.Contains(err.Error(), "number") || strings.Contains(err.Error(), "parsing time")
 }

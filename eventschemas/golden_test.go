@@ -15,8 +15,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// A golden file is never changed: it stands for what logs out there hold. The flag writes files that are
-// missing, for a new type or version, and leaves the others alone.
+// A golden file is never changed: it represents data in existing logs. The flag writes missing files,
+// for a new type or version, and leaves the others alone.
 var writeMissing = flag.Bool("write-missing-golden", false, "write golden files that do not exist yet")
 
 func ptr[T any](v T) *T { return &v }
@@ -31,8 +31,8 @@ const (
 
 var moment = time.Date(2026, 11, 21, 8, 44, 1, 234567000, time.UTC)
 
-// golden says what every golden file means to this release. Files of version 1 keep their line when a
-// version 2 comes: the value is then what the upcasters make of them.
+// golden maps every golden file to its meaning in this release. Files of version 1 keep their line
+// when a version 2 is added: the value is then the output of the upcasters.
 var golden = map[string]eventschemas.Event{
 	"AccountOpened.v1":     eventschemas.AccountOpened{AccountID: accountID, Holder: "hld_7", Plan: "free"},
 	"PlanChanged.v1":       eventschemas.PlanChanged{From: "free", To: "growth"},
@@ -198,8 +198,8 @@ func TestGoldenFiles(t *testing.T) {
 	}
 }
 
-// Until an upgrade is finished this release writes what the release before reads: the very bytes that it would have
-// written itself, less what its version has no place for.
+// Until an upgrade is finished this release writes what the previous release reads: exactly the bytes
+// that it would have written itself, without the fields that its version lacks.
 func TestTheVersionBefore_IsWrittenUntilTheUpgradeIsFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// normalized returns the event as it is stored: slices that are not optional are never nil, times are UTC
-// and whole microseconds. The caller's slices are left as they are, because the same record may be in use
+// normalized returns the event as stored: slices that are not optional are never nil, times are UTC
+// and whole microseconds. The caller's slices are not modified, because the same record may be in use
 // elsewhere.
 func normalized(ev Event) Event {
 	switch ev := ev.(type) {
@@ -44,7 +44,7 @@ func normalizedUsage(e UsageEntry) UsageEntry {
 	return e
 }
 
-// Normalized returns the record with [] for every nil slice; what r points to is not changed.
+// Normalized returns the record with [] for every nil slice; r is not modified.
 func (r Record) Normalized() Record {
 	r.Links = notNil(r.Links)
 	r.Colors = notNil(r.Colors)
@@ -75,7 +75,7 @@ func notNil[T any](in []T) []T {
 	return in
 }
 
-// mapped is a new slice, never nil, of the changed members.
+// mapped returns a new slice, never nil, of the converted elements.
 func mapped[T any](in []T, change func(T) T) []T {
 	out := slices.Clone(notNil(in))
 	for i := range out {
@@ -84,5 +84,6 @@ func mapped[T any](in []T, change func(T) T) []T {
 	return out
 }
 
-// wholeMicroseconds is the precision of every time in the log: EventStoreDB and SQL keep no more.
+// wholeMicroseconds truncates a time to the precision of the log: EventStoreDB and SQL databases keep
+// no more.
 func wholeMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

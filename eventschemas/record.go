@@ -2,9 +2,9 @@ package eventschemas
 
 import "slices"
 
-// Record is a brand's data as events carry it. It is the Brand of the API less what other facts decide
-// (id, domain, urn, status, claimed, updatedAt), and with asset ids in the place of URLs, so that a
-// change of the base URL needs no rebuild. Slices are never nil in an encoded record.
+// Record is a brand's data as events carry it. It is the Brand of the API without the fields that
+// other facts decide (id, domain, urn, status, claimed, updatedAt), and with asset ids instead of
+// URLs, so that a change of the base URL needs no rebuild. Slices are never nil in an encoded record.
 type Record struct {
 	Name            *string      `json:"name"`
 	Description     *string      `json:"description"`
@@ -19,7 +19,7 @@ type Record struct {
 	QualityScore    float64      `json:"quality_score"`
 	NSFW            bool         `json:"nsfw"`
 	Restriction     *Restriction `json:"restriction"`
-	Complete        bool         `json:"complete"` // ready when true, else partial
+	Complete        bool         `json:"complete"` // ready if true, else partial
 }
 
 // Link is a profile of the brand on a known network.
@@ -28,14 +28,14 @@ type Link struct {
 	URL  string `json:"url"`
 }
 
-// TagReversed is the tag of a logo that no brand published: it is another of the record's logos, of one ink, in white or
-// in black, for the page that would swallow that one.
+// TagReversed is the tag of a logo that the brand did not publish: it is another of the record's
+// logos, of one ink, in white or black, for pages on which that one would be invisible.
 const TagReversed = "reversed"
 
-// IsReversed says whether the logo has that tag.
+// IsReversed reports whether the logo has TagReversed.
 func (l Logo) IsReversed() bool { return slices.Contains(l.Tags, TagReversed) }
 
-// Logo is one logo in every format that is stored.
+// Logo is one logo in every stored format.
 type Logo struct {
 	Type    string   `json:"type"`  // icon, symbol, logo, other
 	Theme   *string  `json:"theme"` // the ink: light, dark
@@ -69,7 +69,7 @@ type Font struct {
 	Weights  []int   `json:"weights"`
 }
 
-// Image is a picture from the site, stored as JPEG.
+// Image is an image from the site, stored as JPEG.
 type Image struct {
 	Type    string   `json:"type"` // banner, other
 	Formats []Asset  `json:"formats"`
@@ -78,7 +78,7 @@ type Image struct {
 
 // Company holds the facts about the company behind the brand.
 type Company struct {
-	Employees   *int       `json:"employees"` // floor of a headcount bucket
+	Employees   *int       `json:"employees"` // lower bound of a headcount bucket
 	FoundedYear *int       `json:"founded_year"`
 	Kind        *string    `json:"kind"`
 	Location    *Location  `json:"location"`
@@ -87,7 +87,7 @@ type Company struct {
 	Tickers     []string   `json:"tickers"`
 }
 
-// Location is where the company sits.
+// Location is the location of the company.
 type Location struct {
 	City        *string `json:"city"`
 	State       *string `json:"state"`
@@ -115,13 +115,13 @@ type IndustryParent struct {
 	Emoji string `json:"emoji"`
 }
 
-// Restriction says why a record carries no data on purpose.
+// Restriction explains why a record deliberately carries no data.
 type Restriction struct {
 	Code    string `json:"code"` // nsfw
 	Message string `json:"message"`
 }
 
-// Evidence says where one field of a record came from.
+// Evidence records the source of one field of a record.
 type Evidence struct {
 	Field      string  `json:"field"`
 	Source     string  `json:"source"` // URL or data set
@@ -129,12 +129,12 @@ type Evidence struct {
 	Confidence float64 `json:"confidence"`
 }
 
-// EmptyCompany is the company of a record about which nothing is known.
+// EmptyCompany returns the company of a record without any company data.
 func EmptyCompany() *Company {
 	return &Company{Industries: []Industry{}, Tickers: []string{}}
 }
 
-// HasLogo says whether the record carries at least one logo file, which is what costs a credit.
+// HasLogo reports whether the record has at least one logo file, for which a credit is charged.
 func (r *Record) HasLogo() bool {
 	for _, l := range r.Logos {
 		if len(l.Formats) > 0 {

@@ -14,11 +14,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Registry knows every event type with all its versions. It is a value: the package's functions use the
+// Registry knows all versions of every event type. It is a value: the package's functions use the
 // table of table.go, tests may build another. It is safe for concurrent use.
 type Registry struct {
 	definitions []Definition
-	byName      map[string]*Definition // the first definition of each name; Check refuses a second
+	byName      map[string]*Definition // the first definition of each name; Check rejects a second
 	byGoType    map[reflect.Type]*Definition
 	names       []string
 	files       fs.FS
@@ -26,31 +26,31 @@ type Registry struct {
 	compile func() (map[string]*jsonschema.Schema, error) // by file name; runs once
 }
 
-// Upcaster rewrites a body of one version as a body of the next.
+// Upcaster converts a body of one version to a body of the next.
 type Upcaster func(data []byte) ([]byte, error)
 
-// Change is what makes a new version of an event type.
+// Change describes a new version of an event type.
 type Change struct {
 	// Format is the data format that first writes the new version; see Format.
 	Format int
-	// Up rewrites a stored body of the version before as one of the new version.
+	// Up converts a stored body of the previous version to the new version.
 	Up Upcaster
-	// Down returns what the version before stores of an event: a value whose JSON is a body of that version. It
-	// is needed as long as Format is that of this release, for the nodes of the release before.
+	// Down returns the previous version of an event: a value whose JSON is a body of that version. It
+	// is needed for the nodes of the previous release, as long as Format is that of this release.
 	Down func(Event) any
 }
 
-// Definition is one line of the table: an event type, its current struct and the way to it.
+// Definition is one row of the table: an event type, its current struct and its versions.
 type Definition struct {
 	name    string
-	changes []Change // [0] leads from version 1 to version 2
-	from    int      // the data format that first has the type
+	changes []Change // [0] converts version 1 to version 2
+	from    int      // the first data format that has the type
 	goType  reflect.Type
 	decode  func([]byte) (Event, error)
 }
 
-// Define describes an event type whose current struct is T. The first change leads from version 1 to
-// version 2, and so on; the current version is one more than their number.
+// Define describes an event type whose current struct is T. The first change converts version 1 to
+// version 2, and so on; the current version is one more than the number of changes.
 func Define[T Event](changes ...Change) Definition {
 	var zero T
 	return Definition{
@@ -67,17 +67,17 @@ func Define[T Event](changes ...Change) Definition {
 	}
 }
 
-// From says that a type is new in a data format: before that is in force nothing writes it, because the release before
-// cannot read it.
+// From marks a type as new in a data format: it is not written before that format is in use, because
+// the previous release cannot read it.
 func (d Definition) From(format int) Definition {
 	d.from = format
 	return d
 }
 
-// version is the current one.
+// version returns the current version.
 func (d *Definition) version() int { return len(d.changes) + 1 }
 
-// written is the version that is written while a data format is in force.
+// written returns the version that is written while a data format is in use.
 func (d *Definition) written(format int) int {
 	version := d.version()
 	for version > 1 && d.changes[version-2].Format > format {
@@ -87,7 +87,7 @@ func (d *Definition) written(format int) int {
 }
 
 // NewRegistry builds a registry of definitions whose schemas are files named <Type>.v<version>.json.
-// Whether it is whole, Check says.
+// Check reports whether it is complete.
 func NewRegistry(schemaFiles fs.FS, definitions ...Definition) *Registry {
 	r := &Registry{
 		definitions: definitions,
@@ -111,7 +111,7 @@ func NewRegistry(schemaFiles fs.FS, definitions ...Definition) *Registry {
 // Types returns the wire names, sorted.
 func (r *Registry) Types() []string { return slices.Clone(r.names) }
 
-// Version returns the current schema version of a type, 0 for one that is not known.
+// Version returns the current schema version of a type, 0 for an unknown type.
 func (r *Registry) Version(eventType string) int {
 	d, ok := r.byName[eventType]
 	if !ok {
@@ -120,11 +120,11 @@ func (r *Registry) Version(eventType string) int {
 	return d.version()
 }
 
-// Encode is the function Encode on this registry.
+// Encode is the function Encode for this registry.
 func (r *Registry) Encode(ev Event) (Encoded, error) { return r.encode(ev, math.MaxInt) }
 
 func (r *Registry) encode(ev Event, format int) (Encoded, error) {
-	// By Go type, not by name: a pointer to an event has the method too, and a nil one would panic.
+	// By Go type, not by name: a pointer to an event has the method, too, and a nil one would panic.
 	d, ok := r.byGoType[reflect.TypeOf(ev)]
 	if !ok {
 		return Encoded{}, fmt.Errorf("encode %T: %w", ev, ErrUnknownType)
@@ -146,7 +146,7 @@ func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 	return Encoded{Type: d.name, SchemaVersion: version, Data: data}, nil
 }
 
-// Decode is the function Decode on this registry.
+// Decode is the function Decode for this registry.
 func (r *Registry) Decode(eventType string, version int, data []byte) (Event, error) {
 	d, err := r.definition(eventType, version)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *Registry) definition(eventType string, version int) (*Definition, error
 	return d, nil
 }
 
-// ValidateJSON is the function ValidateJSON on this registry.
+// ValidateJSON is the function ValidateJSON for this registry.
 func (r *Registry) ValidateJSON(eventType string, version int, data []byte) error {
 	if _, err := r.definition(eventType, version); err != nil {
 		return fmt.Errorf("validate: %w", err)

@@ -16,8 +16,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// greeted is an event that has changed its shape twice: version 1 had one name, version 2 two, version 3
-// counts as well.
+// greeted is an event that has changed its shape twice: version 1 had one name, version 2 two, version
+// 3 adds a count.
 type greeted struct {
 	First string `json:"first"`
 	Last  string `json:"last"`
@@ -26,10 +26,10 @@ type greeted struct {
 
 func (greeted) EventType() string { return "Greeted" }
 
-// Data formats: that of the release before, and that of this one.
+// The data formats of the previous release and of this one.
 const before, now = eventschemas.Format - 1, eventschemas.Format
 
-// change is one whose upcaster changes the values of the fields; without edit it has none.
+// change returns a Change whose upcaster edits the fields; without edit it has no upcaster.
 func change(format int, edit func(map[string]any)) eventschemas.Change {
 	c := eventschemas.Change{Format: format, Down: func(ev eventschemas.Event) any {
 		return map[string]any{"first": ev.(greeted).First, "last": ev.(greeted).Last}
@@ -106,7 +106,7 @@ func TestEveryOldVersionIsUpcast(t *testing.T) {
 	}
 }
 
-// Shapes that an event may not have.
+// Types that events must not have.
 type (
 	unnamed struct{}
 	withMap struct {

@@ -13,24 +13,25 @@ import (
 //go:embed schemas
 var embedded embed.FS
 
-// schemaBase makes the file names absolute, as references between schemas need. Nothing is served there.
+// schemaBase makes the file names absolute, as references between schemas require. Nothing is served
+// there.
 const schemaBase = "https://letterhead.invalid/events/"
 
 func schemaDir() fs.FS {
 	dir, err := fs.Sub(embedded, "schemas")
 	if err != nil {
-		panic(err) // the name is a constant that the compiler has embedded
+		panic(err) // the name is a constant of an embedded file
 	}
 	return dir
 }
 
-// schemaFile names the schema of one version of a type.
+// schemaFile returns the name of the schema file of one version of a type.
 func schemaFile(eventType string, version int) string {
 	return fmt.Sprintf("%s.v%d.json", eventType, version)
 }
 
-// compileSchemas compiles the schema of every version of every type. A version without a file is left
-// out; Check reports it.
+// compileSchemas compiles the schema of every version of every type. A version without a file is
+// skipped; Check reports it.
 func (r *Registry) compileSchemas() (map[string]*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
@@ -62,7 +63,7 @@ func (r *Registry) compileSchemas() (map[string]*jsonschema.Schema, error) {
 	return out, nil
 }
 
-// schemaDocuments reads every schema file by its path below the folder.
+// schemaDocuments reads every schema file, by its path below the folder.
 func (r *Registry) schemaDocuments() (map[string]any, error) {
 	out := make(map[string]any)
 	err := fs.WalkDir(r.files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -86,7 +87,8 @@ func (r *Registry) schemaDocuments() (map[string]any, error) {
 	return out, nil
 }
 
-// noRemoteSchemas refuses what is not among the files: a schema never makes this process read elsewhere.
+// noRemoteSchemas rejects schemas that are not among the files: a schema never makes this process read
+// elsewhere.
 type noRemoteSchemas struct{}
 
 func (noRemoteSchemas) Load(url string) (any, error) {

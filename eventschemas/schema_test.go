@@ -14,7 +14,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// schema is as much of a JSON Schema as the comparison with a struct needs.
+// schema is the part of a JSON Schema that the comparison with a struct needs.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Schema     string            `json:"$schema"`
@@ -40,7 +40,7 @@ func readSchema(t *testing.T, file string) schema {
 	return s
 }
 
-// comparison walks a struct and its schema side by side.
+// comparison walks a struct and its schema in parallel.
 type comparison struct {
 	t    *testing.T
 	file string
@@ -137,7 +137,7 @@ func TestEverySchemaFileIsUsed(t *testing.T) {
 	}
 }
 
-// objects calls do with every object in a document; do leaves it as it was.
+// objects calls do with every object in a document; do does not modify it.
 func objects(node any, do func(map[string]any)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -152,7 +152,7 @@ func objects(node any, do func(map[string]any)) {
 	}
 }
 
-// optional names what may be absent on purpose.
+// optional lists the fields that may be absent on purpose.
 var optional = []string{
 	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
 	"searches", "logos", "keys_used", "etag", "last_modified",
@@ -194,7 +194,7 @@ func TestSchemasRefuseMissingAndUnknownFields(t *testing.T) {
 	}
 }
 
-// requiredHere tells where a field that is optional elsewhere must be there.
+// requiredHere reports whether a field that is optional elsewhere is required in the object.
 func requiredHere(object map[string]any, field string) bool {
 	has := func(name string) bool { _, ok := object[name]; return ok }
 	switch field {

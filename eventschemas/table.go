@@ -12,8 +12,8 @@ func Current() *Registry { return current }
 // them refer to under parts/.
 func Schemas() fs.FS { return schemaDir() }
 
-// Definitions returns every event type of this release. A new version of a type is a Change here; docs/upgrade.md
-// lists every file that it touches.
+// Definitions returns every event type of this release. A new version of a type is a Change here;
+// docs/upgrade.md lists every file to edit.
 func Definitions() []Definition {
 	return []Definition{
 		// account-<id>
@@ -50,8 +50,8 @@ func Definitions() []Definition {
 	}
 }
 
-// chargeNamesItsKey is version 2 of CreditsCharged: key_id, the key that the request was made with. Charges of
-// version 1 have none.
+// chargeNamesItsKey is version 2 of CreditsCharged: it adds key_id, the API key of the request.
+// Charges of version 1 have none.
 var chargeNamesItsKey = Change{
 	Format: 2,
 	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },

@@ -12,8 +12,8 @@ import (
 
 // Limits of an import.
 const (
-	// defaultParallel is how many brands are under way at once. The log commits what is queued as one
-	// group, so more of them make it faster until the disk's flush is no longer the cost.
+	// defaultParallel is how many brands are imported concurrently. The log commits all queued events
+	// as one group, so more of them make it faster until the disk's flush no longer dominates.
 	defaultParallel = 64
 	maxParallel     = 1024
 )
@@ -24,29 +24,29 @@ type Assets interface {
 	Put(ctx context.Context, data []byte, ext string) (id string, err error)
 }
 
-// Brands takes the brands in.
+// Brands imports brands.
 type Brands interface {
-	// ImportBrand appends BrandImported. It reports false, and appends nothing, for a brand that has this
-	// source's import already or was crawled.
+	// ImportBrand appends BrandImported. It returns false, and appends nothing, for a brand that was
+	// already imported from this source or crawled.
 	ImportBrand(ctx context.Context, source string, b Brand) (imported bool, err error)
 }
 
-// Marker remembers which version of the data was imported to its end, so that a start need not look at
+// Marker stores which version of the data was imported completely, so that a start need not read
 // thousands of streams.
 type Marker interface {
-	// Load returns what Save was last called with, "" before that.
+	// Load returns the version of the last Save, "" before that.
 	Load(ctx context.Context) (version string, err error)
 	// Save is durable when it returns.
 	Save(ctx context.Context, version string) error
 }
 
-// Config of an import.
+// Config configures an import.
 type Config struct {
-	// Parallel is how many brands are under way at once, 64 unless set.
+	// Parallel is how many brands are imported concurrently, 64 by default.
 	Parallel int
-	// Progress, if set, is called after each brand, never twice at once.
+	// Progress, if set, is called after each brand, never concurrently.
 	Progress func(done, total int)
-	// Logger; nil for none.
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 
@@ -60,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong with the settings.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	if c.Parallel < 0 || c.Parallel > maxParallel {
 		return fmt.Errorf("starter import: Parallel is %d, want 1 to %d", c.Parallel, maxParallel)
@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what an import writes to.
+// Deps are the stores of an import.
 type Deps struct {
 	Assets Assets
 	Brands Brands
@@ -88,16 +88,16 @@ func (d Deps) validate() error {
 	return errors.Join(errs...)
 }
 
-// Result says what an import did.
+// Result is the result of an import.
 type Result struct {
-	Finished bool // this version had been imported before; nothing was looked at
-	Imported int  // brands appended now
-	Present  int  // brands that were there already
+	Finished bool // this version was imported before; nothing was read
+	Imported int  // brands appended by this import
+	Present  int  // existing brands
 }
 
-// Import loads the embedded data: the files of each brand, then its event. It stops at the first error, or
-// when ctx ends, and returns it; the next call goes on where this one stopped, because a file or brand that
-// is there is left as it is.
+// Import loads the embedded data: the files of each brand, then its event. It stops at the first
+// error, or when ctx ends, and returns it; the next call continues where this one stopped, because
+// existing files and brands are left unchanged.
 func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
 	return importFrom(ctx, cfg, deps, Version, Count, Each)
 }
@@ -124,7 +124,7 @@ func importFrom(ctx context.Context, cfg Config, deps Deps, version string, tota
 		group.Go(func() error { return run.one(groupCtx, b) })
 		return nil
 	})
-	// The group's error comes first: it is why reading stopped.
+	// The group's error comes first: it is the reason why reading stopped.
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return run.result, err
 	}
@@ -139,7 +139,7 @@ func importFrom(ctx context.Context, cfg Config, deps Deps, version string, tota
 	return run.result, nil
 }
 
-// importRun is one import under way.
+// importRun is one running import.
 type importRun struct {
 	cfg     Config
 	deps    Deps
@@ -150,7 +150,7 @@ type importRun struct {
 	result Result
 }
 
-// one stores a brand's files before its event, so that no event refers to a file that is not there.
+// one stores a brand's files before its event, so that no event refers to a missing file.
 func (r *importRun) one(ctx context.Context, b Brand) error {
 	for i, svg := range b.SVG {
 		want := b.Record.Logos[i].Formats[0].ID

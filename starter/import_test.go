@@ -21,15 +21,15 @@ import (
 	"letterhead/starter"
 )
 
-// service stands for what an import writes to.
+// service implements the stores of an import.
 type service struct {
 	mu     sync.Mutex
 	files  map[string]bool
 	brands map[string]starter.Brand
 	asked  int   // calls of ImportBrand
 	failAt int   // this call fails
-	failed error // with this
-	wrong  bool  // Put answers with another id
+	failed error // with this error
+	wrong  bool  // Put returns another id
 }
 
 func newService() *service {
@@ -207,7 +207,7 @@ func BenchmarkImport(b *testing.B) {
 	b.ReportMetric(float64(starter.Count), "brands/op")
 }
 
-// appender writes each brand's event as the command does: one append to a stream that is not there.
+// appender writes each brand's event like the command: one append to a new stream.
 type appender struct{ log eventlog.Log }
 
 func (a appender) ImportBrand(ctx context.Context, source string, b starter.Brand) (bool, error) {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxMarker bounds the marker file, in bytes.
+// maxMarker limits the marker file, in bytes.
 const maxMarker = 1 << 10
 
 // FileMarker is a Marker in a file of the data folder.
 type FileMarker struct{ Path string }
 
-// Load returns the version in the file, "" when there is no file.
+// Load returns the version in the file, "" if there is no file.
 func (m FileMarker) Load(context.Context) (string, error) {
 	f, err := os.Open(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func (m FileMarker) Load(context.Context) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// Save writes the file in one step: a crash leaves the old one or the new one.
+// Save writes the file atomically: a crash leaves the old file or the new one.
 func (m FileMarker) Save(_ context.Context, version string) error {
 	f, err := os.CreateTemp(filepath.Dir(m.Path), filepath.Base(m.Path)+".*")
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Limits of the reader. The file is our own, but a damaged one must end in an error and not in memory.
+// Limits of the reader. The file is our own, but a damaged one must cause an error, not exhaust
+// memory.
 const (
 	maxLine     = 512 << 10 // bytes of one brand
 	maxUnpacked = 64 << 20  // bytes of all
@@ -31,11 +32,11 @@ type Brand struct {
 	Domain   string // registrable
 	Record   eventschemas.Record
 	Evidence []eventschemas.Evidence
-	// SVG holds the sanitised files, one for each logo of the record and in its order.
+	// SVG holds the sanitized files, one for each logo of the record, in order.
 	SVG [][]byte
 }
 
-// line is a brand as it is stored: asset ids and sizes are left out, because they follow from the files.
+// line is a brand as stored: asset ids and sizes are omitted, because they follow from the files.
 type line struct {
 	Domain   string                  `json:"domain"`
 	Record   eventschemas.Record     `json:"record"`
@@ -43,13 +44,13 @@ type line struct {
 	SVG      []string                `json:"svg"`
 }
 
-// Each calls f for every brand, in the order of domains, until f returns an error, which it returns. The
-// brand is f's to keep. Any other error means that the embedded file is damaged.
+// Each calls f for every brand, in the order of domains, until f returns an error, which it returns. f
+// may keep the brand. Any other error means that the embedded file is damaged.
 func Each(f func(Brand) error) error {
 	return Read(bytes.NewReader(packed), f)
 }
 
-// Read is Each for a file made by the generator.
+// Read is Each for a file written by the generator.
 func Read(r io.Reader, f func(Brand) error) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
@@ -94,8 +95,8 @@ func parse(data []byte) (Brand, error) {
 	return b, nil
 }
 
-// Write packs brands, which must come in the order of domains, into the form that Read takes. The same
-// brands give the same bytes.
+// Write packs brands, which must be sorted by domain, into the form that Read parses. The same brands
+// give the same bytes.
 func Write(w io.Writer, brands []Brand) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"letterhead/starter"
 )
 
-// fewest is what a first start must be able to answer without a network.
+// fewest is how many brands a first start must be able to serve without a network.
 const fewest = 2500
 
 var update = flag.Bool("update", false, "write the files that are made from the index")
@@ -74,7 +74,7 @@ func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
 		got[b.Domain] = *b.Record.Name
 	}
 	for domain, want := range map[string]string{
-		// Hosts where everybody has pages are their own brand and nobody else's.
+		// Hosting sites are separate brands, not those of their users.
 		"github.com": "GitHub", "gitlab.com": "GitLab", "bitbucket.org": "Bitbucket", "figma.com": "Figma",
 		"youtube.com": "YouTube", "facebook.com": "Facebook", "google.com": "Google", "npmjs.com": "npm",
 		"dropbox.com": "Dropbox", "archive.org": "Internet Archive", "steampowered.com": "Steam", "medium.com": "Medium",
@@ -89,8 +89,8 @@ func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
 			t.Errorf("%s is %q, want %q", domain, got[domain], want)
 		}
 	}
-	// Owners with several brands and none named like the domain (or one whose icon has terms of its own, as
-	// apache.org), hosts, archives, press kits.
+	// Owners with several brands and none named like the domain (or one whose icon has a separate
+	// license, like apache.org), hosts, archives, press kits.
 	for _, domain := range []string{
 		"apache.org",
 		"stellantis.com", "united-internet.de", "alibabagroup.com", "primefaces.com", "withgoogle.com", "notion.site",
@@ -108,7 +108,7 @@ func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
 var (
 	hexPattern = regexp.MustCompile(`^#[0-9a-f]{6}$`)
 	idPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	// hexAnywhere finds colors; references have a letter past f.
+	// hexAnywhere finds colors; references contain a letter beyond f.
 	hexAnywhere = regexp.MustCompile(`#[0-9a-f]{3,6}\b`)
 )
 
@@ -161,7 +161,7 @@ func TestColorsFollowTheContract(t *testing.T) {
 	}
 }
 
-// brightness is the formula of the readings.
+// brightness uses the formula of the specification notes.
 func brightness(hex string) int {
 	v, _ := strconv.ParseUint(hex[1:], 16, 32)
 	r, g, b := float64(v>>16), float64(v>>8&255), float64(v&255)
@@ -186,7 +186,7 @@ func TestLogosAreSanitisedVectors(t *testing.T) {
 	}
 }
 
-// Reversed logos come last, each in white or black, of a type that the brand has without them.
+// Reversed logos come last, each in white or black, of a type that the brand also has without them.
 func TestReversedLogosStandBesideTheBrandsOwn(t *testing.T) {
 	brands := 0
 	for _, b := range load(t) {

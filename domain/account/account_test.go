@@ -15,7 +15,7 @@ const testID = "6b1f0c52-3a43-4f06-9a35-3c1f2a5b7d10"
 
 var start = time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 
-// scene is given/when/then on one account. Events are applied one second apart.
+// scene is given/when/then for one account. Events are applied one second apart.
 type scene struct {
 	t        testing.TB
 	account  *Account
@@ -52,7 +52,8 @@ func (s *scene) reserving(n int64) *scene {
 
 type command func(s *scene)
 
-// when runs commands; each one's events are applied before the next, and only the last one's outcome counts.
+// when runs commands. The events of each are applied before the next runs; only the outcome of the
+// last one is checked.
 func (s *scene) when(commands ...command) *scene {
 	s.t.Helper()
 	for i, c := range commands {
@@ -105,7 +106,7 @@ func (s *scene) isRepeated() *scene {
 	return s
 }
 
-// keeps: a repeat from these charges, of which nobody was answered again before.
+// keeps expects the events that keep these charges, none of which was kept before.
 func (s *scene) keeps(request string, charges ...eventschemas.CreditsCharged) *scene {
 	s.t.Helper()
 	if s.err != nil || !s.out.Repeated || len(s.out.Events) != len(charges) {
@@ -169,7 +170,7 @@ var (
 	requestB = strings.Repeat("2", 64)
 )
 
-// itemOf is the hash of another item of a key.
+// itemOf returns the hash of another item of a key.
 func itemOf(keyHash string, n int) string { return fmt.Sprintf("%s%032x", keyHash[:familyDigits], n) }
 
 // Commands.
@@ -209,7 +210,7 @@ func release(id string) command {
 
 func releaseOverdue(s *scene) { s.out, s.err = s.account.ReleaseOverdue(s.now), nil }
 
-// reverse is an operator's reversal, clientGone that for a client who has gone.
+// reverse is an operator's reversal; clientGone is a reversal because the client disconnected.
 func reverse(request string, chargedAt time.Time) command {
 	return reversing(charged(request, "", ""), chargedAt, ReasonOperator)
 }

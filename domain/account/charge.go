@@ -6,13 +6,13 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Reasons of a reversal.
+// Reasons for a reversal.
 const (
 	ReasonClientGone = "client_gone"
 	ReasonOperator   = "operator"
 )
 
-// Charge spends credits for one answer.
+// Charge is the command to spend credits for one answer.
 type Charge struct {
 	RequestID      string
 	Credits        int64
@@ -20,18 +20,18 @@ type Charge struct {
 	Domain         string
 	RecordRevision uint64
 	HoldID         string // captures what is left of this hold first
-	Item           string // tells several charges of one request, or captures of one hold, apart; the domain when empty
+	Item           string // distinguishes charges of one request or captures of one hold; the domain when empty
 
-	// IdempotencyKeyHash is 64 hex digits, with RequestHash or not at all. The first half is the family: all
-	// items of one key have it in common.
+	// IdempotencyKeyHash is 64 hex digits; it and RequestHash are both set or both empty. The first
+	// half is the family, which all items of one key share.
 	IdempotencyKeyHash string
 	RequestHash        string // hex SHA-256
-	Older              *Older // of the key; needed before ForgotKeysUntil
+	Older              *Older // charges of the key; needed before ForgotKeysUntil
 
 	KeyID string // the API key of the request, if one was used
 }
 
-// ChargeFact is a charge that stands on the stream, or will.
+// ChargeFact is a charge that is on the stream, or will be.
 type ChargeFact struct {
 	ChargeID       string
 	Credits        int64
@@ -42,8 +42,8 @@ type ChargeFact struct {
 	At             time.Time
 }
 
-// ChargeID is the id of the charge for an item of a request. The same request does not charge twice for it
-// within HoldMemory, as long as the charge is among the latest MaxRecentCharges.
+// ChargeID returns the id of the charge for an item of a request. The same request does not charge
+// twice for it within HoldMemory, as long as the charge is among the latest MaxRecentCharges.
 func (a *Account) ChargeID(in Charge) string {
 	item := in.Item
 	if item == "" {
@@ -52,18 +52,20 @@ func (a *Account) ChargeID(in Charge) string {
 	return eventschemas.EventID(a.stream, in.RequestID, eventschemas.CreditsCharged{}.EventType(), item).String()
 }
 
-// Charge spends credits, while others have reserved credits in memory.
+// Charge spends credits while other requests have reserved credits in memory.
 //
-// With a hold it captures what is left of it first; what the hold does not cover is an ordinary charge, so
-// capturing a hold that has ended is one. A capture of an open hold is accepted while the account is
-// suspended. A repeat returns the fact that stands: the same charge (request and item) while it is
-// remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same idempotency key and item with
-// the same request hash within 24 h. It keeps a charge of less than HoldMemory ago, by an event, so that
-// nobody hands back what was answered again. A key whose charge was reversed charges again, for any request
-// once none of its charges stands.
+// With a hold it captures what is left of the hold first. The remainder is an ordinary charge, so
+// capturing an ended hold is an ordinary charge, too. A capture of an open hold is accepted while the
+// account is suspended. A repeat returns the existing fact. It is the same charge (request and item)
+// while the charge is remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same
+// idempotency key and item with the same request hash within 24 h. A repeat marks a charge that is
+// younger than HoldMemory as kept, by an event, so that no node reverses a charge that was answered
+// again. A key whose charge was reversed charges again; it accepts any request once all its charges
+// are reversed.
 //
-// Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold, ErrIdempotencyMismatch,
-// ErrKeysForgotten, ErrChargeReversed (a repeat of a charge that was handed back), ErrInsufficientCredits.
+// Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended,
+// ErrUnknownHold, ErrIdempotencyMismatch, ErrKeysForgotten, ErrChargeReversed (a repeat of a reversed
+// charge), ErrInsufficientCredits.
 func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, ChargeFact, error) {
 	now = a.later(now)
 	if err := firstError(in.validate(), a.notClosed()); err != nil {
@@ -106,8 +108,9 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 	}, nil
 }
 
-// affordsCharge checks the money: what a hold covers is set aside already, but no charge may take the
-// balance below zero, and a refund may have eaten it since the hold was placed.
+// affordsCharge checks that the account can pay. The part covered by a hold is already paid for, but
+// no charge may take the balance below zero, and a refund may have consumed it since the hold was
+// placed.
 func (a *Account) affordsCharge(credits, covered, reserved int64) error {
 	if covered < credits {
 		if err := a.maySpend(); err != nil {
@@ -164,12 +167,13 @@ func (in Charge) event(chargeID string) eventschemas.CreditsCharged {
 		KeyID:              in.KeyID,
 	}
 	if in.HoldID != "" {
-		ev.Item = in.Item // the item of a capture; without a hold it only tells charges of one request apart
+		ev.Item = in.Item // distinguishes captures of one hold; without a hold it is only part of the charge id
 	}
 	return ev
 }
 
-// Reverse hands a charge back. The facts are those of the charge's event, which the account does not keep.
+// Reverse is the command to reverse a charge. It repeats the data of the charge's event, which the
+// account does not keep.
 type Reverse struct {
 	ChargeID  string
 	Credits   int64
@@ -178,9 +182,9 @@ type Reverse struct {
 	Reason    string // client_gone, operator
 }
 
-// Reverse hands a charge back, whole and once; also on an account that is suspended or closed. Reversing it
-// again is a repeat. An operator may within ReversalWindow. That its client has gone is a reason within
-// HandBackWindow, while nobody else was answered from the charge.
+// Reverse returns the credits of a whole charge, once, even if the account is suspended or closed.
+// Reversing it again is a repeat. An operator may reverse within ReversalWindow. A charge whose client
+// disconnected can be reversed within HandBackWindow unless another request was answered from it.
 // Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrChargeKept, ErrCreditLimit.
 func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true), amount(in.Credits), a.exists())
@@ -196,7 +200,7 @@ func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	default:
 		return Outcome{}, &InvalidError{Field: "reason", Reason: "must be client_gone or operator"}
 	}
-	// Before the look at what was reversed or kept: from here on that may be forgotten.
+	// Check the age first: older reversals and kept marks may be forgotten.
 	if a.later(now).Sub(in.ChargedAt) >= window {
 		return Outcome{}, ErrTooLate
 	}

@@ -5,59 +5,64 @@ import (
 	"fmt"
 )
 
-// Refusals. A refused command leads to no event.
+// Errors of decisions. A refused command results in no event.
 var (
-	// ErrInvalid: the command itself is malformed. The error is an *InvalidError.
+	// ErrInvalid means that the command is malformed. The error is an *InvalidError.
 	ErrInvalid = errors.New("invalid command")
-	// ErrNotFound: there is no such account.
+	// ErrNotFound means that there is no such account.
 	ErrNotFound = errors.New("no such account")
-	// ErrExists: the account was opened before, for another holder.
+	// ErrExists means that the account was opened before, for another holder.
 	ErrExists = errors.New("account exists already")
-	// ErrSuspended: the account is suspended and may not spend.
+	// ErrSuspended means that the account is suspended and may not spend.
 	ErrSuspended = errors.New("account is suspended")
-	// ErrClosed: the account is closed.
+	// ErrClosed means that the account is closed.
 	ErrClosed = errors.New("account is closed")
-	// ErrInsufficientCredits: the error is an *InsufficientCreditsError.
+	// ErrInsufficientCredits means that the credits do not suffice. The error is an
+	// *InsufficientCreditsError.
 	ErrInsufficientCredits = errors.New("not enough credits")
-	// ErrCreditLimit: an amount would pass MaxCredits.
+	// ErrCreditLimit means that an amount would exceed MaxCredits.
 	ErrCreditLimit = errors.New("past the largest amount of credits")
-	// ErrUnknownHold: no such hold was ever placed, or it ended longer than HoldMemory ago.
+	// ErrUnknownHold means that no such hold was ever placed, or that it ended longer than HoldMemory
+	// ago.
 	ErrUnknownHold = errors.New("no such hold")
-	// ErrHoldMismatch: the hold id is in use for another amount, request or domain.
+	// ErrHoldMismatch means that the hold id is in use for another amount, request or domain.
 	ErrHoldMismatch = errors.New("hold differs from the one placed under its id")
-	// ErrTooManyHolds: MaxOpenHolds are open.
+	// ErrTooManyHolds means that MaxOpenHolds are open.
 	ErrTooManyHolds = errors.New("too many open holds")
-	// ErrUnknownPayment: no grant carries this payment id.
+	// ErrUnknownPayment means that no grant carries this payment id.
 	ErrUnknownPayment = errors.New("no such payment")
-	// ErrPaymentMismatch: the payment, grant or refund id was used before for another amount. The error is a
-	// *PaymentMismatchError.
+	// ErrPaymentMismatch means that the payment, grant or refund id was used before for another
+	// amount. The error is a *PaymentMismatchError.
 	ErrPaymentMismatch = errors.New("amount differs from the one already recorded")
-	// ErrRefundTooLarge: the refund is more than what is left of the payment.
+	// ErrRefundTooLarge means that the refund is more than what is left of the payment.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
-	// ErrIdempotencyMismatch: the idempotency key was used within 24 h for another request.
+	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
-	// ErrKeysForgotten: the fold has forgotten idempotency keys that still count. Decide again with Older.
+	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide
+	// again with Older.
 	ErrKeysForgotten = errors.New("older idempotency keys are needed for the decision")
-	// ErrChargeReversed: the charge that is repeated was handed back.
+	// ErrChargeReversed means that the repeated charge was reversed.
 	ErrChargeReversed = errors.New("charge was reversed")
-	// ErrChargeKept: somebody else was answered from the charge, so it is not handed back because its first
-	// client has gone.
+	// ErrChargeKept means that another request was answered from the charge, so it is not reversed
+	// although its first client disconnected.
 	ErrChargeKept = errors.New("charge is kept: another answer was given from it")
-	// ErrTooLate: the charge is older than ReversalWindow, or than HandBackWindow when its client has gone.
+	// ErrTooLate means that the charge is older than ReversalWindow, or than HandBackWindow when its
+	// client disconnected.
 	ErrTooLate = errors.New("charge is too old to be reversed")
-	// ErrUnknownKey: no key with this id was ever issued.
+	// ErrUnknownKey means that no key with this id was ever issued.
 	ErrUnknownKey = errors.New("no such key")
-	// ErrKeyExists: the key id stands for another key.
+	// ErrKeyExists means that the key id belongs to another key.
 	ErrKeyExists = errors.New("key id is in use for another key")
-	// ErrTooManyKeys: MaxKeys are valid.
+	// ErrTooManyKeys means that MaxKeys are valid.
 	ErrTooManyKeys = errors.New("too many keys")
 )
 
-// InsufficientCreditsError says how far the credits go. It is ErrInsufficientCredits.
+// InsufficientCreditsError reports the credits needed and available. It matches
+// ErrInsufficientCredits.
 type InsufficientCreditsError struct {
 	Balance   int64 // of the account stream; may be negative after a refund
-	Available int64 // what could be spent: balance less holds and reservations, never below zero; the balance itself when that is negative
-	Required  int64 // what the command needed
+	Available int64 // credits that could be spent: balance minus holds and reservations, never below zero; the balance itself when that is negative
+	Required  int64 // credits that the command needed
 }
 
 func (e *InsufficientCreditsError) Error() string {
@@ -67,7 +72,7 @@ func (e *InsufficientCreditsError) Error() string {
 // Is makes errors.Is(err, ErrInsufficientCredits) true.
 func (e *InsufficientCreditsError) Is(target error) bool { return target == ErrInsufficientCredits }
 
-// InvalidError names the field that is wrong and why. It is ErrInvalid.
+// InvalidError names the invalid field and the reason. It matches ErrInvalid.
 type InvalidError struct {
 	Field  string
 	Reason string
@@ -78,7 +83,7 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s %s", ErrInval
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// PaymentMismatchError says what was recorded first. It is ErrPaymentMismatch.
+// PaymentMismatchError reports the amount recorded first. It matches ErrPaymentMismatch.
 type PaymentMismatchError struct {
 	ID       string // of the payment, grant or refund
 	Recorded int64  // credits

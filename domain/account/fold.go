@@ -7,8 +7,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Apply folds one event of the stream. It never refuses: what was stored is a fact. An event of a type that
-// does not belong on an account stream only counts as a revision.
+// Apply folds one event of the stream. It never fails: a stored event is a fact. An event of a type
+// that does not belong on an account stream only increments the revision.
 func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	revision := a.core.revisions
 	a.core.revisions++
@@ -43,7 +43,7 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	}
 }
 
-// Link moves the head of the hash chain to the event that was applied last.
+// Link sets the head of the hash chain to the hash of the event applied last.
 func (a *Account) Link(head eventschemas.Hash) { a.core.head = head }
 
 func (a *Account) applyLife(ev eventschemas.Event) {
@@ -117,7 +117,7 @@ func (a *Account) applyKeyed(ev eventschemas.CreditsCharged, revision uint64, at
 
 func (a *Account) applyHeld(ev eventschemas.CreditsHeld) {
 	deadline := ev.Deadline.UTC()
-	a.core.held -= a.open[ev.HoldID].left // no decision places a hold twice, but the sum must stay true
+	a.core.held -= a.open[ev.HoldID].left // no decision places a hold twice, but the sum must stay correct
 	put(a, a.open, ev.HoldID, hold{
 		credits:   ev.Credits,
 		left:      ev.Credits,
@@ -136,7 +136,7 @@ func (a *Account) applyReleased(ev eventschemas.HoldReleased, revision uint64, a
 	if !ok {
 		return
 	}
-	a.core.held -= h.left // what is left is what is handed back; the event says the same
+	a.core.held -= h.left // what is left is released; the event contains the same amount
 	h.left = 0
 	a.endHold(ev.HoldID, h, revision, at)
 }
@@ -161,7 +161,7 @@ func (a *Account) applyReversed(ev eventschemas.ChargeReversed, at time.Time) {
 	}
 }
 
-// countLookup counts in the month in which the charge occurred.
+// countLookup counts a lookup in the month in which the charge occurred.
 func (a *Account) countLookup(at time.Time) {
 	if month := monthOf(at); month != a.core.month {
 		a.core.month, a.core.lookups = month, 0
@@ -203,9 +203,10 @@ func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	a.core.validKeys--
 }
 
-// forgetBounded drops what is bounded in number as well as in time: charges under idempotency keys and kept charges.
-// It runs after each event, also of a tentative group, because what a later event does depends on it. So the state
-// is a function of the events, however they were grouped, and snapshots of equal streams are equal.
+// forgetBounded drops entries that are limited in number as well as in time: charges under idempotency
+// keys and kept charges. It runs after each event, even in a tentative group, because the effect of
+// later events depends on it. So the state is a function of the events, however they were grouped, and
+// snapshots of equal streams are equal.
 func (a *Account) forgetBounded() {
 	now := a.core.lastAt
 	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), a.forgetMark)
@@ -214,8 +215,9 @@ func (a *Account) forgetBounded() {
 	a.forgetKeysPast(a.most.keys)
 }
 
-// forget drops the rest that no decision from lastAt on may see any more. Decisions look at the times themselves, so
-// when it runs changes nothing but memory: it waits for the end of a tentative group.
+// forget drops the other entries that no decision from lastAt on can use. Decisions check the times
+// themselves, so the moment at which it runs affects only memory: it waits for the end of a tentative
+// group.
 func (a *Account) forget() {
 	now := a.core.lastAt
 	a.endedOrder = forgetOldest(a.endedOrder, now.Add(-HoldMemory), func(r remembered) {
@@ -242,8 +244,8 @@ func (a *Account) forgetKey(r remembered) {
 	}
 }
 
-// forgetOldest drops the entries that are at or before the limit. It does not change the entries themselves, which a
-// rollback may need.
+// forgetOldest drops the entries that are at or before the limit. It does not change the entries
+// themselves, which a rollback may need.
 func forgetOldest(order []remembered, limit time.Time, drop func(remembered)) []remembered {
 	for len(order) > 0 && !order[0].at.After(limit) {
 		drop(order[0])

@@ -17,7 +17,7 @@ type timed struct {
 	at    time.Time
 }
 
-// tale draws events of one account that come in any order, also in orders to which no decision leads.
+// tale draws events of one account in any order, including orders that no decision produces.
 type tale struct {
 	charges []eventschemas.CreditsCharged
 	holds   int
@@ -57,8 +57,8 @@ func (w *tale) next(t *rapid.T) timed {
 	return timed{ev, w.now}
 }
 
-// A snapshot is compared with what the events say, byte by byte, so the same events give the same bytes however they
-// were grouped, also when groups were rolled back between them.
+// Snapshots are compared with the events byte by byte, so the same events must give the same bytes
+// however they were grouped, even when groups were rolled back between them.
 func TestAnyGroupingOfTheSameEvents_GivesTheSameSnapshot(t *testing.T) {
 	few := bounds{keys: 4, kept: 3}
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,8 +95,8 @@ func TestAnyGroupingOfTheSameEvents_GivesTheSameSnapshot(t *testing.T) {
 	})
 }
 
-// As above at the bound itself, with groups as a busy desk makes them: more charges than the bound, and reversals
-// that make room in the same group.
+// The same at the limit, with groups as a busy account writer makes them: more charges than the limit,
+// and reversals that make room in the same group.
 func TestGroupsAtTheBoundOfKeys_GiveTheSameSnapshot(t *testing.T) {
 	single, grouped := New(testID), New(testID)
 	both := func(i int, ev eventschemas.Event) {

@@ -14,18 +14,18 @@ const (
 	causeExpired    = "expired"
 )
 
-// Hold sets credits aside.
+// Hold is the command to hold credits.
 type Hold struct {
 	HoldID    string
 	Credits   int64
-	Deadline  time.Time // from when on anybody may release it
+	Deadline  time.Time // from then on any node may release it
 	RequestID string
 	Domain    string
 }
 
-// Hold sets credits aside for work whose outcome is not known yet, while others have reserved credits in
-// memory. The same hold is a repeat while it is known, also when it has ended.
-// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrHoldMismatch, ErrTooManyHolds,
+// Hold holds credits for work whose outcome is not known yet, while other requests have reserved
+// credits in memory. The same hold is a repeat while it is known, even if it has ended. Errors:
+// ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrHoldMismatch, ErrTooManyHolds,
 // ErrInsufficientCredits.
 func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) {
 	err := firstError(
@@ -50,14 +50,14 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 	return decided(eventschemas.CreditsHeld{
 		HoldID:    in.HoldID,
 		Credits:   in.Credits,
-		Deadline:  in.Deadline.UTC().Truncate(time.Microsecond), // what the log keeps
+		Deadline:  in.Deadline.UTC().Truncate(time.Microsecond), // the precision of the log
 		RequestID: in.RequestID,
 		Domain:    in.Domain,
 	}), nil
 }
 
-// CanSpend says whether so many credits could be held or charged now, while others have reserved credits
-// in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
+// CanSpend returns nil if so many credits could be held or charged now, while other requests have
+// reserved credits in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
 func (a *Account) CanSpend(credits, reserved int64) error {
 	if err := a.maySpend(); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (a *Account) affords(credits, reserved int64) error {
 	return nil
 }
 
-// Release hands back what is left of a hold, also on an account that is suspended or closed. A hold that
-// has ended is a repeat while it is known. Errors: ErrInvalid, ErrNotFound, ErrUnknownHold.
+// Release returns what is left of a hold, even if the account is suspended or closed. Releasing an
+// ended hold is a repeat while the hold is known. Errors: ErrInvalid, ErrNotFound, ErrUnknownHold.
 func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
 	if err := firstError(text("hold id", holdID, true), a.exists()); err != nil {
 		return Outcome{}, err
@@ -88,14 +88,14 @@ func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
 	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.left, Cause: causeHandedBack}), nil
 }
 
-// ReleaseOverdue hands back the open holds whose deadline has passed, oldest deadline first, at most
+// ReleaseOverdue releases the open holds whose deadline has passed, earliest deadline first, at most
 // MaxReleases of them. It is cheap when there are none.
 func (a *Account) ReleaseOverdue(now time.Time) Outcome {
 	if a.core.earliest.IsZero() || !now.After(a.core.earliest) {
 		return Outcome{}
 	}
 	ids := a.openByDeadline()
-	a.core.earliest = a.open[ids[0]].deadline // it was a bound only; exact, it spares the next look
+	a.core.earliest = a.open[ids[0]].deadline // it was only a lower bound; the exact value saves the next scan
 	var out Outcome
 	for _, id := range ids[:min(len(ids), MaxReleases)] {
 		h := a.open[id]
@@ -122,7 +122,7 @@ func (a *Account) openByDeadline() []string {
 	return ids
 }
 
-// knownHold returns a hold that is open, or that ended within HoldMemory.
+// knownHold returns a hold that is open or ended within HoldMemory.
 func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) {
 	if h, ok := a.open[id]; ok {
 		return h, true, true
@@ -133,17 +133,17 @@ func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) 
 	return hold{}, false, false
 }
 
-// HoldRequest returns the request that placed a hold, for the metadata of its release; empty when the
-// hold is not open.
+// HoldRequest returns the request that placed a hold, for the metadata of its release. It is empty
+// when the hold is not open.
 func (a *Account) HoldRequest(holdID string) string { return a.open[holdID].requestID }
 
-// HoldDeadline returns the deadline of a hold that is open.
+// HoldDeadline returns the deadline of an open hold.
 func (a *Account) HoldDeadline(holdID string) (time.Time, bool) {
 	h, ok := a.open[holdID]
 	return h.deadline, ok
 }
 
-// later is the time of a decision: never before what the stream already holds.
+// later returns the time of a decision: now, but never before the last event of the stream.
 func (a *Account) later(now time.Time) time.Time {
 	if now.Before(a.core.lastAt) {
 		return a.core.lastAt

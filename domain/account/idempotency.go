@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// familyDigits is how many hex digits of an idempotency key's hash all of its items have in common.
+// familyDigits is the number of leading hex digits that the hashes of all items of an idempotency key
+// share.
 const familyDigits = 32
 
-// family names the idempotency key behind the hash of one of its items.
+// family returns the part of an item's hash that identifies the idempotency key.
 func family(keyHash string) string { return keyHash[:min(familyDigits, len(keyHash))] }
 
-// joinFamily puts the hash of a charge that was just folded behind those of its key.
+// joinFamily appends the hash of a charge that was just folded to those of its key.
 func (a *Account) joinFamily(keyHash string) {
 	name := family(keyHash)
 	hashes := a.families[name]
@@ -30,7 +31,7 @@ func (a *Account) leaveFamily(keyHash string) {
 	remove(a, a.families, name)
 }
 
-// dropKey lets a key go whose charge no longer stands.
+// dropKey removes a key whose charge was reversed or forgotten.
 func (a *Account) dropKey(keyHash string) {
 	if chargeID := a.charged[keyHash].chargeID; a.chargeKey[chargeID] == keyHash {
 		remove(a, a.chargeKey, chargeID)
@@ -39,15 +40,15 @@ func (a *Account) dropKey(keyHash string) {
 	a.leaveFamily(keyHash)
 }
 
-// without copies: a step of the journal may hold on to the hashes as they were.
+// without returns a copy, because a step of the journal may refer to the old hashes.
 func without(hashes []string, keyHash string) []string {
 	return slices.DeleteFunc(slices.Clone(hashes), func(h string) bool { return h == keyHash })
 }
 
-// Older are the charges under one idempotency key that an index of the log knows. A decision needs them when the
-// fold has forgotten keys that still count; see ForgotKeysUntil.
+// Older holds the charges under one idempotency key that an index of the log knows. A decision needs
+// them when the fold has forgotten keys that are still valid; see ForgotKeysUntil.
 type Older struct {
-	// Through says that the index holds all charges below this revision of the account's stream.
+	// Through means that the index holds all charges below this revision of the account's stream.
 	Through uint64
 	Charges []OlderCharge
 }
@@ -59,11 +60,11 @@ type OlderCharge struct {
 	RequestHash string
 }
 
-// KeyFamily returns the part of an idempotency key's hash that all items of the key have in common.
+// KeyFamily returns the part of an idempotency key's hash that all items of the key share.
 func KeyFamily(keyHash string) string { return family(keyHash) }
 
-// ForgotKeysUntil returns until when the fold lacks idempotency keys that still count, so that a decision about
-// a key needs Older. It is the zero time when the fold remembers all.
+// ForgotKeysUntil returns the time until which the fold lacks idempotency keys that are still valid,
+// so that a decision about a key needs Older. It is the zero time when the fold remembers all of them.
 func (a *Account) ForgotKeysUntil() time.Time {
 	if a.core.keysAt.IsZero() {
 		return time.Time{}
@@ -71,18 +72,19 @@ func (a *Account) ForgotKeysUntil() time.Time {
 	return a.core.keysAt.Add(IdempotencyWindow)
 }
 
-// KeysRemembered returns how many charges under idempotency keys the fold remembers, at most MaxIdempotencyKeys.
+// KeysRemembered returns the number of charges under idempotency keys that the fold remembers, at most
+// MaxIdempotencyKeys.
 func (a *Account) KeysRemembered() int { return len(a.charged) }
 
-// standingCharge is a charge under an idempotency key that was not reversed.
+// standingCharge is an unreversed charge under an idempotency key.
 type standingCharge struct {
 	keyHash     string
 	requestHash string
 	fact        ChargeFact
 }
 
-// standing returns the charges under an idempotency key that were made within 24 h and not reversed, of
-// whatever item, in the order of the stream. Errors: ErrIdempotencyMismatch, ErrKeysForgotten.
+// standing returns the unreversed charges of the last 24 h under an idempotency key, of any item, in
+// stream order. Errors: ErrIdempotencyMismatch, ErrKeysForgotten.
 func (a *Account) standing(keyHash, requestHash string, older *Older, now time.Time) ([]standingCharge, error) {
 	var out []standingCharge
 	if now.Before(a.ForgotKeysUntil()) {
@@ -108,8 +110,8 @@ func (a *Account) standing(keyHash, requestHash string, older *Older, now time.T
 	return out, nil
 }
 
-// chargedFor finds the charge that stands under the idempotency key and item of another.
-// Errors: ErrIdempotencyMismatch, ErrKeysForgotten, ErrInvalid.
+// chargedFor finds the unreversed charge with the same idempotency key and item. Errors:
+// ErrIdempotencyMismatch, ErrKeysForgotten, ErrInvalid.
 func (a *Account) chargedFor(in Charge, now time.Time) (first ChargeFact, found bool, err error) {
 	standing, err := a.standing(in.IdempotencyKeyHash, in.RequestHash, in.Older, now)
 	if err != nil {
@@ -135,16 +137,17 @@ func (k keyed) fact() ChargeFact {
 	}
 }
 
-// Recall asks what was charged under an idempotency key.
+// Recall is the query for the charges under an idempotency key.
 type Recall struct {
-	RequestID          string // that is to be answered from it
+	RequestID          string // the request to be answered
 	IdempotencyKeyHash string // of any item of the key
 	RequestHash        string
-	Older              *Older // of the key; needed before ForgotKeysUntil
+	Older              *Older // charges of the key; needed before ForgotKeysUntil
 }
 
-// Recall returns the charges that stand under an idempotency key within 24 h, of whatever item, in the order
-// of the stream, to be answered again. Like a repeat it keeps those of less than HoldMemory ago.
+// Recall returns the unreversed charges of the last 24 h under an idempotency key, of any item, in
+// stream order, so that they can be answered again. Like a repeat it keeps the charges that are
+// younger than HoldMemory.
 //
 // Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrIdempotencyMismatch, ErrKeysForgotten.
 func (a *Account) Recall(in Recall, now time.Time) (Outcome, []ChargeFact, error) {

@@ -17,7 +17,7 @@ func TestAKeyIsOneRequestWhateverItsItems(t *testing.T) {
 		when(withKey("r3", itemOf(keyA, 2), requestA)).then(keyedCharge("r3", itemOf(keyA, 2), requestA)).
 		when(withKey("r4", itemOf(keyA, 1), requestA)).keeps("r4", keyedCharge("r1", itemOf(keyA, 1), requestA)).
 		when(withKey("r5", itemOf(keyB, 1), requestB)).then(keyedCharge("r5", itemOf(keyB, 1), requestB)).balance(2, 0)
-	// The key's first charge is a day old: its second still says what the key is for.
+	// The key's first charge is a day old; the second still binds the key to its request.
 	s.now = start.Add(3*time.Second + IdempotencyWindow)
 	s.when(withKey("r6", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
 		when(withKey("r6", itemOf(keyA, 1), requestA)).then(keyedCharge("r6", itemOf(keyA, 1), requestA))
@@ -57,11 +57,11 @@ func TestRecall(t *testing.T) {
 		!got[0].At.Equal(start.Add(3*time.Second)) || got[0].BrandID != "b" || got[0].Domain != "acme.com" || got[0].RecordRevision != 7 || got[0].Credits != 1 {
 		t.Fatalf("recalled %+v", got)
 	}
-	s.when(recall("q2", itemOf(keyA, 9), requestA, &got)).isRepeated() // any item names the key; kept once is enough
+	s.when(recall("q2", itemOf(keyA, 9), requestA, &got)).isRepeated() // any item identifies the key; keeping once is enough
 	if len(got) != 2 {
 		t.Fatalf("recalled again %+v", got)
 	}
-	s.now = start.Add(5*time.Second + IdempotencyWindow) // the third charge is a second younger than that
+	s.now = start.Add(5*time.Second + IdempotencyWindow) // the third charge is one second younger than the window
 	if s.when(recall("q3", keyA, requestA, &got)); len(got) != 1 || got[0].ChargeID != third.ChargeID {
 		t.Fatalf("after a day %+v", got)
 	}
@@ -73,7 +73,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// Whichever is first wins: a repeat keeps the charge, or the charge is handed back and the key charges again.
+// The first one wins: a repeat keeps the charge, or the charge is reversed and the key charges again.
 func TestAKeptChargeIsNotHandedBack(t *testing.T) {
 	for name, again := range map[string]command{
 		"same request": charge("r1"), "key": withKey("r2", keyA, requestA), "capture": capturing("r1", "h1", "i"),
@@ -102,7 +102,7 @@ func TestAKeptChargeIsNotHandedBack(t *testing.T) {
 	s.when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0)
 }
 
-// A charge too old to be handed back needs no keeping. The bounds overlap, for clocks that differ.
+// A charge too old to be reversed needs no mark. The limits overlap because clocks differ.
 func TestAnOldChargeStandsWithoutBeingKept(t *testing.T) {
 	c := keyedCharge("r1", keyA, requestA)
 	s := given(t, opened, granted(5), c)
@@ -117,8 +117,8 @@ func TestAnOldChargeStandsWithoutBeingKept(t *testing.T) {
 	}
 }
 
-// The marks are bounded. A charge that may be one of those forgotten is not handed back, and after a
-// snapshot it is the same.
+// The number of marks is limited. A charge whose mark may have been forgotten is not reversed, before
+// and after a snapshot.
 func TestKeptChargesAreBounded(t *testing.T) {
 	a := New(testID)
 	a.Apply(opened, start)
@@ -128,7 +128,7 @@ func TestKeptChargesAreBounded(t *testing.T) {
 	for i := range MaxKeptCharges + 10 {
 		a.Apply(eventschemas.CreditsCharged{ChargeID: id(i), Credits: 1, Domain: "acme.com"}, at(i))
 		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i))
-		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i)) // no decision leads to it
+		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i)) // no decision produces this event
 	}
 	if len(a.kept) != MaxKeptCharges || len(a.keptOrder) != MaxKeptCharges {
 		t.Fatalf("%d marks, %d in order", len(a.kept), len(a.keptOrder))
@@ -152,7 +152,7 @@ func TestKeptChargesAreBounded(t *testing.T) {
 	}
 }
 
-// What is found by its key is what is remembered: after reversals, a rollback, a snapshot, forgetting.
+// The index by key matches the remembered charges after reversals, a rollback, a snapshot and expiry.
 func TestFamiliesAreWhatIsRemembered(t *testing.T) {
 	s := given(t, opened, granted(50))
 	check := func(what string, a *Account) {
@@ -205,7 +205,7 @@ func TestFamiliesAreWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// indexed is a charge as an index of the log finds it.
+// indexed returns a charge as an index of the log reports it.
 func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) OlderCharge {
 	return OlderCharge{KeyHash: ev.IdempotencyKeyHash, RequestHash: ev.RequestHash, ChargeFact: ChargeFact{
 		ChargeID: ev.ChargeID, Credits: ev.Credits, BrandID: ev.BrandID, Domain: ev.Domain,
@@ -213,8 +213,8 @@ func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) Olde
 	}}
 }
 
-// forgetful is an account whose fold has forgotten the first of its keys: one more was charged than it remembers.
-// It returns that charge as an index of the log has it.
+// forgetful returns an account whose fold has forgotten the first of its keys, because one more was
+// charged than it remembers, and that charge as an index of the log reports it.
 func forgetful(t *testing.T) (*scene, OlderCharge) {
 	t.Helper()
 	first := keyedCharge("r0", keyA, requestA)
@@ -262,7 +262,7 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 	}
 }
 
-// The index may trail: what the fold knows of a reversal counts.
+// The index may lag: a reversal that the fold knows still counts.
 func TestForgottenKey_ReversedCharge_IsFree(t *testing.T) {
 	s, older := forgetful(t)
 	s.account.Apply(eventschemas.ChargeReversed{ChargeID: older.ChargeID, Credits: 1, RequestID: "r0", Reason: ReasonOperator}, s.now)

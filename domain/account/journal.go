@@ -1,7 +1,8 @@
 package account
 
-// journal is what Rollback needs: the scalars and the orders as they were, and one step back for every map entry that
-// was written. A tentative group appends to an order or cuts its front off, and changes no entry in it.
+// journal is what Rollback needs: the scalars and slices as they were, and one undo step for every map
+// entry that was written. A tentative group appends to a slice or removes its front, but changes no
+// entry in it.
 type journal struct {
 	core                 core
 	steps                []func()
@@ -10,7 +11,7 @@ type journal struct {
 	recent               int // length of the recent charges
 }
 
-// Begin starts a tentative group: what Apply folds from here on can be undone. Groups do not nest.
+// Begin starts a tentative group: events applied from now on can be undone. Groups do not nest.
 func (a *Account) Begin() {
 	a.tentative = true
 	a.journal.core = a.core
@@ -20,13 +21,13 @@ func (a *Account) Begin() {
 	a.journal.recent = len(a.recent)
 }
 
-// Commit keeps what was folded since Begin.
+// Commit keeps the events applied since Begin.
 func (a *Account) Commit() {
 	a.endGroup()
 	a.forget()
 }
 
-// Rollback restores the state at Begin, exactly.
+// Rollback restores exactly the state at Begin.
 func (a *Account) Rollback() {
 	if !a.tentative {
 		return
@@ -43,17 +44,17 @@ func (a *Account) Rollback() {
 
 func (a *Account) endGroup() {
 	a.tentative = false
-	clear(a.journal.steps) // let go of what the journal holds on to
+	clear(a.journal.steps) // drop references held by the journal
 	a.journal = journal{steps: a.journal.steps[:0]}
 }
 
-// put writes a map entry of the account, with its step back.
+// put writes a map entry of the account and records its undo step.
 func put[K comparable, V any](a *Account, m map[K]V, k K, v V) {
 	stepBack(a, m, k)
 	m[k] = v
 }
 
-// remove deletes a map entry of the account, with its step back.
+// remove deletes a map entry of the account and records its undo step.
 func remove[K comparable, V any](a *Account, m map[K]V, k K) {
 	stepBack(a, m, k)
 	delete(m, k)

@@ -6,9 +6,10 @@ import (
 	"letterhead/eventschemas"
 )
 
-// answerAgain is the outcome of a repeat. Whoever made these charges may have found that the client is gone
-// and be about to hand them back, here or on another node: the events are what says that they stand. Once is
-// enough, and past HoldMemory nobody hands back any more.
+// answerAgain returns the outcome of a repeat. The node that made these charges, this one or another,
+// may have seen the client disconnect and may be about to reverse them; the events record that the
+// charges are kept. One event per charge is enough, and none is needed after HoldMemory, when charges
+// are no longer reversed.
 func (a *Account) answerAgain(requestID string, now time.Time, charges ...ChargeFact) Outcome {
 	out := repeated()
 	for _, c := range charges {
@@ -32,7 +33,8 @@ func (a *Account) applyKept(ev eventschemas.ChargeKept, revision uint64, at time
 	a.keptOrder = append(a.keptOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
 }
 
-// forgetKeptPast forgets the oldest. What was charged before they were kept may be one of them.
+// forgetKeptPast forgets the oldest marks. Charges made before these were kept may be among the
+// forgotten ones.
 func (a *Account) forgetKeptPast(most int) {
 	for len(a.keptOrder) > most {
 		a.forgetMark(a.keptOrder[0])

@@ -8,7 +8,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// FreeGrantID names the grant that comes with opening an account.
+// FreeGrantID is the id of the grant that opening an account adds.
 const FreeGrantID = "free"
 
 // Kinds of grants.
@@ -19,14 +19,14 @@ const (
 	KindAdjustment   = "adjustment"
 )
 
-// Open starts an account.
+// Open is the command to open an account.
 type Open struct {
 	Holder string // opaque id of the holder's personal data
 	Plan   plan.ID
-	Free   int64 // credits that come with it; 0 for none
+	Free   int64 // free credits; 0 for none
 }
 
-// Open starts the account, with its free credits. Opening it again for the same holder is a repeat.
+// Open opens the account with its free credits. Opening it again for the same holder is a repeat.
 // Errors: ErrInvalid, ErrExists.
 func (a *Account) Open(in Open) (Outcome, error) {
 	if err := firstError(text("account id", a.id, true), text("holder", in.Holder, true), knownPlan(in.Plan)); err != nil {
@@ -55,8 +55,8 @@ func knownPlan(id plan.ID) error {
 	return nil
 }
 
-// ChangePlan moves the account to another plan, at once; credits stay.
-// Errors: ErrInvalid, ErrNotFound, ErrClosed.
+// ChangePlan moves the account to another plan immediately; credits stay. Errors: ErrInvalid,
+// ErrNotFound, ErrClosed.
 func (a *Account) ChangePlan(to plan.ID) (Outcome, error) {
 	if err := firstError(knownPlan(to), a.notClosed()); err != nil {
 		return Outcome{}, err
@@ -90,8 +90,9 @@ func (a *Account) Reinstate() (Outcome, error) {
 	return decided(eventschemas.AccountReinstated{}), nil
 }
 
-// Close ends the account and its open holds. Past MaxReleases of them the rest ends as overdue, because
-// one append has a limit. The balance stays on the ledger. Errors: ErrInvalid, ErrNotFound.
+// Close ends the account and its open holds. It releases at most MaxReleases holds, because one append
+// is limited; the rest expire at their deadlines. The balance stays on the ledger. Errors: ErrInvalid,
+// ErrNotFound.
 func (a *Account) Close(reason string) (Outcome, error) {
 	if err := firstError(text("reason", reason, false), a.exists()); err != nil {
 		return Outcome{}, err
@@ -108,7 +109,7 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	return out, nil
 }
 
-// IssueKey makes a key valid.
+// IssueKey is the command to issue a key.
 type IssueKey struct {
 	KeyID string
 	Hash  string // hex SHA-256 of the whole key
@@ -116,10 +117,10 @@ type IssueKey struct {
 	Kind  string // secret, publishable
 }
 
-// keyKinds are those of the API.
+// keyKinds are the kinds of keys in the API.
 var keyKinds = []string{"secret", "publishable"}
 
-// IssueKey makes a key valid. The same key under the same id is a repeat, also after it was revoked.
+// IssueKey makes a key valid. The same key under the same id is a repeat, even after it was revoked.
 // Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrKeyExists, ErrTooManyKeys.
 func (a *Account) IssueKey(in IssueKey) (Outcome, error) {
 	if err := firstError(text("key id", in.KeyID, true), hexHash("key hash", in.Hash), a.notClosed()); err != nil {
@@ -143,8 +144,8 @@ func (a *Account) IssueKey(in IssueKey) (Outcome, error) {
 	return decided(eventschemas.KeyIssued{KeyID: in.KeyID, Hash: in.Hash, Last4: in.Last4, Kind: in.Kind}), nil
 }
 
-// RevokeKey ends a key, for ever; also on an account that is suspended or closed.
-// Errors: ErrInvalid, ErrNotFound, ErrUnknownKey.
+// RevokeKey revokes a key forever, even if the account is suspended or closed. Errors: ErrInvalid,
+// ErrNotFound, ErrUnknownKey.
 func (a *Account) RevokeKey(keyID string) (Outcome, error) {
 	if err := firstError(text("key id", keyID, true), a.exists()); err != nil {
 		return Outcome{}, err
@@ -159,7 +160,7 @@ func (a *Account) RevokeKey(keyID string) (Outcome, error) {
 	return decided(eventschemas.KeyRevoked{KeyID: keyID}), nil
 }
 
-// hexHash checks a SHA-256 in lower-case hex.
+// hexHash validates a SHA-256 hash in lower-case hex.
 func hexHash(field, value string) error {
 	if len(value) != 64 {
 		return &InvalidError{Field: field, Reason: "must be 64 hex digits"}

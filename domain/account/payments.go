@@ -6,21 +6,21 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Grant adds credits.
+// Grant is the command to add credits.
 type Grant struct {
 	GrantID   string // the payment id when empty
 	Kind      string // free, subscription, topup, adjustment
 	Credits   int64
-	PaymentID string              // one payment grants once, for ever
-	Money     *eventschemas.Money // where money was paid
+	PaymentID string              // one payment grants once, forever
+	Money     *eventschemas.Money // set if money was paid
 	Reason    string
 }
 
 var grantKinds = []string{KindFree, KindSubscription, KindTopup, KindAdjustment}
 
-// Grant adds credits, also to a suspended account: its payments go on. A payment id that was granted
-// before, or a grant id without payment, is a repeat.
-// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrPaymentMismatch, ErrCreditLimit.
+// Grant adds credits, even to a suspended account, whose payments continue. A payment id that was
+// granted before, or a grant id without a payment, is a repeat. Errors: ErrInvalid, ErrNotFound,
+// ErrClosed, ErrPaymentMismatch, ErrCreditLimit.
 func (a *Account) Grant(in Grant) (Outcome, error) {
 	if in.GrantID == "" {
 		in.GrantID = in.PaymentID
@@ -52,7 +52,7 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 	}), nil
 }
 
-// granted returns the credits that were granted before under the same payment or grant id.
+// granted returns the credits granted before under the same payment or grant id.
 func (a *Account) granted(in Grant) (int64, bool) {
 	if in.PaymentID != "" {
 		p, ok := a.payments[in.PaymentID]
@@ -62,7 +62,7 @@ func (a *Account) granted(in Grant) (int64, bool) {
 	return credits, ok
 }
 
-// Refund takes the credits of a payment away again.
+// Refund is the command to remove the credits of a payment.
 type Refund struct {
 	RefundID  string
 	PaymentID string
@@ -70,10 +70,10 @@ type Refund struct {
 	Money     *eventschemas.Money
 }
 
-// RefundPayment takes credits of a refunded payment away, also when they are spent: it alone may take the
-// balance below zero, and never by more than the payment granted. The same refund id is a repeat, and so
-// is refunding all that is left when nothing is.
-// Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
+// RefundPayment removes the credits of a refunded payment, even if they are spent. It is the only
+// decision that may take the balance below zero, and it never removes more than the payment granted.
+// The same refund id is a repeat, and so is a refund of the remainder when nothing is left. Errors:
+// ErrInvalid, ErrNotFound, ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
 func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	err := firstError(text("refund id", in.RefundID, true), text("payment id", in.PaymentID, true), money(in.Money), a.exists())
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	}), nil
 }
 
-// money checks an amount that was paid: nil is none, and a currency is three upper-case letters.
+// money validates a paid amount: nil is valid, and a currency is three upper-case letters.
 func money(m *eventschemas.Money) error {
 	if m == nil {
 		return nil

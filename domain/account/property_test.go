@@ -13,12 +13,12 @@ import (
 	"letterhead/eventschemas"
 )
 
-// book is the ledger kept by the simplest means there are, from the events alone.
+// book is the simplest possible ledger, computed from the events alone.
 type book struct {
 	grants, charges, reversals, refunds int64
 	open                                map[string]int64 // what is left of each open hold
-	endedBy                             map[string]int   // events that ended each hold
-	payments                            map[string]int64 // granted less refunded
+	endedBy                             map[string]int   // number of events that ended each hold
+	payments                            map[string]int64 // granted minus refunded
 	keyed                               []keyedLine      // charges with an idempotency key
 	kept, handedBack                    map[string]bool  // by charge id
 }
@@ -35,7 +35,8 @@ func newBook() book {
 	}
 }
 
-// under are the charges under an idempotency key, of whatever item, that stand at a moment.
+// under returns the charges under an idempotency key, of any item, that are unreversed at a given
+// time.
 func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.CreditsCharged) {
 	for _, l := range b.keyed {
 		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.handedBack[l.charge.ChargeID] {
@@ -96,7 +97,7 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 			t.Fatalf("hold %s was placed while it is open", ev.HoldID)
 		}
 		b.open[ev.HoldID] = ev.Credits
-		delete(b.endedBy, ev.HoldID) // the walk uses ids again once they are forgotten
+		delete(b.endedBy, ev.HoldID) // the walk reuses ids that are forgotten
 	case eventschemas.HoldReleased:
 		if b.open[ev.HoldID] != ev.Credits {
 			t.Fatalf("hold %s: %d released, %d left", ev.HoldID, ev.Credits, b.open[ev.HoldID])
@@ -137,7 +138,7 @@ func newWalk() *walk {
 	return &walk{account: New(testID), now: start, book: newBook()}
 }
 
-// run decides once, checks that the repeat is a no-op or refused, and applies.
+// run decides once, checks that the repeat is a no-op or refused, and applies the events.
 func (w *walk) run(t *rapid.T, name string, decide func() (Outcome, error)) {
 	before := w.account.Balance()
 	out, err := decide()
@@ -193,7 +194,7 @@ func (w *walk) id(t *rapid.T, prefix string, n int) string {
 	return fmt.Sprint(prefix, rapid.IntRange(0, n).Draw(t, prefix))
 }
 
-// charge draws a fresh charge, sometimes of a hold, sometimes with an idempotency key.
+// charge draws a new charge, sometimes of a hold, sometimes with an idempotency key.
 func (w *walk) charge(t *rapid.T) {
 	w.n++
 	in := Charge{
@@ -230,7 +231,7 @@ func drawKey(t *rapid.T) (keyHash, requestHash string) {
 	return keyHash, rapid.SampledFrom([]string{requestA, requestA, requestB}).Draw(t, "request hash")
 }
 
-// recall: what the events say stands under the key, kept.
+// recall checks that Recall returns and keeps the unreversed charges under the key.
 func (w *walk) recall(t *rapid.T) {
 	w.n++
 	in := Recall{RequestID: fmt.Sprint("r", w.n)}
@@ -263,7 +264,7 @@ func (w *walk) recall(t *rapid.T) {
 	}
 }
 
-// handBack reverses a charge that was made, whatever became of it.
+// handBack reverses an earlier charge, in any state.
 func (w *walk) handBack(t *rapid.T, reason string) {
 	if len(w.charges) == 0 {
 		return
@@ -276,7 +277,8 @@ func (w *walk) handBack(t *rapid.T, reason string) {
 	w.run(t, "reverse", func() (Outcome, error) { return w.account.Reverse(in, w.now) })
 }
 
-// repeatCharge: the same charge again is the first one, which it keeps, while its hold or its key is known.
+// repeatCharge checks that repeating a charge returns and keeps the first one while its hold or key is
+// known.
 func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 	if len(w.charges) == 0 {
 		return
@@ -290,7 +292,7 @@ func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 		t.Fatalf("charge again: %+v %+v %v", out, fact, err)
 	}
 	if !rapid.Bool().Draw(t, "repeated") {
-		return // or every charge would be kept
+		return // otherwise every charge would be kept
 	}
 	w.apply(t, out.Events)
 	if !w.book.kept[fact.ChargeID] {
@@ -305,7 +307,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		w.run(t, "refund", func() (Outcome, error) { return w.account.RefundPayment(in) })
 	}
 	return map[string]func(*rapid.T){
-		"refund": refund, "refund, as often again": refund, // so that balances below zero are common
+		"refund": refund, "refund, as often again": refund, // weighted so that balances below zero are common
 		"charge, as often again": w.charge,
 		"hold all there is": func(t *rapid.T) {
 			w.holds++
@@ -369,7 +371,8 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// undone applies a random group of events tentatively and rolls it back: nothing may be left of it.
+// undone applies a random group of events tentatively, rolls it back and checks that nothing is left
+// of it.
 func (w *walk) undone(t *rapid.T) {
 	before, families := marshal(t, w.account), familiesOf(w.account)
 	keep, book := *w, w.book
@@ -397,10 +400,10 @@ func (w *walk) undone(t *rapid.T) {
 	w.check(t, "rollback", w.account.Balance(), nil)
 }
 
-// familiesOf shows what a snapshot derives.
+// familiesOf formats the state that a snapshot derives.
 func familiesOf(a *Account) string { return fmt.Sprint(a.families) }
 
-// randomEvent is any account event, also one that no decision would lead to.
+// randomEvent draws any account event, including events that no decision produces.
 func randomEvent(t *rapid.T) eventschemas.Event {
 	hold := fmt.Sprint("h", rapid.IntRange(0, 6).Draw(t, "hold"))
 	n := rapid.Int64Range(1, 5).Draw(t, "n")
@@ -428,9 +431,9 @@ func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
 	return data
 }
 
-// For any sequence of commands: the balance is grants − charges + reversals − refunds, nothing but a
-// refund takes it below zero, available never goes below zero by a spend, a repeat is a no-op, every hold
-// ends by one event, rollback restores exactly, and snapshot and tail are the whole fold.
+// For any sequence of commands: the balance is grants − charges + reversals − refunds, only a refund
+// takes it below zero, no spend takes the available credits below zero, a repeat is a no-op, every
+// hold ends by one event, rollback restores exactly, and snapshot plus tail equals the whole fold.
 func TestAnySequenceOfCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -443,7 +446,8 @@ func TestAnySequenceOfCommands(t *testing.T) {
 	})
 }
 
-// The same walk with fewer doors, so that refunds under open holds, the only way below zero, are common.
+// The same walk with fewer commands, so that refunds under open holds, the only way below zero, are
+// common.
 func TestSpendingUnderRefunds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -461,8 +465,9 @@ func TestSpendingUnderRefunds(t *testing.T) {
 	})
 }
 
-// Keys, repeats, items, hand-backs and keeps in any order: the book says at every event that nobody is charged
-// twice for a key and item within 24 h, that no key serves two requests, and that nothing kept is handed back.
+// Keys, repeats, items, reversals and keeps in any order. The book checks after every event that no
+// key and item are charged twice within 24 h, that no key serves two requests, and that no kept charge
+// is reversed.
 func TestNobodyIsChargedTwiceForAKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -481,7 +486,7 @@ func TestNobodyIsChargedTwiceForAKey(t *testing.T) {
 	})
 }
 
-// endHolds: whatever happened, every hold can be ended by an event, on any status.
+// endHolds checks that every hold can be ended by an event, in any status.
 func (w *walk) endHolds(t *rapid.T) {
 	w.now = w.now.Add(time.Hour)
 	w.run(t, "overdue", func() (Outcome, error) { return w.account.ReleaseOverdue(w.now), nil })
@@ -502,7 +507,7 @@ func (w *walk) foldAgain(t *rapid.T) {
 	if err := restored.UnmarshalBinary(marshal(t, head)); err != nil {
 		t.Fatalf("restore: %v", err)
 	}
-	// The tail as one tentative group, as the desk writes it.
+	// Apply the tail as one tentative group, as the account writer does.
 	restored.Begin()
 	for i := cut; i < len(w.events); i++ {
 		restored.Apply(w.events[i], w.times[i])
@@ -514,7 +519,7 @@ func (w *walk) foldAgain(t *rapid.T) {
 	}
 }
 
-// The events of any sequence are what their schemas say, so that what is decided can always be stored.
+// All decided events conform to their schemas, so they can always be stored.
 func TestDecidedEventsAreEncodable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -524,7 +529,7 @@ func TestDecidedEventsAreEncodable(t *testing.T) {
 		t.Repeat(w.actions())
 		for _, ev := range w.events {
 			if charge, ok := ev.(eventschemas.CreditsCharged); ok {
-				charge.BrandID = testID // the walk's brand id is short, the schema wants a uuid
+				charge.BrandID = testID // the walk's brand id is short, but the schema requires a UUID
 				ev = charge
 			}
 			enc, err := eventschemas.Encode(ev)
@@ -561,7 +566,7 @@ func TestTheOldestIdempotencyKeysAreForgottenFirst(t *testing.T) {
 	charge := func(i int) {
 		a.Apply(eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", i), Credits: 1, IdempotencyKeyHash: fmt.Sprint("k", i%110)}, start)
 	}
-	for i := range 115 { // the first five keys are charged again, so they are the youngest
+	for i := range 115 { // the first five keys are charged again, so they are the most recent
 		charge(i)
 	}
 	a.forgetKeysPast(100)

@@ -2,8 +2,8 @@ package account
 
 import "time"
 
-// remember keeps a charge, so that it is not made twice. It is on the way of every charge: unlike put it
-// needs a step back only when the id was charged before, which no decision leads to.
+// remember stores a charge, so that it is not made twice. It runs for every charge. Unlike put it
+// needs an undo step only if the id was charged before, which no decision produces.
 func (a *Account) remember(c recentCharge) {
 	c.number = a.core.charges
 	a.core.charges++
@@ -14,7 +14,7 @@ func (a *Account) remember(c recentCharge) {
 	a.recent = append(a.recent, c)
 }
 
-// undoRecent forgets the charges past the first kept, after the journal's steps were undone.
+// undoRecent forgets all but the first kept charges, after the journal's steps were undone.
 func (a *Account) undoRecent(kept int) {
 	for _, c := range a.recent[kept:] {
 		if a.recentAt[c.chargeID] == c.number {
@@ -25,7 +25,7 @@ func (a *Account) undoRecent(kept int) {
 	a.recent = a.recent[:kept]
 }
 
-// recentCharge returns a charge that is still remembered at a time not before the stream's last.
+// recentCharge returns a charge that is still remembered at now, which is not before the last event.
 func (a *Account) recentCharge(chargeID string, now time.Time) (recentCharge, bool) {
 	number, ok := a.recentAt[chargeID]
 	if !ok || a.core.charges-number > MaxRecentCharges {
@@ -35,7 +35,7 @@ func (a *Account) recentCharge(chargeID string, now time.Time) (recentCharge, bo
 	return c, now.Sub(c.at) < HoldMemory
 }
 
-// forgetRecent drops the charges that are at or before the limit, and those past MaxRecentCharges.
+// forgetRecent drops the charges that are at or before the limit, and those beyond MaxRecentCharges.
 func (a *Account) forgetRecent(limit time.Time) {
 	n := max(a.recentGone, len(a.recent)-MaxRecentCharges)
 	for n < len(a.recent) && !a.recent[n].at.After(limit) {
@@ -46,7 +46,7 @@ func (a *Account) forgetRecent(limit time.Time) {
 			delete(a.recentAt, c.chargeID)
 		}
 	}
-	// In place and seldom: cutting the front off would move everything to new memory again and again.
+	// Compact in place, and rarely: reslicing would reallocate everything again and again.
 	if a.recentGone = n; 2*n >= len(a.recent) {
 		left := copy(a.recent, a.recent[n:])
 		clear(a.recent[left:])
@@ -54,11 +54,12 @@ func (a *Account) forgetRecent(limit time.Time) {
 	}
 }
 
-// chargedThisMonth says that a charge which is reversed now was surely made in the month (UTC) of now. Past
-// the first ReversalWindow of a month nothing older can be reversed; before, the charge must be remembered.
+// chargedThisMonth reports whether a charge that is reversed now was certainly made in the month (UTC)
+// of now. After the first ReversalWindow of a month no older charge can be reversed; before, the
+// charge must be remembered.
 func (a *Account) chargedThisMonth(chargeID string, now time.Time) bool {
 	if monthOf(now) != a.core.month {
-		return false // nothing was charged in it yet
+		return false // no charge in this month yet
 	}
 	now = now.UTC()
 	if now.Sub(time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)) >= ReversalWindow {

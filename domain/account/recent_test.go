@@ -18,7 +18,7 @@ func TestTheSameChargeIsMadeOnce(t *testing.T) {
 	s.when(charging(Charge{RequestID: "r1", Item: "another"})).then(charged("r1", "", "another"))
 	s.when(charge("r2")).then(charged("r2", "", "")).
 		when(reverse("r2", s.now), charge("r2")).refused(ErrChargeReversed)
-	// A hold beside the repeat is not captured, whatever became of it.
+	// A repeat does not capture its hold, whatever became of the first charge.
 	s.when(hold1("h1"), capturing("r1", "h1", "")).isRepeated().balance(7, 1)
 }
 
@@ -35,7 +35,8 @@ func TestAChargeIsRememberedForAWhile(t *testing.T) {
 	}
 }
 
-// The bound says the same whether the events came one by one, in one tentative group, or after a snapshot.
+// The limit has the same effect whether events are applied one by one, in one tentative group, or
+// after a snapshot.
 func TestTheOldestChargesAreForgottenFirst(t *testing.T) {
 	const more = 5
 	event := func(i int) eventschemas.Event {
@@ -74,7 +75,7 @@ func TestTheOldestChargesAreForgottenFirst(t *testing.T) {
 	}
 }
 
-// A group that is undone must leave no charge behind, or its retry would be answered without being charged.
+// A rolled-back group must leave no charge behind, or its retry would be answered without a charge.
 func TestAnUndoneChargeIsNotRemembered(t *testing.T) {
 	s := given(t, opened, granted(9), charged("r0", "", ""))
 	before := marshal(t, s.account)
@@ -88,17 +89,17 @@ func TestAnUndoneChargeIsNotRemembered(t *testing.T) {
 	s.when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
 }
 
-// A reversal lowers the month in which its charge was made, never a later one.
+// A reversal lowers the count of the month in which its charge was made, never that of a later month.
 func TestAReversalInALaterMonthThanItsCharge(t *testing.T) {
 	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		charged, reversed time.Duration // from the beginning of December
-		want              int64         // with one other charge of December
+		charged, reversed time.Duration // since the beginning of December
+		want              int64         // including one other charge of December
 	}{
 		"charged in November, remembered":    {-time.Minute, time.Minute, 1},
 		"charged in November, long ago":      {-10 * time.Hour, 10 * time.Hour, 1},
 		"charged in December, remembered":    {time.Minute, 5 * time.Minute, 1},
-		"charged in December, long ago":      {time.Minute, 10 * time.Hour, 2}, // one too high: nobody knows
+		"charged in December, long ago":      {time.Minute, 10 * time.Hour, 2}, // one too high: the charge is forgotten
 		"charged in December, past a day":    {time.Minute, ReversalWindow, 1},
 		"in November, before any December's": {-time.Minute, time.Second, 1},
 	} {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Charges that were reversed are remembered for ReversalWindow, whatever their number: a client that leaves again
-// and again makes hundreds of thousands of them in a day. So each takes 40 bytes in memory and some 27 in a
-// snapshot: a digest in place of the id, and a time.
+// Reversed charges are remembered for ReversalWindow, whatever their number: a client that keeps
+// disconnecting creates hundreds of thousands of them a day. So each takes 40 bytes in memory and
+// about 27 in a snapshot: a digest instead of the id, and a time.
 
-// reversalKey stands for a charge's id.
+// reversalKey is a digest of a charge's id.
 type reversalKey [16]byte
 
 func reversalKeyOf(chargeID string) reversalKey {
@@ -19,7 +19,7 @@ func reversalKeyOf(chargeID string) reversalKey {
 	return reversalKey(sum[:len(reversalKey{})])
 }
 
-// reversal is a reversed charge, to forget later.
+// reversal is a reversed charge with the time after which it expires.
 type reversal struct {
 	key reversalKey
 	at  int64 // microseconds since 1970
@@ -44,7 +44,8 @@ func (a *Account) forgetReversed(limit time.Time) {
 	}
 }
 
-// packReversed writes the reversals, oldest first: each its key and the microseconds since the one before.
+// packReversed encodes the reversals, oldest first: each is its key and the microseconds since the
+// previous one.
 func (a *Account) packReversed() []byte {
 	out := make([]byte, 0, len(a.reversedOrder)*(len(reversalKey{})+binary.MaxVarintLen32))
 	last := int64(0)

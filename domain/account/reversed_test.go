@@ -12,8 +12,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// A client that leaves again and again: 300,000 charges handed back within a day, of which the account remembers
-// each, once took 112 MB in memory and a snapshot that was too large to store.
+// A client that keeps disconnecting: 300,000 charges reversed within a day, all of which the account
+// remembers, once took 112 MB of memory and a snapshot that was too large to store.
 func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	const n = 300_000
 	id := uuid.NewString()
@@ -48,7 +48,7 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	if err != nil || string(again) != string(data) {
 		t.Errorf("restored, it is another state (%v)", err)
 	}
-	// Each is remembered, and for ReversalWindow only.
+	// Each is remembered, but only for ReversalWindow.
 	last := begin.Add((n - 1) * 280 * time.Millisecond)
 	for _, i := range []int{0, n / 2, n - 1} {
 		out, err := restored.Reverse(account.Reverse{ChargeID: charge(i), Credits: 1, ChargedAt: last, RequestID: "r", Reason: account.ReasonOperator}, last)

@@ -110,7 +110,8 @@ func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
 	if s.fact.Revision != 3 || s.fact.Credits != 1 || s.fact.ChargeID != charged("r1", "h1", "").ChargeID {
 		t.Fatalf("fact = %+v", s.fact)
 	}
-	// After the hold is forgotten nobody knows the charge, and a charge must not happen twice by accident.
+	// Once the hold is forgotten the charge is unknown, and a charge must not happen twice by
+	// accident.
 	s.after(HoldMemory).when(capturing("r1", "h1", "")).refused(ErrUnknownHold)
 }
 
@@ -145,7 +146,7 @@ func TestAnUnknownHoldCannotBeCapturedOrReleased(t *testing.T) {
 }
 
 func TestACaptureNeverTakesTheBalanceBelowZero(t *testing.T) {
-	// Both holds were paid by a payment that was refunded: one credit is left for two captures.
+	// Both holds were funded by a refunded payment: one credit is left for two captures.
 	given(t, opened, granted(1), paid("p1", 1), held("h1", 1), held("h2", 1),
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 1}).
 		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 1).
@@ -167,7 +168,7 @@ func TestOverdueHoldsAreReleasedByAnEventOnly(t *testing.T) {
 		after(time.Hour).
 		when(charge("r1"))
 	s.and(s.out.Events...).
-		when(charge("r2")).refused(ErrInsufficientCredits). // overdue, but nobody has said so on the stream
+		when(charge("r2")).refused(ErrInsufficientCredits). // overdue, but no event has released it yet
 		when(releaseOverdue).then(released("a", 1, "expired"), released("b", 1, "expired")).
 		when(charge("r2")).then(charged("r2", "", "")).
 		when(releaseOverdue)
@@ -479,14 +480,15 @@ func TestLookupsOfTheMonth(t *testing.T) {
 }
 
 func TestADecisionNeverGoesBackInTime(t *testing.T) {
-	// The decision's clock is an hour behind the stream: the key is still young by the stream's time.
+	// The decision's clock is an hour behind the stream: by the stream's time the key is still valid.
 	s := given(t, opened, granted(5)).after(IdempotencyWindow).and(keyedCharge("r1", keyA, requestA))
 	s.now = s.now.Add(-2 * IdempotencyWindow)
 	s.when(withKey("r2", keyA, requestA)).keeps("r2", keyedCharge("r1", keyA, requestA))
 }
 
 func TestForgettingChangesNoDecision(t *testing.T) {
-	// Two accounts with the same stream; one keeps what only time limits, because its group stays tentative.
+	// Two accounts with the same stream. One keeps entries that only time limits, because its group
+	// stays tentative.
 	build := func() *scene {
 		return given(t, opened, granted(20), held("h1", 1), charged("r1", "h1", ""), keyedCharge("r2", keyA, requestA))
 	}

@@ -13,19 +13,19 @@ import (
 	"letterhead/domain/plan"
 )
 
-// FoldVersion names what the fold keeps and how. A snapshot of another version is not read: raise it with
-// every change of Apply or of the snapshot's shape.
+// FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
+// increment it with every change of Apply or of the snapshot's format.
 const FoldVersion = 3
 
-// OldestFoldVersion is that of the release before, which may run beside this one until an upgrade is finished.
-// Snapshots of earlier versions are of no use to anybody.
+// OldestFoldVersion is the version of the previous release, which may run at the same time as this one
+// until an upgrade is finished. Snapshots of earlier versions are no longer needed.
 const OldestFoldVersion = 2
 
-// ErrSnapshot means that the bytes are not a snapshot of this account and this FoldVersion.
+// ErrSnapshot means that the data is not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
 
-// The snapshot's shape. Everything is sorted or in the order of the stream, so that equal states give equal
-// bytes.
+// snapshot is the stored form. Everything is sorted or in stream order, so that equal states give
+// equal bytes.
 type snapshot struct {
 	FoldVersion int               `json:"fold_version"`
 	ID          string            `json:"id"`
@@ -119,15 +119,15 @@ type snapshotRecent struct {
 	At             time.Time `json:"at"`
 }
 
-// snapshotMark is what an event said about a charge.
+// snapshotMark is the kept mark of a charge.
 type snapshotMark struct {
 	Charge   string    `json:"charge"`
 	Revision uint64    `json:"revision"`
 	At       time.Time `json:"at"`
 }
 
-// MarshalBinary writes the state as deterministic JSON. It returns an error while a group is tentative:
-// a snapshot holds facts only.
+// MarshalBinary encodes the state as deterministic JSON. It fails while a group is tentative: a
+// snapshot holds facts only.
 func (a *Account) MarshalBinary() ([]byte, error) {
 	if a.tentative {
 		return nil, errors.New("snapshot of an account in the middle of a tentative group")
@@ -213,8 +213,8 @@ func (a *Account) snapshotCharges() []snapshotCharge {
 	return out
 }
 
-// UnmarshalBinary replaces the state with that of a snapshot of the same account. On an error, which is
-// ErrSnapshot, the account is as it was.
+// UnmarshalBinary replaces the state with that of a snapshot of the same account. If it fails with
+// ErrSnapshot, the account is unchanged.
 func (a *Account) UnmarshalBinary(data []byte) error {
 	var s snapshot
 	dec := json.NewDecoder(bytes.NewReader(data))

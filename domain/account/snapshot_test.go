@@ -11,7 +11,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// full is an account with something in every corner of its state.
+// full returns an account in which every part of the state is used.
 func full(t testing.TB) *Account {
 	s := given(t, opened, paid("p1", 50), granted(5), held("h1", 3), charged("r1", "h1", "a"), held("h2", 1), held("h3", 1),
 		released("h3", 1, causeExpired), keyedCharge("r2", keyA, requestA), charged("r3", "", ""),
@@ -39,7 +39,7 @@ func TestASnapshotComesBackWhole(t *testing.T) {
 		b.Plan() != a.Plan() || b.Holder() != a.Holder() || b.Remembered() != a.Remembered() {
 		t.Fatalf("came back as %+v", b.core)
 	}
-	// What is derived must be there too: overdue holds, the charge behind a key, the count of valid keys.
+	// Derived state is restored, too: overdue holds, the charge of a key, the number of valid keys.
 	s := &scene{t: t, account: b, now: start.Add(time.Minute)}
 	s.when(clientGone("r2", start.Add(9*time.Second))).refused(ErrChargeKept)
 	s.now = start.Add(time.Hour)
@@ -109,7 +109,7 @@ func FuzzUnmarshalSnapshot(f *testing.F) {
 			}
 			return
 		}
-		// Whatever is accepted can be decided on, folded further, undone and written without a panic.
+		// An accepted snapshot can be decided on, folded further, undone and written without a panic.
 		before, err := a.MarshalBinary()
 		if err != nil {
 			return // a year past 9999

@@ -9,34 +9,34 @@ import (
 	"letterhead/eventschemas"
 )
 
-// FoldVersion names the shape and meaning of the JSON state. It grows whenever folding the same events
-// would give another state, so that stored states of an older fold are thrown away.
+// FoldVersion is the version of the JSON state. Increment it whenever folding the same events gives
+// another state, so that states stored by an older fold are discarded.
 const FoldVersion = 2
 
-// StreamPrefix comes before the registrable domain in a stream's name.
+// StreamPrefix precedes the registrable domain in a stream's name.
 const StreamPrefix = "brand-"
 
-// maxEnded bounds how many ended crawls a brand remembers, so that repeats and late outcomes are known.
-// Every crawl older than that has long passed its deadline.
+// maxEnded limits the ended crawls that a brand remembers in order to recognize repeats and late
+// outcomes. The deadlines of older crawls have long passed.
 const maxEnded = 8
 
 // idNamespace is the UUIDv5 of "urn:letterhead:brand" in the URL namespace of RFC 9562.
 var idNamespace = uuid.MustParse("e47e08be-bc9e-5ca0-8646-c9f699b4b754")
 
-// ID returns the id of the brand at a registrable domain. It is the same for ever and on every node.
+// ID returns the id of the brand at a registrable domain. It is the same forever and on every node.
 func ID(domain string) uuid.UUID { return uuid.NewSHA1(idNamespace, []byte(domain)) }
 
-// Stream names the stream of the brand at a registrable domain.
+// Stream returns the name of the stream of the brand at a registrable domain.
 func Stream(domain string) string { return StreamPrefix + domain }
 
-// Brand is what the events of one brand's stream add up to. It is for one goroutine.
+// Brand is the fold of one brand's stream. It is not safe for concurrent use.
 type Brand struct{ s state }
 
-// state is all that a Brand remembers, in the order of its JSON.
+// state is the state of a Brand, in the order of its JSON.
 type state struct {
 	Domain     string                         `json:"domain"`
 	ID         string                         `json:"id"`
-	Events     uint64                         `json:"events"` // folded so far; the next revision
+	Events     uint64                         `json:"events"` // number of folded events; the next revision
 	Revision   uint64                         `json:"revision"`
 	UpdatedAt  time.Time                      `json:"updated_at"`
 	Claimed    bool                           `json:"claimed,omitempty"`
@@ -52,12 +52,12 @@ type state struct {
 	Ended      []Ended                        `json:"ended,omitempty"` // oldest first
 	LastFailed bool                           `json:"last_failed,omitempty"`
 	Failure    *failure                       `json:"failure,omitempty"`
-	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // fetch_failed outcomes without another in between
-	Lost       int                            `json:"lost_in_a_row,omitempty"`   // crawls that only their deadline ended, without another end in between
+	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // consecutive fetch_failed outcomes
+	Lost       int                            `json:"lost_in_a_row,omitempty"`   // consecutive crawls that only their deadline ended
 	CheckedAt  time.Time                      `json:"checked_at,omitzero"`       // when the last crawl ended
-	Failures   int                            `json:"failures,omitempty"`        // in a row, of any kind: the first and all scheduled ones
-	Partials   int                            `json:"partials,omitempty"`        // successes in a row that left parts missing: the first and all scheduled ones
-	Confirms   int                            `json:"confirms,omitempty"`        // in a row
+	Failures   int                            `json:"failures,omitempty"`        // consecutive failures of any kind: the first and all scheduled ones
+	Partials   int                            `json:"partials,omitempty"`        // consecutive incomplete successes: the first and all scheduled ones
+	Confirms   int                            `json:"confirms,omitempty"`        // consecutive
 }
 
 type running struct {
@@ -79,18 +79,18 @@ type failure struct {
 	Until   time.Time `json:"until"`
 }
 
-// Ended says how a crawl ended.
+// Ended describes how a crawl ended.
 type Ended struct {
 	CrawlID string `json:"crawl_id"`
 	// Outcome is Succeeded, Confirmed, Superseded or one of the failures.
 	Outcome string `json:"outcome"`
-	// Until is how long a failure is answered without another crawl; zero for a success.
+	// Until is the time until which a failure is answered without another crawl; zero for a success.
 	Until time.Time `json:"until,omitzero"`
 	// Requested is the revision of the crawl's request.
 	Requested uint64 `json:"requested"`
 }
 
-// Succeeded reports whether the crawl found the record, new or as it was.
+// Succeeded reports whether the crawl found or confirmed the record.
 func (e Ended) Succeeded() bool { return e.Outcome == Succeeded || e.Outcome == Confirmed }
 
 // New returns the brand at a registrable domain before its first event.
@@ -99,7 +99,8 @@ func New(domain string) *Brand {
 }
 
 // Apply folds the next event of the stream. An event at a revision that is already folded changes
-// nothing, so that a reader may start again; a type that is not a brand's only moves the revision.
+// nothing, so that a reader may start again. An event of another stream's type only increments the
+// revision.
 func (b *Brand) Apply(ev eventschemas.Event, revision uint64, at time.Time) {
 	if revision < b.s.Events {
 		return
@@ -108,7 +109,7 @@ func (b *Brand) Apply(ev eventschemas.Event, revision uint64, at time.Time) {
 	if b.s.Withdrawn {
 		return // terminal
 	}
-	at = at.UTC() // as it comes back from JSON: no zone, no monotonic reading
+	at = at.UTC() // as decoded from JSON: no zone, no monotonic reading
 	switch ev := ev.(type) {
 	case eventschemas.BrandDiscovered:
 		b.s.ID = ev.BrandID
@@ -138,7 +139,7 @@ func (b *Brand) Apply(ev eventschemas.Event, revision uint64, at time.Time) {
 	}
 }
 
-// changed notes that the record is another, or known anew, since this event.
+// changed records that the record was changed or confirmed by this event.
 func (b *Brand) changed(revision uint64, at time.Time) {
 	b.s.Revision, b.s.UpdatedAt = revision, at
 }
@@ -152,7 +153,7 @@ func (b *Brand) applyImported(ev eventschemas.BrandImported, revision uint64, at
 	if !slices.Contains(b.s.Sources, ev.Source) {
 		b.s.Sources = append(slices.Clone(b.s.Sources), ev.Source)
 	}
-	if !b.s.Crawled { // what a crawl has found is never overwritten
+	if !b.s.Crawled { // crawled data is never overwritten
 		b.s.Record = &record
 		b.changed(revision, at)
 	}
@@ -188,8 +189,9 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
 	step := b.steps(ev.CrawlID)
-	// Crawlers report before the deadline. An end that came with it says that nobody did: what crawled may have been
-	// taken down by the site, and its request, which is on the stream since before the work began, is one attempt more.
+	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not
+	// report: the site may have crashed it, and its request, which was appended before the work began,
+	// counts as a failed attempt.
 	if r := b.s.Running; ev.Outcome == Timeout && r != nil && r.CrawlID == ev.CrawlID && !at.Before(r.deadline()) {
 		b.s.Lost++
 	} else {
@@ -205,13 +207,13 @@ func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at tim
 		b.s.FailedRow = 0
 	}
 	if b.s.Crawled && !b.s.LastFailed {
-		b.s.Revision = revision // the status that is shown is another; the record is as old as it was
+		b.s.Revision = revision // the status changes, but not the age of the record
 	}
 	b.s.LastFailed = true
 }
 
-// steps is 1 for the end of a scheduled crawl, which makes the schedule's next wait longer, and 0 for that
-// of one that somebody asked for: those may come by the minute and say nothing about waiting.
+// steps returns 1 for the end of a scheduled crawl, which lengthens the schedule's next wait, and 0
+// for a requested crawl: requests may come every minute and must not affect the schedule.
 func (b *Brand) steps(crawlID string) int {
 	if r := b.s.Running; r != nil && r.CrawlID == crawlID && r.Cause == CauseSchedule {
 		return 1
@@ -224,8 +226,8 @@ func (b *Brand) applyWithdrawn(revision uint64, at time.Time) {
 	b.changed(revision, at)
 }
 
-// requestedAt returns the revision at which a crawl was requested, or that of its outcome if the request
-// is forgotten.
+// requestedAt returns the revision at which a crawl was requested, or that of its outcome if the
+// request is forgotten.
 func (b *Brand) requestedAt(crawlID string, outcome uint64) uint64 {
 	if b.s.Running != nil && b.s.Running.CrawlID == crawlID {
 		return b.s.Running.Revision
@@ -236,7 +238,7 @@ func (b *Brand) requestedAt(crawlID string, outcome uint64) uint64 {
 	return outcome
 }
 
-// end moves a crawl to the ended ones, in the place of what it may have been there before (a timeout).
+// end adds a crawl to the ended ones and replaces an earlier outcome (a timeout) of the same crawl.
 func (b *Brand) end(e Ended) {
 	if b.s.Running != nil && b.s.Running.CrawlID == e.CrawlID {
 		b.s.Running = nil
@@ -254,19 +256,19 @@ func (b *Brand) end(e Ended) {
 // ID returns the brand's id, a lower-case UUID.
 func (b *Brand) ID() string { return b.s.ID }
 
-// Events returns how many events are folded: the stream is at revision Events()-1.
+// Events returns the number of folded events: the stream is at revision Events()-1.
 func (b *Brand) Events() uint64 { return b.s.Events }
 
-// Known reports whether there is a record that can be answered.
+// Known reports whether there is a readable record.
 func (b *Brand) Known() bool { return b.s.Record != nil }
 
 // Crawled reports whether the record is from a crawl or confirmed by one.
 func (b *Brand) Crawled() bool { return b.s.Crawled }
 
-// Withdrawn reports whether the owner had the brand taken out.
+// Withdrawn reports whether the owner withdrew the brand.
 func (b *Brand) Withdrawn() bool { return b.s.Withdrawn }
 
-// Running returns the crawl that has not ended: its id, when it was requested, how long it may take.
+// Running returns the running crawl: its id, when it was requested and how long it may take.
 func (b *Brand) Running() (crawlID string, requestedAt time.Time, allowed time.Duration, ok bool) {
 	r := b.s.Running
 	if r == nil {
@@ -275,7 +277,7 @@ func (b *Brand) Running() (crawlID string, requestedAt time.Time, allowed time.D
 	return r.CrawlID, r.RequestedAt, r.allowed(), true
 }
 
-// Remembered returns the failure that is answered at this moment in the place of a crawl.
+// Remembered returns the failure that is answered at this moment instead of crawling again.
 func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok bool) {
 	f := b.s.Failure
 	if f == nil || !now.Before(f.Until) {
@@ -284,7 +286,7 @@ func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok b
 	return f.Outcome, f.Until, true
 }
 
-// LastOutcome returns how a crawl ended, as far as it is remembered: the last eight.
+// LastOutcome returns how a crawl ended, if it is one of the last eight.
 func (b *Brand) LastOutcome(crawlID string) (Ended, bool) {
 	for _, e := range b.s.Ended {
 		if e.CrawlID == crawlID {
@@ -294,10 +296,10 @@ func (b *Brand) LastOutcome(crawlID string) (Ended, bool) {
 	return Ended{}, false
 }
 
-// Held returns the record as the last crawl or import left it, without overrides; nil when there is
-// none. It must not be changed.
+// Held returns the record of the last crawl or import, without overrides; nil if there is none. It
+// must not be modified.
 func (b *Brand) Held() *eventschemas.Record { return b.s.Record }
 
-// Imported returns the record of the last import, whose logos stay candidates for crawls; nil when there
-// was none. It must not be changed.
+// Imported returns the record of the last import, whose logos remain candidates for crawls; nil if
+// there was none. It must not be modified.
 func (b *Brand) Imported() *eventschemas.Record { return b.s.Imported }

@@ -255,7 +255,7 @@ func TestTheDetailIsOneBoundedSentence(t *testing.T) {
 	stored(t, events[0])
 }
 
-// What is shown.
+// Views.
 
 func TestAFailedRefreshKeepsTheOldRecord(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme")), requested("c2")).
@@ -287,7 +287,7 @@ func TestAnImportNeverOverwritesWhatACrawlFound(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Found"))).
 		when(importing("starter 1", record("Imported"))).nothing().
 		shows(brand.StatusReady, "Found")
-	// Nor when the event is there all the same, for instance from an older release.
+	// The same holds if the event exists anyway, for example from an older release.
 	s.happened(imported("starter 1", record("Imported")).event)
 	s.shows(brand.StatusReady, "Found")
 	given(t, imported("starter 1", record("Acme")), requested("c1"), confirmed("c1")).
@@ -557,7 +557,8 @@ func TestAMomentIsKeptAsItComesBack(t *testing.T) {
 	}
 }
 
-// FuzzState reads any bytes as a stored state. One that is taken can be shown, folded and stored again.
+// FuzzState decodes any bytes as a stored state. An accepted state can be shown, folded and stored
+// again.
 func FuzzState(f *testing.F) {
 	for _, facts := range [][]fact{
 		{},

@@ -11,27 +11,27 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Limits of what a decision takes in.
+// Limits of the input of decisions.
 const (
-	// maxAllowed bounds the time a crawl is given; longer is a mistake in units.
+	// maxAllowed limits the duration of a crawl; a longer one is a mistake in units.
 	maxAllowed = time.Hour
-	// maxDetailBytes bounds the sentence that a failure carries for operators.
+	// maxDetailBytes limits the sentence for operators that a failure carries.
 	maxDetailBytes = 500
-	// MaxRecordEventBytes bounds an event with a record and its evidence; evidence is cut first.
+	// MaxRecordEventBytes limits an event with a record and its evidence; evidence is truncated first.
 	MaxRecordEventBytes = 64 << 10
 )
 
-// RequestCrawl asks for a crawl.
+// RequestCrawl is the command to crawl the brand's site.
 type RequestCrawl struct {
-	CrawlID string // fresh
+	CrawlID string // new
 	Cause   string
 	Lane    string
 	Allowed time.Duration // for the work, from now
-	Force   bool          // a paid refresh: crawl although the brand is known or a failure is remembered
+	Force   bool          // a paid refresh: crawl even if the brand is known or a failure is remembered
 	Now     time.Time
 }
 
-// Validate reports everything that is wrong, as ErrInvalidCrawl.
+// Validate reports all invalid fields, as ErrInvalidCrawl.
 func (in RequestCrawl) Validate() error {
 	var errs []error
 	if in.CrawlID == "" {
@@ -49,13 +49,14 @@ func (in RequestCrawl) Validate() error {
 	return errors.Join(errs...)
 }
 
-// RequestCrawl decides whether the site is crawled. No event and no error mean that there is nothing to
-// append: the crawl that Running names is to be joined, or, when the same request is repeated after its
-// end, LastOutcome has the answer. A crawl of the refresh lane is joined by its own kind only; for a live
-// request it is superseded.
+// RequestCrawl decides whether the site is crawled. No events and no error mean that there is nothing
+// to append: the caller should wait for the crawl that Running returns or, if the same request is
+// repeated after its end, use LastOutcome. A crawl of the refresh lane is joined only by requests of
+// the same lane; a live request supersedes it.
 //
-// Refusals: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while a
-// failure is remembered; the last two not with Force, unless the crawl was lost twice in a row. ErrInvalidCrawl.
+// Errors: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while
+// a failure is remembered; the last two not with Force, unless the crawl was lost twice in a row;
+// ErrInvalidCrawl.
 func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -72,8 +73,8 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if !in.Force && b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
 		return nil, ErrAlreadyKnown
 	}
-	// One lost crawl may have met a restart. What was lost twice in a row takes processes down: not even a paid
-	// refresh tries it again at once.
+	// One lost crawl may be due to a restart. A site whose crawl was lost twice in a row crashes the
+	// process: not even a paid refresh tries it again immediately.
 	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 1) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
@@ -82,7 +83,7 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	}}, nil
 }
 
-// SucceedCrawl ends a crawl with what it found.
+// SucceedCrawl is the command to end a crawl with its result.
 type SucceedCrawl struct {
 	CrawlID            string
 	Record             eventschemas.Record
@@ -91,13 +92,13 @@ type SucceedCrawl struct {
 	ETag, LastModified string
 }
 
-// SucceedCrawl decides what a crawl's success adds: CrawlSucceeded with the record, or CrawlConfirmed when
-// it says nothing new. A success after the crawl timed out or was superseded still counts, unless a crawl
-// that was requested later has succeeded meanwhile; that of an unknown crawl or one that has ended
-// otherwise is a no-op, and so is any of a withdrawn brand. BrandDiscovered comes before the first record of
-// a brand, so that a domain where no brand was ever found leaves none.
+// SucceedCrawl decides the effect of a crawl's success: CrawlSucceeded with the record, or
+// CrawlConfirmed if the record is unchanged. A success after the crawl timed out or was superseded
+// still counts, unless a crawl that was requested later has succeeded in the meantime. The success of
+// an unknown crawl, of one that ended otherwise, or of a withdrawn brand is a no-op. BrandDiscovered
+// precedes the first record of a brand, so that a domain without a brand has no such event.
 //
-// Errors: ErrRecordTooLarge; one that says why the record cannot be encoded.
+// Errors: ErrRecordTooLarge; an error from encoding the record.
 func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	if !b.awaitsSuccess(in.CrawlID) {
 		return nil, nil
@@ -123,9 +124,9 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{ev}, nil
 }
 
-// ConfirmCrawl decides what it adds that the site answered a conditional request with "not modified": the
-// held record is confirmed. For which crawls it counts is as for SucceedCrawl. Errors: ErrInvalidCrawl when
-// there is no crawled record to confirm.
+// ConfirmCrawl decides the effect of a "not modified" response to a conditional request: the held
+// record is confirmed. It counts for the same crawls as SucceedCrawl. Errors: ErrInvalidCrawl if there
+// is no crawled record to confirm.
 func (b *Brand) ConfirmCrawl(crawlID string) ([]eventschemas.Event, error) {
 	if !b.awaitsSuccess(crawlID) {
 		return nil, nil
@@ -149,14 +150,14 @@ func (b *Brand) awaitsSuccess(crawlID string) bool {
 	})
 }
 
-// FailCrawl ends a crawl without a record.
+// FailCrawl is the command to end a crawl without a record.
 type FailCrawl struct {
 	CrawlID string
 	Outcome string // one of the failures
 	Detail  string // one sentence for operators; never fetched content
 }
 
-// FailCrawl decides what a crawl's failure adds. That of a crawl that is not running is a no-op.
+// FailCrawl decides the effect of a crawl's failure. It is a no-op if the crawl is not running.
 // Errors: ErrInvalidCrawl.
 func (b *Brand) FailCrawl(in FailCrawl) ([]eventschemas.Event, error) {
 	d, ok := remember(in.Outcome, b.s.FailedRow)
@@ -166,7 +167,7 @@ func (b *Brand) FailCrawl(in FailCrawl) ([]eventschemas.Event, error) {
 	return b.failed(in, d)
 }
 
-// failed ends a crawl with a failure that is remembered for that long.
+// failed ends a crawl with a failure that is remembered for d.
 func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, error) {
 	if b.s.Running == nil || b.s.Running.CrawlID != in.CrawlID {
 		return nil, nil
@@ -176,8 +177,8 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 	}}, nil
 }
 
-// ExpireCrawl ends a crawl that has not ended in the time it was given, as a timeout, which is remembered twice as
-// long with each further one in a row. Before its deadline, and for a crawl that is not running, it is a no-op.
+// ExpireCrawl ends a crawl that exceeded its time, as a timeout, which is remembered twice as long
+// with each consecutive one. It is a no-op before the deadline and for a crawl that is not running.
 func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event, error) {
 	r := b.s.Running
 	if r == nil || r.CrawlID != crawlID || now.Before(r.deadline()) {
@@ -188,17 +189,17 @@ func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event
 	}, rememberLost(b.s.Lost))
 }
 
-// Import brings a record from a data set.
+// Import is the command to import a record from a data set.
 type Import struct {
 	Source   string // name and version of the data set
 	Record   eventschemas.Record
 	Evidence []eventschemas.Evidence
 }
 
-// Import decides whether a data set's record is taken. It is a no-op when the source was imported before,
-// when a crawl has found or confirmed a record, and when the brand was withdrawn.
+// Import decides whether a data set's record is accepted. It is a no-op if the source was imported
+// before, if a crawl has found or confirmed a record, or if the brand was withdrawn.
 //
-// Errors: ErrRecordTooLarge; one that says why the record cannot be encoded.
+// Errors: ErrRecordTooLarge; an error from encoding the record.
 func (b *Brand) Import(in Import) ([]eventschemas.Event, error) {
 	if b.s.Withdrawn || b.s.Crawled || slices.Contains(b.s.Sources, in.Source) {
 		return nil, nil
@@ -215,7 +216,7 @@ func (b *Brand) Import(in Import) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{ev}, nil
 }
 
-// Claim marks the brand as claimed; a repeat is a no-op. Refusals: ErrWithdrawn, ErrNoSuchBrand.
+// Claim marks the brand as claimed; a repeat is a no-op. Errors: ErrWithdrawn, ErrNoSuchBrand.
 func (b *Brand) Claim() ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil || b.s.Claimed {
 		return nil, err
@@ -223,7 +224,7 @@ func (b *Brand) Claim() ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.BrandClaimed{}}, nil
 }
 
-// Withdraw takes the brand out, also one that was never looked up; a repeat is a no-op.
+// Withdraw withdraws the brand, even if it was never looked up; a repeat is a no-op.
 func (b *Brand) Withdraw(reason string) ([]eventschemas.Event, error) {
 	if b.s.Withdrawn {
 		return nil, nil
@@ -241,7 +242,7 @@ func (b *Brand) exists() error {
 	return nil
 }
 
-// sentence makes a detail one line of bounded length.
+// sentence converts a detail to one line of limited length.
 func sentence(detail string) string {
 	detail = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -250,7 +251,7 @@ func sentence(detail string) string {
 		return r
 	}, strings.ToValidUTF8(detail, "\uFFFD"))
 	if len(detail) > maxDetailBytes {
-		detail = strings.ToValidUTF8(detail[:maxDetailBytes], "") // a rune cut in two goes
+		detail = strings.ToValidUTF8(detail[:maxDetailBytes], "") // drop a truncated rune
 	}
 	return strings.TrimSpace(detail)
 }

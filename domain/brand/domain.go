@@ -13,20 +13,20 @@ import (
 
 // Limits of names, from RFC 1035 section 2.3.4.
 const (
-	maxHostBytes  = 253 // the wire's 255 octets less the length bytes at both ends
+	maxHostBytes  = 253 // the 255 octets on the wire minus the length bytes at both ends
 	maxLabelBytes = 63
-	// maxHostInput bounds what is handed to IDNA. Every rune of a name that fits takes at most 4 bytes and
-	// gives at least one, but mapped-away runes take room too.
+	// maxHostInput limits the input of IDNA. Every rune of a valid name takes at most 4 bytes and
+	// yields at least one, but runes that are mapped to nothing take room, too.
 	maxHostInput = 1024
-	// maxQuoted bounds how much of the input an error repeats, in runes.
+	// maxQuoted limits how much of the input an error quotes, in runes.
 	maxQuoted = 80
 )
 
-// ErrInvalidDomain is every refusal of RegistrableDomain and ParseIdentifier; the error is an
-// *InvalidDomainError.
+// ErrInvalidDomain is returned by RegistrableDomain and ParseIdentifier for every invalid input; the
+// error is an *InvalidDomainError.
 var ErrInvalidDomain = errors.New("the domain is not valid")
 
-// InvalidDomainError says in a sentence what a developer has to change.
+// InvalidDomainError explains in one sentence what a developer has to change.
 type InvalidDomainError struct{ Sentence string }
 
 func (e *InvalidDomainError) Error() string { return e.Sentence }
@@ -38,10 +38,10 @@ func invalid(format string, args ...any) error {
 	return &InvalidDomainError{Sentence: fmt.Sprintf(format, args...)}
 }
 
-// specialUse are the top-level names that are not delegated in the public DNS and never will be (IANA's
-// special-use registry: RFC 2606, 6761, 6762, 7686, 8375, 9476; ICANN's reservations of internal, corp,
-// home and mail), and those that private networks and overlays use all the same. A crawl of one would ask
-// the machine's own network.
+// specialUse contains the top-level names that are not delegated in the public DNS and never will be
+// (IANA's special-use registry: RFC 2606, 6761, 6762, 7686, 8375, 9476; ICANN's reservations of
+// internal, corp, home and mail), and those that private networks and overlays use anyway. Crawling
+// such a name would query the machine's own network.
 var specialUse = map[string]bool{
 	"alt": true, "arpa": true, "corp": true, "example": true, "exit": true, "gnu": true, "home": true,
 	"i2p": true, "internal": true, "intranet": true, "invalid": true, "lan": true, "local": true,
@@ -49,16 +49,16 @@ var specialUse = map[string]bool{
 	"zkey": true,
 }
 
-// RegistrableDomain returns the domain that somebody registered, which a brand is stored under: one label
-// more than the public suffix, lower-case ASCII without a trailing dot. The public suffix list is taken
-// with its private section, so alice.github.io is a domain of its own; a private suffix itself
-// (github.io) is what the list's ICANN section makes of it.
+// RegistrableDomain returns the registered domain under which a brand is stored: the public suffix
+// plus one label, in lower-case ASCII without a trailing dot. The public suffix list includes its
+// private section, so alice.github.io is a separate domain; a private suffix itself (github.io) is
+// resolved by the list's ICANN section.
 //
-// Names in other scripts become punycode by the IDNA lookup profile. A homograph that IDNA allows is just
-// another domain: which one its owner meant is not for us to guess. What passes is not looked up: a suffix
-// that nobody has delegated yet is the DNS's to refuse.
+// Names in other scripts are converted to punycode with the IDNA lookup profile. A homograph that IDNA
+// allows is a different domain; the function does not guess which one was meant. It does not resolve
+// names: a suffix that is not delegated yet fails in the DNS.
 //
-// The host has no scheme, port, path or userinfo; ParseIdentifier takes those off. Errors:
+// The host has no scheme, port, path or userinfo; ParseIdentifier removes those. Errors:
 // ErrInvalidDomain.
 func RegistrableDomain(host string) (string, error) {
 	if err := checkCharacters(host, maxHostInput); err != nil {
@@ -77,7 +77,7 @@ func RegistrableDomain(host string) (string, error) {
 	return registrable(ascii)
 }
 
-// checkCharacters refuses what no form of identifier holds.
+// checkCharacters rejects characters that no identifier contains.
 func checkCharacters(s string, most int) error {
 	switch {
 	case s == "":
@@ -120,7 +120,7 @@ func toASCII(host string) (string, error) {
 	if err != nil {
 		return "", invalid("The host %s is not a valid domain name (IDNA): %s.", quoted(host), strings.TrimPrefix(err.Error(), "idna: "))
 	}
-	ascii = strings.TrimSuffix(ascii, ".") // the root, which every full name ends in
+	ascii = strings.TrimSuffix(ascii, ".") // the root, which ends every full name
 	if len(ascii) > maxHostBytes {
 		return "", invalid("The host %s has %d characters; a domain name has at most %d.", quoted(host), len(ascii), maxHostBytes)
 	}
@@ -135,13 +135,13 @@ func toASCII(host string) (string, error) {
 	return ascii, nil
 }
 
-// checkPublic refuses names that are no names in the public DNS.
+// checkPublic rejects names that cannot exist in the public DNS.
 func checkPublic(ascii string) error {
 	last := ascii[strings.LastIndexByte(ascii, '.')+1:]
 	switch {
 	case numeric(last):
-		// Every spelling that some resolver reads as an IPv4 address ends so: 127.0.0.1, 127.1, 0177.0.0.1,
-		// 0x7f.1, 2130706433. No top-level domain does (RFC 3696 section 2).
+		// Every spelling that some resolver accepts as an IPv4 address ends in a number: 127.0.0.1,
+		// 127.1, 0177.0.0.1, 0x7f.1, 2130706433. No top-level domain does (RFC 3696 section 2).
 		return invalid("%s is an IP address; send the domain of the company.", quoted(ascii))
 	case specialUse[last]:
 		return invalid("%s is a name for private or special use (.%s); send a public domain.", quoted(ascii), last)
@@ -149,12 +149,12 @@ func checkPublic(ascii string) error {
 		return nil
 	}
 	if _, icann := publicsuffix.PublicSuffix(ascii); icann {
-		return nil // a top-level domain, which registrable refuses with its own sentence
+		return nil // a top-level domain; registrable rejects it with a better sentence
 	}
 	return invalid("%s is a single label; send a whole domain such as %s.com.", quoted(ascii), ascii)
 }
 
-// numeric reports whether a label is a number as inet_aton reads it: digits, or 0x and hex digits.
+// numeric reports whether inet_aton would parse a label as a number: digits, or 0x and hex digits.
 func numeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -162,7 +162,7 @@ func numeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// registrable finds the registrable domain of a checked name.
+// registrable returns the registrable domain of a valid name.
 func registrable(ascii string) (string, error) {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	if suffix != ascii {
@@ -171,7 +171,7 @@ func registrable(ascii string) (string, error) {
 	if icann {
 		return "", invalid("%s is a public suffix, under which companies register their domains; send one such as acme.%s.", quoted(ascii), ascii)
 	}
-	// A private suffix: its owner registered it under the longest suffix of the ICANN section above it.
+	// A private suffix: its owner registered it under the longest suffix of the ICANN section.
 	for rest := parent(ascii); rest != ""; rest = parent(rest) {
 		if suffix, icann := publicsuffix.PublicSuffix(rest); icann && suffix == rest {
 			return lastLabels(ascii, rest), nil
@@ -180,7 +180,7 @@ func registrable(ascii string) (string, error) {
 	return "", invalid("%s is a public suffix; send a domain under it.", quoted(ascii))
 }
 
-// lastLabels returns the suffix of the name with one label more.
+// lastLabels returns the suffix of the name with one more label.
 func lastLabels(name, suffix string) string {
 	before := name[:len(name)-len(suffix)-1]
 	return name[strings.LastIndexByte(before, '.')+1:]
@@ -191,7 +191,7 @@ func parent(name string) string {
 	return rest
 }
 
-// quoted repeats input in a sentence: escaped, and no more of it than helps.
+// quoted quotes input in an error: escaped and truncated.
 func quoted(s string) string {
 	if utf8.RuneCountInString(s) > maxQuoted {
 		s = string([]rune(s)[:maxQuoted]) + "…"

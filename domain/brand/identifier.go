@@ -9,34 +9,33 @@ import (
 )
 
 const (
-	// maxIdentifier bounds an identifier in bytes: the URLs that browsers and proxies pass on.
+	// maxIdentifier limits an identifier in bytes, like the URLs that browsers and proxies forward.
 	maxIdentifier = 4096
-	// maxLocalPart bounds what stands before the @ of an e-mail address (RFC 5321 section 4.5.3.1.1).
+	// maxLocalPart limits the part of an e-mail address before the @ (RFC 5321 section 4.5.3.1.1).
 	maxLocalPart = 64
 	maxPort      = 65535
 )
 
-// Kind says what an Identifier names a brand by.
+// Kind is the kind of an Identifier.
 type Kind int
 
-// Kinds.
 const (
 	Domain  Kind = iota + 1 // Identifier.Domain is set
 	BrandID                 // Identifier.BrandID is set
 )
 
-// Identifier is what a caller named a brand by.
+// Identifier identifies a brand in a request.
 type Identifier struct {
 	Kind    Kind
 	Domain  string // registrable
 	BrandID uuid.UUID
 }
 
-// ParseIdentifier reads a domain, a URL (its host counts; scheme http, https or none), an e-mail address
-// (its domain counts), a brand id or a brand's urn. The identifier has been percent-decoded once, as part
-// of the request; spaces around it are dropped. Errors: ErrInvalidDomain.
+// ParseIdentifier parses a domain, a URL (its host counts; scheme http, https or none), an e-mail
+// address (its domain counts), a brand id or a brand's URN. The identifier has been percent-decoded
+// once, as part of the request; surrounding spaces are ignored. Errors: ErrInvalidDomain.
 func ParseIdentifier(s string) (Identifier, error) {
-	if len(s) > maxIdentifier { // the spaces are part of what was sent
+	if len(s) > maxIdentifier { // including the spaces that were sent
 		return Identifier{}, checkCharacters(s, maxIdentifier)
 	}
 	s = strings.Trim(s, " ")
@@ -61,14 +60,14 @@ func ParseIdentifier(s string) (Identifier, error) {
 	return Identifier{Kind: Domain, Domain: domain}, nil
 }
 
-// parseBrandID reads a uuid in its canonical form of 36 characters, bare or in a brand's urn. Scheme and
-// namespace of a urn have no case (RFC 8141 section 3.1).
+// parseBrandID parses a UUID in its canonical form of 36 characters, bare or in a brand's URN. The
+// scheme and namespace of a URN are case-insensitive (RFC 8141 section 3.1).
 func parseBrandID(s string) (uuid.UUID, bool, error) {
 	text, isURN := s, false
 	if len(s) >= len(URNPrefix) && strings.EqualFold(s[:len(URNPrefix)], URNPrefix) {
 		text, isURN = s[len(URNPrefix):], true
 	}
-	const canonical = 36 // the parser reads other lengths too, which would make a brand's id ambiguous
+	const canonical = 36 // the parser accepts other lengths too, which would make a brand's id ambiguous
 	if len(text) == canonical {
 		if id, err := uuid.Parse(text); err == nil {
 			return id, true, nil
@@ -80,9 +79,9 @@ func parseBrandID(s string) (uuid.UUID, bool, error) {
 	return uuid.Nil, false, nil
 }
 
-// hostOf takes the host out of a domain, URL or e-mail address.
+// hostOf returns the host of a domain, URL or e-mail address.
 func hostOf(s string) (string, error) {
-	if _, err := netip.ParseAddr(s); err == nil { // an IPv6 address would read as a scheme or a port
+	if _, err := netip.ParseAddr(s); err == nil { // an IPv6 address would look like a scheme or a port
 		return "", invalid("%s is an IP address; send the domain of the company.", quoted(s))
 	}
 	rest, isURL, err := withoutScheme(s)
@@ -91,7 +90,7 @@ func hostOf(s string) (string, error) {
 	}
 	authority, hasPath := rest, false
 	if i := strings.IndexAny(rest, `/?#\`); i >= 0 {
-		if rest[i] == '\\' { // browsers read it as a slash, other software as part of the host
+		if rest[i] == '\\' { // browsers treat it as a slash, other software as part of the host
 			return "", invalid("%s holds a backslash; send a domain or a URL with slashes.", quoted(s))
 		}
 		authority, hasPath = rest[:i], true
@@ -119,7 +118,7 @@ func emailDomain(s, local, domain string) (string, error) {
 	return domain, nil
 }
 
-// withoutScheme takes off http:// or https://, and refuses every other scheme.
+// withoutScheme removes http:// or https:// and rejects every other scheme.
 func withoutScheme(s string) (rest string, isURL bool, err error) {
 	scheme, after, found := strings.Cut(s, ":")
 	if !found || !isScheme(scheme) {
@@ -140,7 +139,7 @@ func withoutScheme(s string) (rest string, isURL bool, err error) {
 	}
 }
 
-// isScheme follows RFC 3986 section 3.1. A host name without a port may look the same.
+// isScheme implements RFC 3986 section 3.1. A host name without a port may look the same.
 func isScheme(s string) bool {
 	for i, c := range []byte(s) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -155,8 +154,7 @@ func startsLikePort(after string) bool {
 	return after != "" && '0' <= after[0] && after[0] <= '9'
 }
 
-// withoutPort takes the port off a host. A bracketed or bare IPv6 address is left for RegistrableDomain to
-// refuse.
+// withoutPort removes the port of a host. RegistrableDomain rejects bracketed and bare IPv6 addresses.
 func withoutPort(s, authority string) (string, error) {
 	host, port, found := strings.Cut(authority, ":")
 	if !found || strings.HasPrefix(authority, "[") || strings.Contains(port, ":") {

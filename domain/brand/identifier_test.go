@@ -55,7 +55,7 @@ func TestParseIdentifierReadsTheDomain(t *testing.T) {
 		{"例え.テスト例", "xn--r8jz45g.xn--zckzah4162a"},
 		{"аррӏе.com", "xn--80ak6aa92e.com"}, // Cyrillic letters that look like apple: another domain
 		{"💩.la", "xn--ls8h.la"},
-		// lengths that are just allowed
+		// maximum lengths
 		{strings.Repeat("a", 63) + ".com", strings.Repeat("a", 63) + ".com"},
 		{strings.Repeat("a.", 125) + "com", "a.com"},
 	} {
@@ -224,7 +224,8 @@ func TestRegistrableDomainTakesHostsOnly(t *testing.T) {
 }
 
 func TestIDIsFixed(t *testing.T) {
-	// UUIDv5 of the domain in the namespace of UUIDv5(URL, "urn:letterhead:brand"), worked out elsewhere.
+	// UUIDv5 of the domain in the namespace of UUIDv5(URL, "urn:letterhead:brand"), computed with
+	// another program.
 	if got, want := brand.ID("acme.com").String(), "12864c63-ac45-5d92-8400-971f92fe7d18"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

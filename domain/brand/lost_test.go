@@ -9,8 +9,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// TestLostCrawls_AreRememberedLongerEachTime: nothing but its deadline ended a crawl, so what did it may have been taken
-// down by it. Each request is on the stream before the work begins, so it counts although nothing was reported.
+// Only its deadline ended a lost crawl, so the site may have crashed the crawler. Each request is on
+// the stream before the work begins, so it counts although nothing was reported.
 func TestLostCrawls_AreRememberedLongerEachTime(t *testing.T) {
 	t.Parallel()
 	const allowed = 8 * time.Second
@@ -42,7 +42,7 @@ func TestLostCrawls_AreRememberedLongerEachTime(t *testing.T) {
 			t.Errorf("the crawl %s is remembered for %v, want %v", id, remembered, want)
 		}
 		want *= 2
-		// From the second on, not even a paid refresh tries it again at once.
+		// From the second on, not even a paid refresh tries it again immediately.
 		var refused *brand.RememberedError
 		_, err := b.RequestCrawl(request("again "+id, true))
 		if forced := err == nil; forced != (id == "1") || !forced && (!errors.As(err, &refused) || !refused.Until.Equal(now.Add(remembered))) {
@@ -50,7 +50,7 @@ func TestLostCrawls_AreRememberedLongerEachTime(t *testing.T) {
 		}
 		now = now.Add(remembered)
 	}
-	// An outcome that a crawler reports ends the row, and is paid for as ever.
+	// An outcome reported by a crawler ends the sequence, and is charged as usual.
 	apply(b.RequestCrawl(request("reported", false)))
 	now = now.Add(allowed / 2)
 	failed := apply(b.FailCrawl(brand.FailCrawl{CrawlID: "reported", Outcome: brand.Timeout, Detail: "Too slow."})).(eventschemas.CrawlFailed)

@@ -11,7 +11,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// fields are what an override may fix, by their JSON names in the record, and how one is carried over.
+// fields lists the fields that an override may fix, by their JSON names in the record, and how each is
+// copied.
 var fields = []struct {
 	name string
 	copy func(to, from *eventschemas.Record)
@@ -41,9 +42,9 @@ func Fields() []string {
 	return out
 }
 
-// Override fixes one field of the record, over whatever crawls find. Repeating an override is a no-op.
+// Override fixes one field of the record, whatever crawls find. Repeating an override is a no-op.
 //
-// Refusals: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with what is wrong.
+// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with the reason.
 func (b *Brand) Override(field string, value json.RawMessage) ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil {
 		return nil, err
@@ -59,9 +60,9 @@ func (b *Brand) Override(field string, value json.RawMessage) ([]eventschemas.Ev
 	return []eventschemas.Event{ev}, nil
 }
 
-// RemoveOverride lets crawls decide the field again. Without an override it is a no-op.
+// RemoveOverride lets crawls determine the field again. Without an override it is a no-op.
 //
-// Refusals: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField.
+// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField.
 func (b *Brand) RemoveOverride(field string) ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (b *Brand) RemoveOverride(field string) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.OverrideRemoved{Field: field}}, nil
 }
 
-// Overridden returns the names of the fields that are fixed by hand, sorted.
+// Overridden returns the names of the overridden fields, sorted.
 func (b *Brand) Overridden() []string {
 	out := make([]string, len(b.s.Overrides))
 	for i, o := range b.s.Overrides {
@@ -84,8 +85,8 @@ func (b *Brand) Overridden() []string {
 	return out
 }
 
-// checkedValue returns the value without white space, if it is what the field may be: it decodes into the
-// record's field, and the event that would carry it follows its schema (enums, patterns, ranges).
+// checkedValue returns the value without white space if the field accepts it: it decodes into the
+// record's field, and the resulting event conforms to its schema (enums, patterns, ranges).
 func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) {
 	if !slices.Contains(Fields(), field) {
 		return nil, unknownField(field)
@@ -114,7 +115,7 @@ func unknownField(field string) error {
 	return fmt.Errorf("%w: there is no field %q; fields are %s", ErrInvalidField, field, strings.Join(Fields(), ", "))
 }
 
-// decodeField decodes a value as a field of a record that has nothing else.
+// decodeField decodes a value as the only field of a record.
 func decodeField(field string, value json.RawMessage) (*eventschemas.Record, error) {
 	wrapped, err := json.Marshal(map[string]json.RawMessage{field: value})
 	if err != nil {
@@ -127,8 +128,8 @@ func decodeField(field string, value json.RawMessage) (*eventschemas.Record, err
 	return &r, nil
 }
 
-// overridden returns the record with all overrides in place. One that this release cannot read (a field
-// of a newer release) is left out rather than losing the brand.
+// overridden returns the record with all overrides applied. An override that this release cannot read
+// (a field of a newer release) is skipped rather than losing the brand.
 func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden) eventschemas.Record {
 	for _, o := range overrides {
 		from, err := decodeField(o.Field, o.Value)
@@ -144,8 +145,8 @@ func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden)
 	return whole(r)
 }
 
-// sameValue compares meaning, not bytes: "<" and "\u003c" are one string, and a stored state may have
-// either.
+// sameValue compares the meaning, not the bytes: "<" and "\u003c" are the same string, and a stored
+// state may contain either.
 func sameValue(field string, a, b json.RawMessage) bool {
 	x, errX := decodeField(field, a)
 	y, errY := decodeField(field, b)

@@ -36,14 +36,14 @@ func stateOf(t *rapid.T, b *brand.Brand) string {
 	return string(data)
 }
 
-// history is a machine of commands in any order against one brand.
+// history is a state machine that runs commands in any order against one brand.
 type history struct {
 	brand  *brand.Brand
 	now    time.Time
 	events []at
 	crawls int
 
-	running map[string]string // lane of the crawls that no event has ended or superseded
+	running map[string]string // lanes of the crawls that no event has ended or superseded
 	crawled bool              // a crawl has found or confirmed a record
 }
 
@@ -60,7 +60,7 @@ func anyRecord(t *rapid.T) eventschemas.Record {
 
 func (h *history) anyCommand(t *rapid.T) command {
 	failures := []string{brand.Timeout, brand.Blocked, brand.FetchFailed, brand.DNS, brand.NoData}
-	// Withdrawal is rare, so that histories have something to lose.
+	// Withdrawals are rare, so that brands accumulate state first.
 	switch kind := rapid.IntRange(0, 40).Draw(t, "command"); {
 	case kind < 12:
 		h.crawls++
@@ -86,7 +86,7 @@ func (h *history) anyCommand(t *rapid.T) command {
 	}
 }
 
-// step decides, appends, and checks what must hold after every command.
+// step decides, appends, and checks the invariants after every command.
 func (h *history) step(t *rapid.T) {
 	h.now = h.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Second, 2 * time.Hour}).Draw(t, "later"))
 	c := h.anyCommand(t)
@@ -110,7 +110,7 @@ func (h *history) step(t *rapid.T) {
 	h.checkState(t)
 }
 
-// checkEvent follows the crawls by their events alone.
+// checkEvent tracks the crawls by their events alone.
 func (h *history) checkEvent(t *rapid.T, ev eventschemas.Event) {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlRequested:

@@ -19,8 +19,8 @@ func whole(r eventschemas.Record) eventschemas.Record {
 	return r.Normalized()
 }
 
-// SameRecord reports whether b says nothing that a does not: the query and fragment of the share image
-// are ignored, because sites sign that URL anew on every visit.
+// SameRecord reports whether b contains nothing new compared with a. The query and fragment of the
+// share image are ignored, because sites sign that URL again on every visit.
 func SameRecord(a, b eventschemas.Record) bool {
 	x, errX := json.Marshal(unsigned(whole(a)))
 	y, errY := json.Marshal(unsigned(whole(b)))
@@ -36,9 +36,8 @@ func unsigned(r eventschemas.Record) eventschemas.Record {
 	return r
 }
 
-// fitting returns the evidence sorted, and as much of it as the event that build makes of it may hold.
-// What is cut first is the least confident, so that what is left explains the most. The input is left as
-// it is.
+// fitting returns the evidence sorted, and as much of it as fits into the event that build makes of
+// it. The least confident evidence is dropped first. The input is not modified.
 func fitting(evidence []eventschemas.Evidence, build func([]eventschemas.Evidence) eventschemas.Event) ([]eventschemas.Evidence, error) {
 	byConfidence := slices.SortedStableFunc(slices.Values(evidence), func(a, b eventschemas.Evidence) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), compareEvidence(a, b))
@@ -54,7 +53,7 @@ func fitting(evidence []eventschemas.Evidence, build func([]eventschemas.Evidenc
 	if size <= MaxRecordEventBytes {
 		return sortedEvidence(byConfidence), nil
 	}
-	// Every entry less is some bytes less, so the most that fits is found by halving.
+	// Every dropped entry saves some bytes, so a binary search finds the most that fits.
 	low, high := 0, len(byConfidence) // low is tried last; high does not fit
 	for high-low > 1 {
 		middle := (low + high) / 2

@@ -16,7 +16,7 @@ const domain = "acme.com"
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// scenario is a brand whose stream is told first, then asked.
+// scenario is a brand with given events, to which commands are sent.
 type scenario struct {
 	t      *testing.T
 	brand  *brand.Brand
@@ -25,7 +25,7 @@ type scenario struct {
 	err    error
 }
 
-// fact is an event that happened some time after the one before.
+// fact is an event that happened some time after the previous one.
 type fact struct {
 	after time.Duration
 	event eventschemas.Event
@@ -43,7 +43,7 @@ func given(t *testing.T, facts ...fact) *scenario {
 	return s
 }
 
-// happened folds an event as a log would give it back, which checks its schema on the way.
+// happened folds an event as decoded from a log, which also checks its schema.
 func (s *scenario) happened(ev eventschemas.Event) {
 	s.t.Helper()
 	s.brand.Apply(stored(s.t, ev), s.brand.Events(), s.now)
@@ -70,7 +70,7 @@ func stored(t interface {
 
 type command func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error)
 
-// when decides, and appends what was decided.
+// when decides and appends the decided events.
 func (s *scenario) when(c command) *scenario {
 	s.t.Helper()
 	s.events, s.err = c(s.brand, s.now)
@@ -97,7 +97,7 @@ func (s *scenario) then(want ...eventschemas.Event) *scenario {
 	return s
 }
 
-// told writes events as they would be stored, one a line.
+// told formats events as stored, one per line.
 func told(t *testing.T, events []eventschemas.Event) string {
 	t.Helper()
 	var out strings.Builder

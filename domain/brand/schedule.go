@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// When a record is crawled again on a schedule. Source: the extraction notes ask for hours where parts are
-// missing, weeks where none are, and growing waits after failures; the numbers are ours.
+// Intervals of scheduled crawls. The extraction notes ask for hours where parts are missing, weeks
+// where none are, and growing waits after failures; the numbers are ours.
 const (
 	refreshReady     = 28 * 24 * time.Hour
-	refreshPartial   = 6 * time.Hour // doubled with each further crawl that left it partial, up to refreshReady
-	refreshFailed    = time.Hour     // doubled with each further failure in a row
+	refreshPartial   = 6 * time.Hour // doubled with each consecutive partial result, up to refreshReady
+	refreshFailed    = time.Hour     // doubled with each consecutive failure
 	refreshFailedMax = 14 * 24 * time.Hour
-	// refreshSpread is the share of an interval by which domains are spread, so that what was crawled in one
-	// day does not come back in one day.
+	// refreshSpread is the share of an interval by which domains are spread, so that brands crawled on
+	// one day are not all due on the same day again.
 	refreshSpread = 0.25
-	// maxUnread is how many scheduled crawls in a row may rest on the home page's own word that it has not
-	// changed: its stylesheets and logos may have, and only reading them tells.
+	// maxUnread is how many consecutive scheduled crawls may rely on the home page's "not modified"
+	// response: its stylesheets and logos may have changed, which only reading them shows.
 	maxUnread = 3
 )
 
-// NextCrawl returns when the record is due for a scheduled crawl. ok is false where none is: while a crawl
-// runs, for what was withdrawn or never crawled (an import waits for somebody to ask for it), and where
-// there is no record to keep fresh.
+// NextCrawl returns when the record is due for a scheduled crawl. ok is false while a crawl runs, for
+// brands that are withdrawn or never crawled (an import waits for a request), and if there is no
+// record to refresh.
 func (b *Brand) NextCrawl() (due time.Time, ok bool) {
 	if b.s.Withdrawn || !b.s.Crawled || !b.Known() || b.s.Running != nil || b.s.CheckedAt.IsZero() {
 		return time.Time{}, false
@@ -43,7 +43,7 @@ func (b *Brand) NextCrawl() (due time.Time, ok bool) {
 	return due.Truncate(time.Second), true
 }
 
-// share is a number from 0 to 1 that is the brand's own.
+// share returns a number from 0 to 1 that depends only on the brand.
 func (b *Brand) share() float64 {
 	id := ID(b.s.Domain)
 	return float64(binary.BigEndian.Uint32(id[12:])) / (1 << 32)
@@ -58,9 +58,9 @@ func doubled(d time.Duration, times int, most time.Duration) time.Duration {
 	return d
 }
 
-// Conditional returns what a scheduled crawl may ask the home page with, so that it answers only when it has
-// changed. ok is false when the site is to be read whole: parts are missing, the last crawl failed, or the
-// page's word was taken often enough.
+// Conditional returns the validators with which a scheduled crawl may request the home page, so that
+// the site answers only if it has changed. ok is false if the whole site must be read: parts are
+// missing, the last crawl failed, or the "not modified" response was accepted often enough.
 func (b *Brand) Conditional() (etag, lastModified string, ok bool) {
 	if !b.s.Crawled || !b.Known() || !b.s.Record.Complete || b.s.LastFailed || b.s.Confirms%(maxUnread+1) == maxUnread {
 		return "", "", false

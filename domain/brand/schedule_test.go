@@ -14,7 +14,7 @@ const (
 	week = 7 * day
 )
 
-// due wants the next scheduled crawl within a time from now on; none when from is negative.
+// due expects the next scheduled crawl within an interval from now, or none if from is negative.
 func (s *scenario) due(from, to time.Duration) *scenario {
 	s.t.Helper()
 	at, ok := s.brand.NextCrawl()

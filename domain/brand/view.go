@@ -8,35 +8,35 @@ import (
 	"letterhead/eventschemas"
 )
 
-// URNPrefix comes before the id in a brand's urn.
+// URNPrefix precedes the id in a brand's URN.
 const URNPrefix = "urn:letterhead:brand:"
 
-// What is shown of a brand.
+// Statuses of a View.
 const (
 	StatusReady   = "ready"   // the record is complete
 	StatusPartial = "partial" // parts are missing, or no crawl has confirmed an import yet
-	StatusPending = "pending" // nothing is readable yet
+	StatusPending = "pending" // no record yet
 	StatusFailed  = "failed"  // the last crawl failed; older data, if any, is shown
 )
 
-// View is a brand as it is answered.
+// View is a brand as answered by the API.
 type View struct {
 	ID     string
 	Domain string
 	URN    string
-	// Status is empty for a withdrawn brand, which is answered as if nothing were known.
+	// Status is empty for a withdrawn brand, which is answered as if it were unknown.
 	Status  string
 	Claimed bool
-	// Record has the overrides applied. It shares memory with the brand and must not be changed.
+	// Record has the overrides applied. It shares memory with the brand and must not be modified.
 	Record eventschemas.Record
-	// Revision is that of the last event that changed anything shown here: the stream folded up to it gives
-	// the same view.
+	// Revision is that of the last event that changed anything in the view: the stream folded up to it
+	// gives the same view.
 	Revision uint64
-	// UpdatedAt is when the record was last found, confirmed, imported or changed by hand.
+	// UpdatedAt is when the record was last found, confirmed, imported or changed by an override.
 	UpdatedAt time.Time
 }
 
-// View returns the brand as it is answered. Without a record (see Known) its Record is empty.
+// View returns the brand as answered by the API. Without a record (see Known) its Record is empty.
 func (b *Brand) View() View {
 	v := View{
 		ID:        b.s.ID,
@@ -64,7 +64,7 @@ func (b *Brand) status(complete bool) string {
 	case !b.Known():
 		return StatusPending
 	case !b.s.Crawled:
-		return StatusPartial // an import, also when a crawl behind it has failed
+		return StatusPartial // an import, even if a later crawl has failed
 	case b.s.LastFailed:
 		return StatusFailed
 	case complete:
@@ -74,11 +74,11 @@ func (b *Brand) status(complete bool) string {
 	}
 }
 
-// MarshalJSON writes the state: the same state always gives the same bytes, and a Brand that is read back
-// from them goes on folding as if it had folded from the first event.
+// MarshalJSON encodes the state: the same state always gives the same bytes, and a Brand decoded from
+// them continues to fold as if it had folded from the first event.
 func (b *Brand) MarshalJSON() ([]byte, error) { return json.Marshal(b.s) }
 
-// UnmarshalJSON reads what MarshalJSON wrote. After an error the Brand is as it was.
+// UnmarshalJSON decodes the output of MarshalJSON. After an error the Brand is unchanged.
 func (b *Brand) UnmarshalJSON(data []byte) error {
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -1,9 +1,9 @@
-// Package plan is the plan table: what each plan allows. Nothing here remembers anything.
+// Package plan is the table of plans and their limits. It has no state.
 package plan
 
 import "fmt"
 
-// ID names a plan.
+// ID is the name of a plan.
 type ID string
 
 // The plans.
@@ -17,21 +17,21 @@ const (
 // FreeCredits are granted once, when an account is opened.
 const FreeCredits = 50
 
-// Unlimited stands in a monthly allowance that has no bound.
+// Unlimited is a monthly allowance without a limit.
 const Unlimited int64 = -1
 
 // Plan is one row of the table.
 type Plan struct {
 	ID               ID
-	PerMinute        int   // requests a minute, over all endpoints and keys
-	BatchSize        int   // different domains in one batch
+	PerMinute        int   // requests per minute, over all endpoints and keys
+	BatchSize        int   // distinct domains in one batch
 	CrawlsPerMinute  int   // live crawls of domains not yet indexed
 	LogosPerMonth    int64 // Unlimited or a count
 	SearchesPerMonth int64 // Unlimited or a count
 	Refresh          bool  // refresh=true is honoured
 }
 
-// Table is the plans in force; crawl limits are a setting, the rest is the service's contract.
+// Table contains the current plans. Crawl limits are a setting; the rest is the service's contract.
 type Table struct{ rows map[ID]Plan }
 
 // Default returns the table of the specification.
@@ -49,7 +49,7 @@ func Default() Table {
 	return t
 }
 
-// Get returns the plan, or an error that names the plans there are.
+// Get returns the plan, or an error that lists the available plans.
 func (t Table) Get(id ID) (Plan, error) {
 	p, ok := t.rows[id]
 	if !ok {
@@ -58,7 +58,7 @@ func (t Table) Get(id ID) (Plan, error) {
 	return p, nil
 }
 
-// WithCrawlsPerMinute returns a table in which one plan's live-crawl limit is changed.
+// WithCrawlsPerMinute returns a table with another live-crawl limit for one plan.
 func (t Table) WithCrawlsPerMinute(id ID, n int) Table {
 	rows := make(map[ID]Plan, len(t.rows))
 	for k, v := range t.rows {

@@ -7,7 +7,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// The service specification's tables, and the reading of limits.crawlsPerMinute.
+// The tables of the service specification, and our interpretation of limits.crawlsPerMinute.
 func TestTheTableIsTheSpecifications(t *testing.T) {
 	for _, want := range []plan.Plan{
 		{ID: "free", PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000, SearchesPerMonth: 250_000, Refresh: false},

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// ErrInvalidMonth means that a text is not a month of the form YYYY-MM.
+// ErrInvalidMonth means that a string is not a month of the form YYYY-MM.
 var ErrInvalidMonth = errors.New("not a month of the form YYYY-MM")
 
 const monthLayout = "2006-01"
 
-// Month is a calendar month, UTC. The zero Month is no month.
+// Month is a calendar month, UTC. The zero Month is not valid.
 type Month struct {
 	year  int
 	month time.Month
 }
 
-// MonthOf returns the month of a moment.
+// MonthOf returns the month of a time.
 func MonthOf(t time.Time) Month {
 	t = t.UTC()
 	return Month{t.Year(), t.Month()}
 }
 
-// ParseMonth reads YYYY-MM, the form of events and answers. Errors: ErrInvalidMonth.
+// ParseMonth parses YYYY-MM, the form used in events and answers. Errors: ErrInvalidMonth.
 func ParseMonth(s string) (Month, error) {
 	t, err := time.Parse(monthLayout, s)
 	if err != nil {
@@ -35,11 +35,11 @@ func ParseMonth(s string) (Month, error) {
 // String returns YYYY-MM.
 func (m Month) String() string { return m.Start().Format(monthLayout) }
 
-// Start returns the month's first moment.
+// Start returns the first moment of the month.
 func (m Month) Start() time.Time { return time.Date(m.year, m.month, 1, 0, 0, 0, 0, time.UTC) }
 
-// End returns the first moment after the month, when counts start again.
+// End returns the first moment after the month, when counts restart.
 func (m Month) End() time.Time { return m.Next().Start() }
 
-// Next returns the month after.
+// Next returns the following month.
 func (m Month) Next() Month { return MonthOf(m.Start().AddDate(0, 1, 0)) }

@@ -9,10 +9,10 @@ import (
 	"letterhead/eventschemas"
 )
 
-// FoldVersion names the shape and meaning of the JSON state; see brand.FoldVersion.
+// FoldVersion is the version of the JSON state; see brand.FoldVersion.
 const FoldVersion = 2
 
-// OldestFoldVersion is that of the oldest release that may still run beside this one.
+// OldestFoldVersion is that of the oldest release that may run at the same time as this one.
 const OldestFoldVersion = 2
 
 // Prefixes of the streams.
@@ -21,29 +21,29 @@ const (
 	NodeStreamPrefix = "usage-node-"
 )
 
-// Logo requests are allotted ahead of their coming, because an append for each would cost more than the answer.
+// Logo requests are allotted in advance, because an append for each would cost more than the answer.
 const (
-	// MaxLogosAhead is about what an account's limit of 3,000 a minute lets come in a second. That many are lost to the
-	// account when a node is killed that held them.
+	// MaxLogosAhead is about one second of requests at an account's limit of 3,000 a minute. If a node
+	// that holds them is killed, the account loses that many.
 	MaxLogosAhead = 50
-	// aheadPart is the part of what is left that may be allotted ahead. So less is held the nearer the limit, and the
-	// last aheadPart-1 are allotted singly; so are all of a small allowance.
+	// aheadPart limits the advance to 1/aheadPart of what is left. So the advance shrinks as the limit
+	// approaches, and the last aheadPart-1 are allotted singly, as are all of a small allowance.
 	aheadPart = 100
 )
 
-// Stream names the stream that decides an account's searches and logos of a month.
+// Stream returns the name of the stream that decides an account's searches and logos of a month.
 func Stream(accountID string, m Month) string {
 	return StreamPrefix + accountID + "-" + m.Start().Format("200601")
 }
 
-// NodeStream names the stream on which one node records what it aggregated. An account id is a uuid, so it
-// never meets an account's stream.
+// NodeStream returns the name of the stream on which one node records its aggregated usage. An account
+// id is a UUID, so the name never collides with an account's stream.
 func NodeStream(node string) string { return NodeStreamPrefix + node }
 
-// ErrQuotaExceeded is the refusal of Count and AllotLogos; the error is a *QuotaExceededError.
+// ErrQuotaExceeded is returned by Count and AllotLogos; the error is a *QuotaExceededError.
 var ErrQuotaExceeded = errors.New("the monthly allowance is used up")
 
-// QuotaExceededError says which allowance is used up.
+// QuotaExceededError reports which allowance is used up.
 type QuotaExceededError struct {
 	What        string // searches, logos
 	Month       Month
@@ -57,7 +57,7 @@ func (e *QuotaExceededError) Error() string {
 // Is makes errors.Is(err, ErrQuotaExceeded) true.
 func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
 
-// Counter is what the events of one usage stream add up to. It is for one goroutine.
+// Counter is the fold of one usage stream. It is not safe for concurrent use.
 type Counter struct {
 	account string
 	month   Month
@@ -65,7 +65,7 @@ type Counter struct {
 }
 
 type state struct {
-	Events   uint64 `json:"events"` // folded so far; the next revision
+	Events   uint64 `json:"events"` // number of folded events; the next revision
 	Searches int64  `json:"searches"`
 	Logos    int64  `json:"logos"` // allotted
 }
@@ -92,9 +92,9 @@ func (c *Counter) Apply(ev eventschemas.Event, revision uint64) {
 }
 
 // Count decides how many of n searches, answered together, the month's limit still allows, first come
-// first served; plan.Unlimited allows all. One event carries those that are counted.
+// first served; plan.Unlimited allows all. One event carries the counted searches.
 //
-// When none is allowed it refuses with ErrQuotaExceeded. n below one counts nothing.
+// If none is allowed it returns ErrQuotaExceeded. If n is below one it counts nothing.
 func (c *Counter) Count(n, limit int64) (counted int64, events []eventschemas.Event, err error) {
 	if n < 1 {
 		return 0, nil, nil
@@ -107,10 +107,11 @@ func (c *Counter) Count(n, limit int64) (counted int64, events []eventschemas.Ev
 	}}}, nil
 }
 
-// AllotLogos decides how many of n logo requests the month's limit still allows to be served with the account's
-// rights, first come first served; plan.Unlimited allows all. One event carries those that are allotted.
+// AllotLogos decides how many of n logo requests the month's limit still allows to be served with the
+// account's rights, first come first served; plan.Unlimited allows all. One event carries the allotted
+// requests.
 //
-// When none is allowed it refuses with ErrQuotaExceeded. n below one allots nothing.
+// If none is allowed it returns ErrQuotaExceeded. If n is below one it allots nothing.
 func (c *Counter) AllotLogos(n, limit int64) (allotted int64, events []eventschemas.Event, err error) {
 	if n < 1 {
 		return 0, nil, nil
@@ -121,7 +122,7 @@ func (c *Counter) AllotLogos(n, limit int64) (allotted int64, events []eventsche
 	return allotted, []eventschemas.Event{eventschemas.LogosAllotted{Requests: allotted}}, nil
 }
 
-// LogosAhead returns how many requests that are yet to come may be allotted beside n that wait.
+// LogosAhead returns how many future requests may be allotted in addition to n waiting ones.
 func (c *Counter) LogosAhead(n, limit int64) int64 {
 	if limit == plan.Unlimited {
 		return MaxLogosAhead
@@ -129,7 +130,7 @@ func (c *Counter) LogosAhead(n, limit int64) int64 {
 	return min(MaxLogosAhead, max(0, limit-c.s.Logos-n)/aheadPart)
 }
 
-// fitting returns how many of n more the limit allows; it may be below zero.
+// fitting returns how many of n more the limit allows; it may be negative.
 func fitting(n, used, limit int64) int64 {
 	if limit == plan.Unlimited {
 		return n
@@ -137,23 +138,23 @@ func fitting(n, used, limit int64) int64 {
 	return min(n, limit-used)
 }
 
-// Searches returns how many searches are counted.
+// Searches returns the number of counted searches.
 func (c *Counter) Searches() int64 { return c.s.Searches }
 
-// Logos returns how many logo requests are allotted.
+// Logos returns the number of allotted logo requests.
 func (c *Counter) Logos() int64 { return c.s.Logos }
 
-// Month returns the month that is counted.
+// Month returns the counted month.
 func (c *Counter) Month() Month { return c.month }
 
-// Events returns how many events are folded: the stream is at revision Events()-1.
+// Events returns the number of folded events: the stream is at revision Events()-1.
 func (c *Counter) Events() uint64 { return c.s.Events }
 
-// MarshalJSON writes the counts; the account and month are the stream's name.
+// MarshalJSON encodes the counts; the account and month are in the stream's name.
 func (c *Counter) MarshalJSON() ([]byte, error) { return json.Marshal(c.s) }
 
-// UnmarshalJSON reads what MarshalJSON wrote into a counter of the same stream. After an error the
-// counter is as it was.
+// UnmarshalJSON decodes the output of MarshalJSON into a counter of the same stream. After an error
+// the counter is unchanged.
 func (c *Counter) UnmarshalJSON(data []byte) error {
 	var s *state
 	if err := json.Unmarshal(data, &s); err != nil {

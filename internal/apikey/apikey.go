@@ -1,13 +1,13 @@
-// Package apikey makes and reads the keys that callers authenticate with.
+// Package apikey generates and parses the keys that callers authenticate with.
 //
 // A key is its kind's prefix, 32 random base62 characters and 6 base62 characters of CRC32 (IEEE) over
 // everything before them:
 //
 //	lh_sk_ 0fH3kQ…(32) 01aZ9c
 //
-// The checksum finds a mistyped key without a look-up; it is no secret. What is stored is the SHA-256
-// of the whole key and its last four characters. Nothing in this package prints a key: Key holds none,
-// and no error repeats its input.
+// The checksum detects a mistyped key without a lookup; it is not a secret. The service stores the
+// SHA-256 of the whole key and its last four characters. Nothing in this package prints a key: Key
+// holds none, and no error quotes its input.
 package apikey
 
 import (
@@ -20,10 +20,9 @@ import (
 	"strings"
 )
 
-// Kind says what a key may do. The strings are those of the API and of the events.
+// Kind determines what a key may do. The strings are those of the API and of the events.
 type Kind string
 
-// The kinds.
 const (
 	Secret      Kind = "secret"      // server side; spends credits
 	Publishable Kind = "publishable" // front ends; search and logos only
@@ -35,26 +34,25 @@ const (
 	publishablePrefix = "lh_pk_"
 	prefixLength      = len(secretPrefix)
 	randomLength      = 32
-	checksumLength    = 6 // 62^6 is past 2^32, so that every CRC32 fits
+	checksumLength    = 6 // 62^6 exceeds 2^32, so that every CRC32 fits
 	last4Length       = 4
 
-	// Length is that of every key.
+	// Length is the length of every key.
 	Length = prefixLength + randomLength + checksumLength
 )
 
 const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-	// fairBytes is the largest multiple of 62 that a byte can stay below: bytes past it are drawn again,
-	// or the first characters of the alphabet would come up more often than the rest.
+	// fairBytes is the largest multiple of 62 up to 256: bytes from there on are drawn again, because
+	// otherwise the first characters of the alphabet would be more likely than the rest.
 	fairBytes = 256 / len(alphabet) * len(alphabet)
 
-	// maxDraws bounds how often random bytes are fetched for one key. Each draw of 32 bytes loses 3 % on
+	// maxDraws limits how often random bytes are read for one key. Each draw of 32 bytes loses 3 % on
 	// average; only a broken source needs more than a few.
 	maxDraws = 64
 )
 
-// Errors.
 var (
 	// ErrMalformed means that the text cannot be a key: its length, prefix, alphabet or checksum is wrong.
 	ErrMalformed = errors.New("malformed API key")
@@ -64,18 +62,18 @@ var (
 	ErrRandom = errors.New("random source for API keys failed")
 )
 
-// Key is what may be known about a key after it was read: never the key itself.
+// Key contains what may be stored about a parsed key: never the key itself.
 type Key struct {
 	Kind  Kind
 	Hash  [sha256.Size]byte // of the whole key
-	Last4 string            // its last four characters, for people to tell keys apart
+	Last4 string            // its last four characters, so that people can distinguish keys
 }
 
 // HashHex returns the hash as events carry it.
 func (k Key) HashHex() string { return hex.EncodeToString(k.Hash[:]) }
 
-// Generate makes a key from random bytes (crypto/rand.Reader outside of tests). The caller shows it once
-// and keeps only what Parse tells about it.
+// Generate returns a key made from random bytes (crypto/rand.Reader outside of tests). The caller
+// shows it once and stores only the result of Parse.
 //
 // Errors: ErrUnknownKind, ErrRandom.
 func Generate(kind Kind, random io.Reader) (string, error) {
@@ -123,8 +121,8 @@ func appendRandom(key []byte, random io.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("%w: nearly every byte of it is past %d", ErrRandom, fairBytes-1)
 }
 
-// Parse reads a key. Only the one spelling that Generate gives is accepted: the checksum is compared as
-// text, so that no second text stands for the same number.
+// Parse parses a key. Only the spelling that Generate produces is accepted: the checksum is compared
+// as text, so that no second text represents the same number.
 //
 // Errors: ErrMalformed.
 func Parse(s string) (Key, error) {
@@ -152,7 +150,7 @@ func Parse(s string) (Key, error) {
 	return Key{
 		Kind:  kind,
 		Hash:  sha256.Sum256([]byte(s)),
-		Last4: strings.Clone(s[Length-last4Length:]), // a part of the key, not a window onto the whole
+		Last4: strings.Clone(s[Length-last4Length:]), // a copy, which does not keep the whole key in memory
 	}, nil
 }
 
@@ -160,7 +158,7 @@ func isBase62(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// checksum returns the CRC32 of what stands before it, most significant digit first, with leading zeros.
+// checksum returns the CRC32 of the preceding part, most significant digit first, with leading zeros.
 func checksum(before []byte) [checksumLength]byte {
 	n := crc32.ChecksumIEEE(before)
 	var out [checksumLength]byte

@@ -52,7 +52,8 @@ func TestGeneratedKeysParse(t *testing.T) {
 	}
 }
 
-// The format is a contract with every key ever issued: the text below was worked out by a second implementation (zlib in Python).
+// The format must fit every key ever issued: the text below was computed by a second implementation
+// (zlib in Python).
 func TestFormatIsFixed(t *testing.T) {
 	key, err := Generate(Secret, bytes.NewReader(make([]byte, randomLength)))
 	if err != nil {
@@ -160,7 +161,7 @@ func TestGenerateRefusesABrokenRandomSource(t *testing.T) {
 	}
 }
 
-// constant never ends and never varies.
+// constant is an endless reader of one byte.
 type constant struct{ b byte }
 
 func (c *constant) Read(p []byte) (int, error) {
@@ -216,7 +217,7 @@ func FuzzParse(f *testing.F) {
 		if key.Hash != sha256.Sum256([]byte(s)) || !strings.HasSuffix(s, key.Last4) || len(s) != Length {
 			t.Fatalf("accepted with the wrong facts: %+v", key)
 		}
-		// Whatever is accepted has exactly one spelling.
+		// Every accepted key has exactly one spelling.
 		sum := checksum([]byte(s[:Length-checksumLength]))
 		if s[Length-checksumLength:] != string(sum[:]) {
 			t.Fatal("accepted a checksum that is not canonical")

@@ -1,7 +1,7 @@
 package assets
 
-// contentTypes is the one place that says which formats are stored, and as what they are served. The
-// extension of an asset is the format's name in a record.
+// contentTypes lists the formats that can be stored, with their media types. The extension of an asset
+// is the format's name in a record.
 var contentTypes = map[string]string{
 	"svg":  "image/svg+xml",
 	"png":  "image/png",
@@ -9,7 +9,7 @@ var contentTypes = map[string]string{
 	"jpeg": "image/jpeg",
 }
 
-// ContentType is the media type of an extension, and whether assets may have it.
+// ContentType returns the media type of an extension, and whether assets may have it.
 func ContentType(ext string) (string, bool) {
 	t, ok := contentTypes[ext]
 	return t, ok
@@ -17,7 +17,7 @@ func ContentType(ext string) (string, bool) {
 
 const idBytes = 64 // SHA-256 in hex
 
-// ValidID says whether id has the form of an asset id.
+// ValidID reports whether id has the form of an asset id.
 func ValidID(id string) bool {
 	if len(id) != idBytes {
 		return false
@@ -30,8 +30,8 @@ func ValidID(id string) bool {
 	return true
 }
 
-// key is where an asset lies, or false when id or ext cannot be one's. Only keys that pass here ever
-// reach the bucket, so no caller's text becomes a path.
+// key returns the key of an asset, or false if id or ext is not valid. Only keys from here reach the
+// bucket, so no caller's text becomes a path.
 func key(id, ext string) (string, bool) {
 	if _, known := contentTypes[ext]; !known || !ValidID(id) {
 		return "", false

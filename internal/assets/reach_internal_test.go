@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// hanging is a store in a folder whose file system does not answer until it is told to.
+// hanging returns a store in a folder whose file system does not respond until answer is called.
 func hanging(t *testing.T) (s *Store, asked *atomic.Int64, answer func()) {
 	t.Helper()
 	folder, err := FolderURL(t.TempDir())

@@ -24,7 +24,7 @@ import (
 
 const secretKey = "dont-tell-anybody"
 
-// s3 serves the protocol of S3 over HTTP, with one bucket of that name.
+// s3 starts an HTTP server for the S3 protocol, with one bucket of that name.
 func s3(t *testing.T, bucket string) *httptest.Server {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
@@ -78,7 +78,7 @@ func TestPrefixesKeepStoresOfOneBucketApart(t *testing.T) {
 	}
 }
 
-// Crawlers on several nodes find the same logo at the same moment.
+// Crawlers on several nodes find the same logo at the same time.
 func TestManyNodesStoreTheSameContentAtOnce(t *testing.T) {
 	server := s3(t, "logos")
 	at := bucketURL(server.URL, "logos", "")
@@ -112,7 +112,7 @@ func TestManyNodesStoreTheSameContentAtOnce(t *testing.T) {
 	}
 }
 
-// everyCall runs each operation and checks its error.
+// everyCall calls each operation and checks its error.
 func everyCall(t *testing.T, s *assets.Store, within time.Duration, check func(what string, err error)) {
 	t.Helper()
 	id := strings.Repeat("ab", 32)
@@ -155,7 +155,7 @@ func TestABucketThatIsAwayIsUnavailable(t *testing.T) {
 	server := s3(t, "logos")
 	s := openURL(t, bucketURL(server.URL, "logos", ""))
 	server.Close()
-	everyCall(t, s, 300*time.Millisecond, unavailable(t)) // the client would try for some seconds
+	everyCall(t, s, 300*time.Millisecond, unavailable(t)) // the client would retry for some seconds
 }
 
 func TestABucketThatWasNeverMadeIsUnavailable(t *testing.T) {
@@ -163,9 +163,9 @@ func TestABucketThatWasNeverMadeIsUnavailable(t *testing.T) {
 	everyCall(t, s, 5*time.Second, unavailable(t))
 }
 
-// A store that takes connections and says nothing.
+// A store that accepts connections and never responds.
 func TestAHangingBucketIsUnavailableWithinTheDeadline(t *testing.T) {
-	s3(t, "unused") // for the environment
+	s3(t, "unused") // sets the environment
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestAHangingBucketIsUnavailableWithinTheDeadline(t *testing.T) {
 	everyCall(t, s, 50*time.Millisecond, unavailable(t))
 }
 
-// The body of an answer that stops in the middle.
+// The body of a response stops in the middle.
 func TestAHangingBodyIsUnavailableWithinTheDeadline(t *testing.T) {
 	s3(t, "unused")
 	release := make(chan struct{})

@@ -27,46 +27,48 @@ import (
 )
 
 const (
-	// MaxBytes bounds one asset. Pictures are far below it; what is above is a mistake.
+	// MaxBytes limits one asset. Images are far smaller; a larger one is a mistake.
 	MaxBytes = 16 << 20
-	// callTimeout bounds one request to a bucket whose caller has no nearer deadline: the client of S3
-	// waits for an answer for ever.
+	// callTimeout limits one request to a bucket if the caller has no earlier deadline: the S3 client
+	// waits for a response forever.
 	callTimeout = 15 * time.Second
 )
 
 // Errors of a Store. Other errors are the context's.
 var (
-	// ErrNotFound: no asset has that id with that extension, or it is no asset's id at all.
+	// ErrNotFound means that there is no asset with that id and extension, or that the id is not
+	// valid.
 	ErrNotFound = errors.New("asset not found")
-	// ErrUnavailable: the storage could not be reached, did not answer before the deadline (the error is then
-	// a context.DeadlineExceeded too), or could not do it (also a full disk). Try again.
+	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline
+	// (the error then also is a context.DeadlineExceeded), or failed (for example because of a full
+	// disk). Try again.
 	ErrUnavailable = errors.New("asset storage is unavailable")
-	// ErrInvalid: the asset is empty, too large, or of a format that is not stored.
+	// ErrInvalid means that the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
-	// ErrDamaged: the bytes are not those that the id names.
+	// ErrDamaged means that the bytes do not match the id.
 	ErrDamaged = errors.New("asset is damaged")
 )
 
-// Store holds assets. It is safe for concurrent use, by several processes too.
+// Store holds assets. It is safe for concurrent use, and by several processes.
 type Store struct {
 	bucket   *blob.Bucket
-	folder   string // of a file:// store, else empty
+	folder   string // of a file:// store, otherwise empty
 	stat     func(folder string) (fs.FileInfo, error)
 	failures *prometheus.CounterVec
 
 	probing sync.Mutex
-	probed  *probe // that has no answer yet
+	probed  *probe // the running probe, if any
 }
 
 // Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
-// s3://bucket?region=eu-central-1. A folder is created when it is not there; a bucket is not, and is not
-// asked for anything before it is used. See the package's comment for what the URL of a bucket may say.
+// s3://bucket?region=eu-central-1. It creates a folder if needed; it does not create a bucket, nor
+// contact it. The package comment describes the URL of a bucket.
 func Open(ctx context.Context, storeURL string) (*Store, error) {
 	u, err := url.Parse(storeURL)
 	if err != nil {
 		var parse *url.Error
 		if errors.As(err, &parse) {
-			err = parse.Err // without the URL, which may hold a password
+			err = parse.Err // without the URL, which may contain a password
 		}
 		return nil, fmt.Errorf("open assets: the URL cannot be read: %w", err)
 	}
@@ -78,8 +80,8 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		if s.folder, err = folderOf(u); err != nil {
 			return nil, fmt.Errorf("open assets: %w", err)
 		}
-		// No files with metadata beside the assets; temporary files beside the assets, since the system's
-		// folder for them may lie on another device.
+		// No metadata files; temporary files in the store's folder, since the system's folder for them
+		// may be on another device.
 		q := u.Query()
 		q.Set("metadata", "skip")
 		q.Set("no_tmp_dir", "true")
@@ -96,7 +98,7 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 	return s, nil
 }
 
-// FolderURL is the URL of a store in a folder.
+// FolderURL returns the URL of a store in a folder.
 func FolderURL(folder string) (string, error) {
 	abs, err := filepath.Abs(folder)
 	if err != nil {
@@ -109,7 +111,7 @@ func FolderURL(folder string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: path}).String(), nil
 }
 
-// folderOf reads a file URL as the bucket's driver does.
+// folderOf parses a file URL like the bucket's driver.
 func folderOf(u *url.URL) (string, error) {
 	path := u.Path
 	if u.Host == "." || os.PathSeparator != '/' {
@@ -121,7 +123,7 @@ func folderOf(u *url.URL) (string, error) {
 	return filepath.Abs(filepath.FromSlash(path))
 }
 
-// Register adds the store's metrics to reg; nil adds them to none.
+// Register registers the store's metrics; reg may be nil.
 func (s *Store) Register(reg prometheus.Registerer) error {
 	if err := telemetry.Register(reg, s.failures); err != nil {
 		return fmt.Errorf("register metrics of the asset storage: %w", err)
@@ -129,16 +131,16 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// probe is a check whether the storage is there, shared by all callers until it ends.
+// probe is a check whether the storage is accessible, shared by all callers until it ends.
 type probe struct {
 	asked time.Time
 	done  chan struct{} // closed when there is set
 	there bool
 }
 
-// Reachable reports whether the bucket, or the folder, is there. A folder on a network may hang, whatever the context
-// says, so there is at most one question under way: later calls wait for its answer, too. Errors: ErrUnavailable,
-// ctx.Err().
+// Reachable reports whether the bucket or the folder is accessible. A network folder may hang,
+// whatever the context, so there is at most one check at a time: later calls wait for it, too. Errors:
+// ErrUnavailable, ctx.Err().
 func (s *Store) Reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -154,7 +156,8 @@ func (s *Store) Reachable(ctx context.Context) error {
 	}
 }
 
-// probe returns the check that is under way, or starts one. The caller that started it may return before the others.
+// probe returns the running check, or starts one. The caller that started it may return before the
+// others.
 func (s *Store) probe(ctx context.Context) *probe {
 	s.probing.Lock()
 	defer s.probing.Unlock()
@@ -175,11 +178,11 @@ func (s *Store) probe(ctx context.Context) *probe {
 	return p
 }
 
-// Close lets the store go.
+// Close closes the store.
 func (s *Store) Close() error { return s.bucket.Close() }
 
 // Put stores data and returns its id. Once it has returned, the asset survives a crash of the machine.
-// An asset that is there already is left as it is. Errors: ErrInvalid, ErrUnavailable.
+// An existing asset is left unchanged. Errors: ErrInvalid, ErrUnavailable.
 func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error) {
 	contentType, known := ContentType(ext)
 	if !known || len(data) == 0 || len(data) > MaxBytes {
@@ -190,11 +193,12 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 	k, _ := key(id, ext)
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// The size tells a whole file from what a power failure may leave of one that was never confirmed.
+	// The size distinguishes a complete file from the remains of an unconfirmed one after a power
+	// failure.
 	if a, err := s.bucket.Attributes(call, k); err == nil && a.Size == int64(len(data)) {
 		return id, nil
 	}
-	// Whoever stores the same bytes at the same moment writes the same object; either order will do.
+	// Concurrent writers of the same bytes write the same object; either order is fine.
 	if err := s.bucket.Upload(call, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
 		return "", s.failed(call, "put", "asset "+k, err)
 	}
@@ -229,24 +233,24 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Reader is one asset being read. Close it.
+// Reader reads one asset. The caller must close it.
 type Reader struct {
 	io.ReadCloser
 	Size        int64 // bytes
 	ContentType string
 }
 
-// Open reads an asset. The reader lasts as long as ctx. Errors: ErrNotFound (also for a malformed id or
-// another extension than the stored one), ErrUnavailable.
+// Open opens an asset. The reader is valid until ctx ends. Errors: ErrNotFound (also for a malformed
+// id or another extension than the stored one), ErrUnavailable.
 func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	k, ok := key(id, ext)
 	if !ok {
 		return nil, fmt.Errorf("open asset: %w", ErrNotFound)
 	}
-	if err := ctx.Err(); err != nil { // the driver for folders does not look
+	if err := ctx.Err(); err != nil { // the driver for folders ignores it
 		return nil, fmt.Errorf("open asset %s: %w", k, err)
 	}
-	// The answer must begin within the time of a call; how long the body takes is the reader's business.
+	// The response must start within callTimeout; the reader decides how long the body may take.
 	call, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
 	r, err := s.bucket.NewReader(call, k, nil)
@@ -260,7 +264,7 @@ func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	return &Reader{ReadCloser: body{r, cancel}, Size: r.Size(), ContentType: contentType}, nil
 }
 
-// body is an asset's bytes on their way; closing it ends the request.
+// body reads an asset's bytes; closing it ends the request.
 type body struct {
 	*blob.Reader
 	end context.CancelCauseFunc
@@ -271,7 +275,7 @@ func (b body) Close() error {
 	return b.Reader.Close()
 }
 
-// Read returns a whole asset. Errors as for Open.
+// Read returns a whole asset. Errors: as Open.
 func (s *Store) Read(ctx context.Context, id, ext string) ([]byte, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -290,7 +294,7 @@ func (s *Store) Read(ctx context.Context, id, ext string) ([]byte, error) {
 	return data, nil
 }
 
-// Has says whether an asset is there. Errors: ErrUnavailable.
+// Has reports whether an asset exists. Errors: ErrUnavailable.
 func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 	k, ok := key(id, ext)
 	if !ok {
@@ -298,7 +302,7 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := call.Err(); err != nil { // the driver for folders does not look
+	if err := call.Err(); err != nil { // the driver for folders ignores it
 		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	there, err := s.bucket.Exists(call, k)
@@ -311,7 +315,7 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 	return there, nil
 }
 
-// Verify says whether data are the bytes that an id names. Errors: ErrDamaged.
+// Verify checks that data matches an id. Errors: ErrDamaged.
 func Verify(id string, data []byte) error {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != id {
 		return fmt.Errorf("asset %s of %d bytes: %w", id, len(data), ErrDamaged)
@@ -319,7 +323,7 @@ func Verify(id string, data []byte) error {
 	return nil
 }
 
-// Delete removes an asset; one that is not there is no error. Errors: ErrUnavailable.
+// Delete removes an asset; a missing one is not an error. Errors: ErrUnavailable.
 func (s *Store) Delete(ctx context.Context, id, ext string) error {
 	k, ok := key(id, ext)
 	if !ok {
@@ -336,7 +340,7 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 	return nil
 }
 
-// failed turns an error of the bucket into one of this package's.
+// failed converts an error of the bucket to one of this package.
 func (s *Store) failed(ctx context.Context, call, what string, err error) error {
 	what = call + " " + what
 	switch cause := context.Cause(ctx); {
@@ -352,8 +356,8 @@ func (s *Store) failed(ctx context.Context, call, what string, err error) error 
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
-// present tells a missing asset from a missing store: a volume that is not mounted holds nothing, nor does a
-// bucket that was never made, but that is no answer. err is what the bucket said, or nil.
+// present distinguishes a missing asset from a missing store: an unmounted volume or a missing bucket
+// holds nothing either, but the asset may exist. err is the error of the bucket, or nil.
 func (s *Store) present(ctx context.Context, err error) bool {
 	if s.folder != "" {
 		info, err := s.stat(s.folder)
@@ -368,20 +372,20 @@ func (s *Store) present(ctx context.Context, err error) bool {
 			return true
 		}
 	}
-	// The answer to HEAD has no body that could tell.
+	// The response to HEAD has no body with details.
 	there, err := s.bucket.IsAccessible(ctx)
 	return err == nil && there
 }
 
-// Object is an asset as a listing has it.
+// Object is an asset in a listing.
 type Object struct {
 	ID, Ext  string
 	Size     int64 // bytes
 	StoredAt time.Time
 }
 
-// List runs through all assets in the order of their ids. It ends with the first error: ErrUnavailable or
-// the context's. What is put meanwhile may or may not be in it.
+// List iterates over all assets in the order of their ids. It ends with the first error:
+// ErrUnavailable or the context's. Assets put in the meantime may or may not be included.
 func (s *Store) List(ctx context.Context) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for o, err := range s.objects(ctx) {
@@ -399,9 +403,9 @@ func (s *Store) List(ctx context.Context) iter.Seq2[Object, error] {
 	}
 }
 
-// RemoveStranded deletes temporary files that were begun before a moment and never became assets, because
-// a process was killed. It returns how many. A bucket has none: what is put there is whole or not there. Errors as
-// for List.
+// RemoveStranded deletes temporary files that were begun before a time and never became assets,
+// because a process was killed, and returns their number. A bucket has none: uploads are atomic.
+// Errors: as List.
 func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, error) {
 	if s.folder == "" {
 		return 0, nil
@@ -422,8 +426,8 @@ func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, erro
 	return removed, nil
 }
 
-// objects lists everything. In a folder it does so below the 256 first folders, one by one: the driver walks
-// all that a prefix covers again for each page of 1,000.
+// objects lists everything. In a folder it lists each of the 256 top-level folders separately: the
+// driver walks everything with a prefix again for each page of 1,000.
 func (s *Store) objects(ctx context.Context) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
 		if s.folder == "" {
@@ -442,7 +446,7 @@ func (s *Store) objects(ctx context.Context) iter.Seq2[*blob.ListObject, error] 
 	}
 }
 
-// below lists what has a prefix, and says whether to go on.
+// below lists the objects with a prefix, and reports whether to continue.
 func (s *Store) below(ctx context.Context, prefix string, yield func(*blob.ListObject, error) bool) bool {
 	list := s.bucket.List(&blob.ListOptions{Prefix: prefix})
 	next := func() (*blob.ListObject, error) {

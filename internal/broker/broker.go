@@ -6,46 +6,48 @@ import (
 	"fmt"
 )
 
-// Limits of a message. They leave room for an event of the largest size the log takes.
+// Limits of a message. They leave room for the largest event that the log accepts.
 const (
-	// MaxPayloadBytes bounds a message's payload.
+	// MaxPayloadBytes limits a message's payload.
 	MaxPayloadBytes = 128 << 10
-	// MaxKeyBytes bounds a message's key.
+	// MaxKeyBytes limits a message's key.
 	MaxKeyBytes = 512
-	// MaxMetadata bounds the number of a message's metadata entries.
+	// MaxMetadata limits the number of a message's metadata entries.
 	MaxMetadata = 32
 )
 
 // Errors of a Port. They are wrapped with what was attempted; use errors.Is.
 var (
-	// ErrClosed: the broker is closing. A message whose Publish ended so may or may not be delivered.
+	// ErrClosed means that the broker is closing. If Publish returns it, its messages may or may not
+	// be delivered.
 	ErrClosed = errors.New("broker is closed")
-	// ErrNotNow is what a Handler returns when nothing is wrong with the message, but something it needs is away. The
-	// message goes back to its lane and is delivered again, however often.
+	// ErrNotNow is what a Handler returns if the message is fine but a dependency is unavailable. The
+	// message returns to its lane and is redelivered, without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
-	// ErrInvalid: the message lacks an id or a key, or is past a limit. Nothing was published.
+	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was
+	// published.
 	ErrInvalid = errors.New("invalid message")
 )
 
-// Metadata keys that a poison message carries beside its own.
+// Metadata keys that are added to a poison message.
 const (
-	// MetaReason says which error the last attempt ended with.
+	// MetaReason is the error of the last attempt.
 	MetaReason = "set_aside_reason"
-	// MetaLane says which lane the message was taken from.
+	// MetaLane is the lane that the message was taken from.
 	MetaLane = "set_aside_lane"
-	// MetaGroup says which group could not handle it.
+	// MetaGroup is the group that could not handle the message.
 	MetaGroup = "set_aside_group"
 )
 
-// Message is a copy of an event on its way to somebody who acts on it.
+// Message is a copy of an event for a consumer that acts on it.
 type Message struct {
-	ID       string // of the event; repeats carry the same
+	ID       string // of the event; repeats have the same id
 	Key      string // order is kept per key
 	Payload  []byte
 	Metadata map[string]string
 }
 
-// Validate says what keeps a message from being published. Errors: ErrInvalid.
+// Validate reports why a message cannot be published. Errors: ErrInvalid.
 func (m Message) Validate() error {
 	switch {
 	case m.ID == "":
@@ -62,29 +64,29 @@ func (m Message) Validate() error {
 	return nil
 }
 
-// Handler acts on a message. nil acknowledges it. Messages may repeat: a handler recognises those by
-// their id or by the state they would change.
+// Handler acts on a message. Returning nil acknowledges it. Messages may repeat: a handler recognizes
+// repeats by their id or by the state they would change.
 type Handler func(ctx context.Context, m Message) error
 
 // Port is a broker.
 type Port interface {
-	// Publish hands messages to a lane, in order, and returns when all of them are safe. It waits
-	// while the lane is full. After an error other than ErrInvalid the first of the messages may have
-	// been published: publish all of them again.
+	// Publish sends messages to a lane, in order, and returns when all of them are safe. It waits
+	// while the lane is full. After an error other than ErrInvalid some of the messages, from the
+	// first on, may have been published: publish all of them again.
 	//
-	// Errors: ErrInvalid (nothing was published), ErrClosed, ctx.Err(), or the transport's fault.
+	// Errors: ErrInvalid (nothing was published), ErrClosed, ctx.Err(), or an error of the transport.
 	Publish(ctx context.Context, lane string, messages ...Message) error
 
-	// Subscribe handles a lane's messages as a member of a group until ctx ends, then waits for the
-	// handlers under way and returns nil. Errors: ErrClosed, or the transport's fault.
+	// Subscribe handles a lane's messages as a member of a group until ctx ends, then waits for
+	// running handlers and returns nil. Errors: ErrClosed, or an error of the transport.
 	Subscribe(ctx context.Context, lane, group string, handle Handler) error
 
-	// Close refuses new messages, ends all subscriptions, waits for the handlers under way and
-	// releases the transport.
+	// Close rejects new messages, ends all subscriptions, waits for running handlers and releases the
+	// transport.
 	Close() error
 }
 
-// PoisonLane is the lane that messages of a lane are set aside in.
+// PoisonLane returns the name of the lane for messages of a lane that could not be handled.
 func PoisonLane(lane string) string { return lane + poisonSuffix }
 
 const poisonSuffix = ".poison"

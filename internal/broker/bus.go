@@ -17,47 +17,49 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultRetries is how often a message is tried again before it is set aside.
+	// DefaultRetries is how often a message is retried before it is quarantined.
 	DefaultRetries = 3
-	// DefaultRetryAfter is the wait before the first retry; each next one is retryGrowth times longer.
+	// DefaultRetryAfter is the wait before the first retry; each further wait is retryGrowth times
+	// longer.
 	DefaultRetryAfter = 100 * time.Millisecond
-	// DefaultMaxRetryAfter bounds the wait between two retries. A retry blocks the keys that share the
-	// message's partition, so the sum of all waits is kept at a few seconds.
+	// DefaultMaxRetryAfter limits the wait between two retries. A retry blocks the keys that share the
+	// message's partition, so all waits together take only a few seconds.
 	DefaultMaxRetryAfter = 2 * time.Second
 )
 
 const (
 	retryGrowth = 3.0
-	// maxConfigRetries bounds Config.Retries: a lane must not stand still for minutes for one message.
+	// maxConfigRetries limits Config.Retries: one message must not block a lane for minutes.
 	maxConfigRetries = 20
-	// maxReasonBytes bounds the reason that a message is set aside with: the message must fit its lane.
+	// maxReasonBytes limits the recorded reason of a poison message: the message must fit into its
+	// lane.
 	maxReasonBytes = 2 << 10
-	// metaKey carries a message's key through transports that know metadata only.
+	// metaKey carries a message's key through transports that support metadata only.
 	metaKey = "letterhead_key"
 )
 
-// Transport is what a Bus needs of a watermill pub/sub.
+// Transport is the part of a watermill pub/sub that a Bus needs.
 type Transport interface {
-	// Publish hands messages over, in order, and returns when they are safe. KeyOf tells their key.
-	// The context is that of the messages.
+	// Publish sends messages in order and returns when they are safe. KeyOf returns their key. The
+	// context is that of the messages.
 	Publish(topic string, messages ...*message.Message) error
-	// Group returns the subscriber of a consumer group. It delivers one message per key at a time and
-	// the next only when that one is acknowledged; a nack delivers it again.
+	// Group returns the subscriber of a consumer group. It delivers one message per key at a time, and
+	// the next only when that one is acknowledged; a nack redelivers it.
 	Group(name string) (message.Subscriber, error)
-	// Close waits for what is under way.
+	// Close waits for running work.
 	Close() error
 }
 
-// KeyOf returns the key of a message that a Bus published, for the transport's partitioning.
+// KeyOf returns the key of a message published by a Bus, for the transport's partitioning.
 func KeyOf(m *message.Message) string { return m.Metadata.Get(metaKey) }
 
 // Config configures a Bus.
 type Config struct {
-	// Retries is how often a message is tried again before it is set aside (DefaultRetries).
+	// Retries is how often a message is retried before it is quarantined (DefaultRetries).
 	Retries int
 	// RetryAfter is the wait before the first retry (DefaultRetryAfter).
 	RetryAfter time.Duration
-	// MaxRetryAfter bounds the wait between two retries (DefaultMaxRetryAfter).
+	// MaxRetryAfter limits the wait between two retries (DefaultMaxRetryAfter).
 	MaxRetryAfter time.Duration
 
 	Logger     *slog.Logger          // nil: none
@@ -79,7 +81,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Retries < 0 || c.Retries > maxConfigRetries {
@@ -94,7 +96,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Bus keeps the contract of Port over a watermill transport.
+// Bus implements Port on top of a watermill transport.
 type Bus struct {
 	cfg       Config
 	transport Transport
@@ -109,7 +111,7 @@ type Bus struct {
 
 var _ Port = (*Bus)(nil)
 
-// New returns a Bus over a transport, which it then owns.
+// New returns a Bus on top of a transport, which it then owns.
 func New(cfg Config, transport Transport) (*Bus, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -119,7 +121,7 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 		Name: "letterhead_broker_messages_total",
 		Help: "Messages handled, by lane, group and result: acknowledged, retried, set_aside, returned.",
 	}, []string{"lane", "group", "result"})}
-	// Subscriptions outlive the call that made the Bus; Close ends them.
+	// Subscriptions outlive this call; Close ends them.
 	b.ending, b.end = context.WithCancel(context.Background())
 	if err := telemetry.Register(cfg.Registerer, b.handled); err != nil {
 		return nil, fmt.Errorf("register broker metrics: %w", err)
@@ -173,7 +175,7 @@ func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler)
 	if err != nil {
 		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
 	}
-	// The transport has one message per key under way, so the number of these is bounded by it.
+	// The transport delivers one message per key at a time, which limits the number of handlers.
 	var handlers sync.WaitGroup
 	for m := range in {
 		handlers.Go(func() { b.settle(m, lane, group, process) })
@@ -182,10 +184,11 @@ func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler)
 	return nil
 }
 
-// chain puts the middleware around a handler. Setting aside stands outside of the retries: the other
+// chain wraps the middleware around a handler. The poison middleware is outside the retries: the other
 // way round nothing would ever be retried.
 func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (message.HandlerFunc, error) {
-	// A handler that was interrupted by the end of the subscription, or lacks what it needs, is no sign of a bad message.
+	// An error because the subscription ended, or because a dependency is unavailable, does not make a
+	// message bad.
 	bad := func(err error) bool {
 		return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
 	}
@@ -205,7 +208,7 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 			}
 			return again
 		},
-		// Otherwise a context that one attempt's middleware had cancelled would fail all later ones.
+		// Otherwise a context canceled by the middleware of one attempt would fail all later attempts.
 		ResetContextOnRetry: true,
 	}
 	h := func(m *message.Message) ([]*message.Message, error) {
@@ -217,7 +220,7 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 	return setAside(retry.Middleware(middleware.Recoverer(h))), nil
 }
 
-// settle handles one message and tells the transport how it ended.
+// settle handles one message and acks or nacks it.
 func (b *Bus) settle(m *message.Message, lane, group string, process message.HandlerFunc) {
 	_, err := process(m)
 	if err != nil {
@@ -255,8 +258,8 @@ func (b *Bus) enter() error {
 	return nil
 }
 
-// poisoner publishes a message that could not be handled in its poison lane. The middleware's own
-// notes need watermill's router; ours say the same.
+// poisoner publishes a message that could not be handled to its poison lane. The middleware's own
+// metadata needs watermill's router; ours contains the same.
 type poisoner struct {
 	bus         *Bus
 	lane, group string
@@ -284,7 +287,7 @@ func (p poisoner) Publish(topic string, messages ...*message.Message) error {
 
 func (poisoner) Close() error { return nil }
 
-// received turns a delivered message back into ours, without the keys that travel for us.
+// received converts a delivered message to a Message, without the internal metadata keys.
 func received(m *message.Message) Message {
 	out := Message{ID: m.UUID, Key: KeyOf(m), Payload: m.Payload, Metadata: map[string]string{}}
 	for k, v := range m.Metadata {

@@ -7,14 +7,14 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Lanes of the house. Each is read off the log by a relay of its own, so that live work never queues
-// behind bulk.
+// Lanes of work. A separate relay reads each from the log, so that live work never queues behind bulk
+// work.
 const (
 	CrawlLive    = "crawl.live"
 	CrawlRefresh = "crawl.refresh"
 )
 
-// Lanes of record: copies of events for others to read, over a broker that keeps them.
+// Lanes of record: copies of events for external consumers, on a broker that retains them.
 const (
 	// Ledger carries the events of account and usage streams.
 	Ledger = "ledger"
@@ -31,8 +31,8 @@ const (
 	MetaCorrelation = "correlation_id"
 )
 
-// Event is a message that carries an event as the log holds it. When it occurred is left out on purpose:
-// clocks of nodes differ, so work is bounded by durations.
+// Event returns a message that carries an event as the log holds it. It deliberately omits when the
+// event occurred: the clocks of nodes differ, so work is limited by durations.
 func Event(r eventlog.Recorded, key string) Message {
 	return Message{
 		ID: r.ID.String(), Key: key, Payload: r.Data,
@@ -46,8 +46,8 @@ func Event(r eventlog.Recorded, key string) Message {
 	}
 }
 
-// EventType returns the type and schema version of the event that a message carries. Errors: ErrInvalid,
-// saying what is missing; such a message will never be readable.
+// EventType returns the type and schema version of the event that a message carries. Errors:
+// ErrInvalid, naming what is missing; such a message will never be readable.
 func EventType(m Message) (eventType string, version int, err error) {
 	if m.Metadata[MetaType] == "" {
 		return "", 0, fmt.Errorf("%w: message %s names no event type", ErrInvalid, m.ID)

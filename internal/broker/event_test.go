@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// recorded appends an event to a real log and reads it back.
+// recorded appends an event to a real log and reads it.
 func recorded(t *testing.T) eventlog.Recorded {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
@@ -145,7 +145,7 @@ func FuzzEventType(f *testing.F) {
 		if gotType != eventType || gotType == "" || gotVersion < 1 || !both {
 			t.Fatalf("read %q, %d of %q, %q", gotType, gotVersion, eventType, version)
 		}
-		// What was read is what would be written: a second trip changes nothing.
+		// A second conversion changes nothing.
 		again := broker.Event(eventlog.Recorded{Proposed: eventlog.Proposed{Type: gotType, SchemaVersion: gotVersion}}, "k")
 		if sameType, sameVersion, err := broker.EventType(again); err != nil || sameType != gotType || sameVersion != gotVersion {
 			t.Fatalf("the second trip gives %q, %d: %v", sameType, sameVersion, err)
@@ -156,7 +156,7 @@ func FuzzEventType(f *testing.F) {
 	})
 }
 
-// A lane of record carries all of an event.
+// A lane of record carries the whole event.
 func TestARecordIsTheWholeEvent(t *testing.T) {
 	r := recorded(t)
 	r.Metadata.CausationID, r.Metadata.Hash = "caused", strings.Repeat("ab", 32)

@@ -10,9 +10,9 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Metadata of a message of a lane of record, beside those of every message that carries an event. They and
-// the payload are all of the event: it can be compared with the log's, and the hash chain of an account can be
-// computed anew. What an event does not have is left out. The meaning of each is told in docs/events.md.
+// Additional metadata of a message of a lane of record. With the metadata of every event message and
+// the payload it contains the whole event: it can be compared with the log's, and the hash chain of an
+// account can be recomputed. Empty values are omitted. docs/events.md describes each of them.
 const (
 	MetaRevision   = "revision"
 	MetaOccurredAt = "occurred_at"
@@ -22,10 +22,10 @@ const (
 	MetaHash       = "hash"
 )
 
-// timeLayout is RFC 3339 with the microseconds that the log keeps, always six digits, in UTC.
+// timeLayout is RFC 3339 with the microseconds of the log, always six digits, in UTC.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// Record is a message that carries all of an event, keyed by its stream.
+// Record returns a message that carries a whole event, keyed by its stream.
 func Record(r eventlog.Recorded) Message {
 	meta := map[string]string{
 		MetaType:       r.Type,
@@ -46,7 +46,8 @@ func Record(r eventlog.Recorded) Message {
 	return Message{ID: r.ID.String(), Key: r.Stream, Payload: r.Data, Metadata: meta}
 }
 
-// Recorded is the event that a message of a lane of record carries. Errors: ErrInvalid, saying what is amiss.
+// Recorded returns the event that a message of a lane of record carries. Errors: ErrInvalid, with the
+// reason.
 func Recorded(m Message) (eventlog.Recorded, error) {
 	var r eventlog.Recorded
 	var err error

@@ -7,18 +7,19 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// ErrUnreadable: what lay in a lane is no message of a Bus. It is set aside at once; no handler sees it.
+// ErrUnreadable means that no Bus published the message. It is quarantined immediately; no handler
+// sees it.
 var ErrUnreadable = errors.New("not a message of this broker")
 
-// MetaBytes says how long the payload of an unreadable message was that was cut for being too large.
+// MetaBytes is the original payload length of an unreadable message that was truncated.
 const MetaBytes = "set_aside_bytes"
 
 // metaUnreadable marks a message that a transport could not read, with the reason.
 const metaUnreadable = "letterhead_unreadable"
 
-// Unreadable is what a transport delivers in place of something that it found in a lane and that no Bus has
-// published. The Bus sets it aside, with the reason. id and key must not be empty; the payload is cut at
-// MaxPayloadBytes, so that the poison lane always has room for it.
+// Unreadable returns the message that a transport delivers in place of one in a lane that no Bus
+// published. The Bus quarantines it with the reason. id and key must not be empty; the payload is
+// truncated to MaxPayloadBytes, so that it always fits into the poison lane.
 func Unreadable(id, key string, payload []byte, reason string) *message.Message {
 	m := message.NewMessage(id, payload)
 	m.Metadata.Set(metaKey, clip(key, MaxKeyBytes))

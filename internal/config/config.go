@@ -1,5 +1,6 @@
-// Package config reads the settings of a node from its environment. Every setting has a name, a default
-// and one sentence; `letterhead serve --help` and docs/operations.md print this table.
+// Package config reads the settings of a node from its environment. Every setting has a name, a
+// default and a description of one sentence; `letterhead serve --help` and docs/operations.md print
+// this table.
 package config
 
 import (
@@ -16,41 +17,42 @@ import (
 	"time"
 )
 
-// Config is what a node runs with. The zero value is not usable; see Load.
+// Config is the configuration of a node. The zero value is not usable; see Load.
 type Config struct {
-	Data   string // folder that holds everything of the embedded shape
+	Data   string // folder of all embedded stores
 	Listen string // host:port
-	// MetricsListen is where /metrics is served alone: host:port; MetricsWithAPI to serve it on Listen; "" = nowhere.
+	// MetricsListen is the host:port that serves only /metrics; MetricsWithAPI to serve it on Listen;
+	// "" = not served.
 	MetricsListen string
-	Pprof         bool   // serve profiles of the process at MetricsListen too
-	BaseURL       string // without a trailing slash; how clients reach this service
-	baseURLSet    bool   // and it is not of this node's own making
+	Pprof         bool   // also serve profiles of the process at MetricsListen
+	BaseURL       string // URL of this service for clients, without a trailing slash
+	baseURLSet    bool   // configured, not derived from Listen
 	BillingURL    string
 
-	EventStore string // Embedded, or the connection string of an EventStoreDB
-	Database   string // Embedded, or the URL of a PostgreSQL
-	Search     string // Embedded, or the URL of an Elasticsearch
-	Broker     string // Embedded, or the URL of a Kafka
+	EventStore string // Embedded, or the connection string of EventStoreDB
+	Database   string // Embedded, or the URL of PostgreSQL
+	Search     string // Embedded, or the URL of Elasticsearch
+	Broker     string // Embedded, or the URL of Kafka
 	Assets     string // URL of a gocloud.dev bucket; empty = file:// in the data folder
 
-	Roles []Role // what `serve` does in this process
-	Node  string // name of this node, for its own streams
-	// ClockSkew is added to what this machine's clock says, before the database corrects it.
+	Roles []Role // roles of this process
+	Node  string // name of this node, for its streams
+	// ClockSkew is added to this machine's clock, before the database corrects it.
 	ClockSkew time.Duration
 
 	LogoHost       string         // host that serves logos at its root; "" = none
 	LogoTimeout    time.Duration  // how long a logo waits for a live crawl
-	LogoCacheBytes int64          // memory for drawn logos
-	LogoDiskBytes  int64          // disk for drawn logos, in the data folder
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	LogoCacheBytes int64          // memory cache for drawn logos
+	LogoDiskBytes  int64          // disk cache for drawn logos, in the data folder
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
 
 	Starter         bool          // load the embedded starter index
-	Refresh         bool          // crawl brands again in the background
+	Refresh         bool          // crawl brands periodically in the background
 	CrawlTimeout    time.Duration // of a crawl that a request waits for
-	BatchTimeout    time.Duration // in which a batch starts items
-	CrawlWorkers    int           // live crawls at the same time
-	RefreshWorkers  int           // background crawls at the same time
-	CrawlsPerMinute int           // ceiling of the whole service
+	BatchTimeout    time.Duration // time during which a batch starts items
+	CrawlWorkers    int           // concurrent live crawls
+	RefreshWorkers  int           // concurrent background crawls
+	CrawlsPerMinute int           // limit of the whole service
 	PlanCrawls      map[string]int
 	BrandCacheBytes int64
 	UserAgent       string
@@ -61,7 +63,7 @@ type Config struct {
 	LogFormat string // text, json
 }
 
-// MetricsWithAPI is the MetricsListen of a node that serves /metrics where it serves everything.
+// MetricsWithAPI is the MetricsListen of a node that serves /metrics on Listen.
 const MetricsWithAPI = "api"
 
 // Setting is one row of the table of settings.
@@ -72,7 +74,7 @@ type Setting struct {
 	apply   func(*Config, string) error
 }
 
-// Settings returns the table, in the order in which it is documented.
+// Settings returns the table, in the documented order.
 func Settings() []Setting {
 	return []Setting{
 		{"LETTERHEAD_DATA", "./data", "folder that holds everything of the one-binary shape", func(c *Config, v string) error {
@@ -201,8 +203,9 @@ func Settings() []Setting {
 	}
 }
 
-// Load builds a Config from a look-up of settings by name (os.LookupEnv), reporting every bad setting at
-// once. overrides, by the same names, win over the environment; flags use them.
+// Load builds a Config from a lookup of settings by name (os.LookupEnv), and reports all invalid
+// settings together. overrides, by the same names, take precedence over the environment; flags use
+// them.
 func Load(lookup func(string) (string, bool), overrides map[string]string) (Config, error) {
 	var c Config
 	var errs []error
@@ -222,7 +225,7 @@ func Load(lookup func(string) (string, bool), overrides map[string]string) (Conf
 	return c, errors.Join(errs...)
 }
 
-// FromEnvironment is Load on the process's environment.
+// FromEnvironment is Load with the process's environment.
 func FromEnvironment(overrides map[string]string) (Config, error) {
 	return Load(os.LookupEnv, overrides)
 }
@@ -232,7 +235,7 @@ func (c Config) EventsPath() string   { return filepath.Join(c.Data, "events.db"
 func (c Config) DatabasePath() string { return filepath.Join(c.Data, "letterhead.db") }
 func (c Config) SearchPath() string   { return filepath.Join(c.Data, "search") }
 
-// CachePath is a folder whose content may be lost: what is costly to compute and can be computed again.
+// CachePath is a folder whose content may be lost: results that are expensive to compute.
 func (c Config) CachePath() string { return filepath.Join(c.Data, "cache") }
 
 // AssetsURL returns the bucket of logos and images.
@@ -243,10 +246,10 @@ func (c Config) AssetsURL() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(c.Data, "assets"))}).String()
 }
 
-// hostBytes are those of a Host header, once in small letters: of names, IP addresses and ports.
+// hostBytes are the bytes of a lower-case Host header: names, IP addresses and ports.
 const hostBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]"
 
-// nodeLetters are what a node's name is made of.
+// nodeLetters are the bytes of a node's name.
 const nodeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 
 func baseURLOf(listen string) string {
@@ -260,8 +263,8 @@ func baseURLOf(listen string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// embeddedOr takes the name of what is embedded, or a URL of one of the schemes. An error never holds the
-// URL: there may be a password in it.
+// embeddedOr accepts the name of the embedded store, or a URL of one of the schemes. An error never
+// contains the URL, which may contain a password.
 func embeddedOr(embedded string, field func(*Config) *string, schemes ...string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v == embedded {
@@ -325,7 +328,7 @@ func number(low, high int, field func(*Config) *int) func(*Config, string) error
 	}
 }
 
-// minBytes is the least that a cache may be set to.
+// minBytes is the minimum size of a cache.
 const minBytes = 1 << 20
 
 func byteCount(field func(*Config) *int64) func(*Config, string) error {
@@ -339,7 +342,7 @@ func byteCount(field func(*Config) *int64) func(*Config, string) error {
 	}
 }
 
-// networks reads addresses and networks that are separated by commas.
+// networks parses comma-separated IP addresses and networks.
 func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v == "none" {
@@ -356,7 +359,7 @@ func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
 	}
 }
 
-// parseNetwork reads a network, or an address, which is a network of one.
+// parseNetwork parses a network, or an IP address, which is a network of one.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if network, err := netip.ParsePrefix(s); err == nil {
 		return network.Masked(), nil

@@ -54,7 +54,7 @@ func TestEveryBadSettingIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// A name that no Host header ever has would leave every address of a logo that is given out without an answer.
+// A logo host that no Host header can contain would break every logo URL that the service returns.
 func TestTheLogoHostIsANameThatClientsSend(t *testing.T) {
 	for setting, want := range map[string]string{
 		"logos.example.com": "logos.example.com", "LOGOS.Example.com:8443": "logos.example.com:8443", "xn--bcher-kva.example": "xn--bcher-kva.example",
@@ -160,7 +160,7 @@ func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
 	}
 }
 
-// Commands such as restore answer nobody, and run before there is an address.
+// Commands such as restore serve no clients and run before there is a base URL.
 func TestOnlyServeNeedsABaseURL(t *testing.T) {
 	without := slices.Clone(distributed)
 	i := slices.Index(without, "LETTERHEAD_BASE_URL")

@@ -8,23 +8,24 @@ import (
 	"strings"
 )
 
-// Embedded is the value of a setting whose part lives in the data folder, or in the process.
+// Embedded is the value of a setting whose store is in the data folder or in the process.
 const Embedded = "embedded"
 
-// Role is what a process of the distributed shape does. Any number of processes may have each role.
+// Role is a task of a process in a distributed installation. Any number of processes may have each
+// role.
 type Role string
 
-// Roles. Every role also serves /healthz, /readyz and /metrics.
+// Every role also serves /healthz, /readyz and /metrics.
 const (
-	RoleAPI       Role = "api"       // answers clients; needs no way out to the internet
-	RoleCrawler   Role = "crawler"   // fetches sites; the only one that needs a way out
+	RoleAPI       Role = "api"       // serves clients; needs no internet access
+	RoleCrawler   Role = "crawler"   // fetches sites; the only one that needs internet access
 	RoleProjector Role = "projector" // folds the log into the read models and the search index; one leads
-	RoleRelay     Role = "relay"     // copies the log to the broker's lanes; one leads each lane
+	RoleRelay     Role = "relay"     // copies the log to the broker's lanes; one leads per lane
 	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls; one leads
-	RoleRefresher Role = "refresher" // asks for crawls of records that grow old; one leads
+	RoleRefresher Role = "refresher" // requests crawls of aging records; one leads
 )
 
-// AllRoles are the roles in the order in which they are documented.
+// AllRoles returns all roles in the documented order.
 func AllRoles() []Role {
 	return []Role{RoleAPI, RoleCrawler, RoleProjector, RoleRelay, RoleSweeper, RoleRefresher}
 }
@@ -46,15 +47,15 @@ func parseRoles(v string) ([]Role, error) {
 	return roles, nil
 }
 
-// Has says whether this process has a role.
+// Has reports whether this process has a role.
 func (c Config) Has(role Role) bool { return slices.Contains(c.Roles, role) }
 
-// Shared says that other processes serve from the same event log.
+// Shared reports whether other processes use the same event log.
 func (c Config) Shared() bool { return c.EventStore != Embedded }
 
-// check reports settings that do not go together.
+// check reports settings that contradict each other.
 func (c Config) check() error {
-	some := len(c.Roles) > 0 && len(c.Roles) < len(AllRoles()) // none when they could not be read
+	some := len(c.Roles) > 0 && len(c.Roles) < len(AllRoles()) // false if Roles could not be parsed
 	var errs []error
 	needs := func(missing bool, text string) {
 		if missing {
@@ -74,7 +75,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// CheckServe reports what `letterhead serve` needs beside what every command needs.
+// CheckServe checks what `letterhead serve` needs in addition to other commands.
 func (c Config) CheckServe() error {
 	var errs []error
 	if c.Shared() && c.Has(RoleAPI) && !c.baseURLSet {
@@ -86,10 +87,10 @@ func (c Config) CheckServe() error {
 	return errors.Join(errs...)
 }
 
-// maxNode bounds a node's name; longer host names are cut.
+// maxNode limits a node's name; longer host names are truncated.
 const maxNode = 63
 
-// hostName returns the host's name in the letters that a node's name may have.
+// hostName returns the host's name, reduced to the letters of a node's name.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

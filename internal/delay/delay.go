@@ -1,4 +1,4 @@
-// Package delay waits between two attempts, and no longer than the work they are for.
+// Package delay waits between attempts, no longer than their context allows.
 package delay
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d. When ctx ends first it returns ctx.Err() at once.
+// For waits for d. If ctx ends first it returns ctx.Err() immediately.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -19,5 +19,6 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Jittered draws from d/2 to d: those who failed together do not come back together.
+// Jittered returns a random duration from d/2 to d, so that callers that failed together do not retry
+// together.
 func Jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -1,4 +1,5 @@
-// Package disk knows how much space a file system has, and how much of it long work must leave for appends.
+// Package disk reports how much space a file system has, and how much of it long work must leave for
+// appends.
 package disk
 
 import (
@@ -7,17 +8,18 @@ import (
 )
 
 const (
-	// MaxReserve is what long work leaves free at most, in bytes: room for some hundred thousand events.
+	// MaxReserve is the most that long work leaves free, in bytes: room for a few hundred thousand
+	// events.
 	MaxReserve = 256 << 20
-	// reserveShare is the part of a small file system that is left free instead: one in twenty.
+	// reserveShare limits the reserve of a small file system to 1/reserveShare of its size.
 	reserveShare = 20
 )
 
-// Space is that of a file system, in bytes.
+// Space is the space of a file system, in bytes.
 type Space struct {
-	// Free can be written by this user.
+	// Free is the space that this user can write.
 	Free int64
-	// Size is that of the whole file system.
+	// Size is the size of the whole file system.
 	Size int64
 }
 
@@ -31,6 +33,6 @@ func At(path string) (Space, error) {
 	return Space{Free: int64(fs.Bavail) * block, Size: int64(fs.Blocks) * block}, nil
 }
 
-// Reserve is what long work must leave free: appends that are refused for want of space are charges that are
-// refused.
+// Reserve returns the space that long work must leave free: an append that fails for lack of space is
+// a refused charge.
 func (s Space) Reserve() int64 { return min(MaxReserve, s.Size/reserveShare) }

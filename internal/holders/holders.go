@@ -1,9 +1,9 @@
-// Package holders keeps the names of account holders and of keys: the only personal data there is. It
-// stands beside the event log because events are never rewritten, while a person's data must be erasable.
-// Events carry an opaque id, and this table says, as long as it may, who that is.
+// Package holders stores the names of account holders and of keys: the only personal data in the
+// service. It is separate from the event log because events are never rewritten, while a person's data
+// must be erasable. Events carry an opaque id, and this table maps it to the name until it is erased.
 //
-// The table is not a read model: no log can give it back, so it is written durably, belongs in backups,
-// and no rebuild touches it.
+// The table is not a read model: it cannot be rebuilt from a log, so it is written durably, belongs in
+// backups, and no rebuild touches it.
 package holders
 
 import (
@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// MaxIDBytes bounds an opaque id.
+	// MaxIDBytes limits an opaque id.
 	MaxIDBytes = 200
-	// MaxNameBytes bounds a name.
+	// MaxNameBytes limits a name.
 	MaxNameBytes = 1000
-	// namesPerQuery bounds the ids of one statement.
+	// namesPerQuery limits the ids in one statement.
 	namesPerQuery = 500
-	// MaxPage bounds the holders of one Page, and of one PutAll.
+	// MaxPage limits the holders of one Page, and of one PutAll.
 	MaxPage = 1000
 )
 
-// ErrInvalid: an id or a name is empty, too long, not UTF-8 or has a NUL in it, there are too many of them, or
-// an id comes twice. Nothing was written.
+// ErrInvalid means that an id or a name is empty, too long, not UTF-8 or contains a NUL, that there
+// are too many of them, or that an id is repeated. Nothing was written.
 var ErrInvalid = errors.New("invalid holder")
 
 const create = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
@@ -40,7 +40,7 @@ const (
 	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
 )
 
-// Holder is one row: a name and the id that events know it by.
+// Holder is one row: a name and its id in events.
 type Holder struct{ ID, Name string }
 
 func (h Holder) validate() error {
@@ -50,7 +50,7 @@ func (h Holder) validate() error {
 // Holders is the table. It is safe for concurrent use.
 type Holders struct{ store *sqlstore.Store }
 
-// New makes the table when it is missing.
+// New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(create))
@@ -62,8 +62,8 @@ func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
 	return &Holders{store: store}, nil
 }
 
-// Put sets the name behind an id. It is on the disk when Put returns. Errors: ErrInvalid,
-// sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
+// Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable,
+// sqlstore.ErrClosed, ctx.Err().
 func (h *Holders) Put(ctx context.Context, id, name string) error {
 	if err := (Holder{id, name}).validate(); err != nil {
 		return fmt.Errorf("put holder: %w", err)
@@ -78,7 +78,7 @@ func (h *Holders) Put(ctx context.Context, id, name string) error {
 	return nil
 }
 
-// PutAll is Put for at most MaxPage holders, each id once: all of them, or none. Errors: as Put.
+// PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Errors: as Put.
 func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 	if len(all) > MaxPage {
 		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
@@ -104,10 +104,10 @@ func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 	return nil
 }
 
-// Page returns at most limit holders, in the database's order of ids, behind an id that a page gave; "" begins.
-// The last page is empty. Every holder that is there from the first page to the last one comes exactly once.
-// Errors: ErrInvalid (a limit that is not within 1 and MaxPage), sqlstore.ErrUnavailable, sqlstore.ErrCorrupt,
-// ctx.Err().
+// Page returns at most limit holders, in the database's order of ids, after the last id of the
+// previous page; "" starts. The last page is empty. Every holder that exists from the first page to
+// the last is returned exactly once. Errors: ErrInvalid (a limit that is not between 1 and MaxPage),
+// sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (h *Holders) Page(ctx context.Context, after string, limit int) ([]Holder, error) {
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not within 1 and %d", ErrInvalid, limit, MaxPage)
@@ -148,7 +148,7 @@ func validate(what, value string, limit int) error {
 	return nil
 }
 
-// Names returns the names behind the ids; an id that was never put, or was erased, is not in the map.
+// Names returns the names for the ids; ids that were never put, or were erased, are not in the map.
 // Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (h *Holders) Names(ctx context.Context, ids ...string) (map[string]string, error) {
 	names := make(map[string]string, len(ids))
@@ -182,16 +182,16 @@ func (h *Holders) names(ctx context.Context, ids []string, into map[string]strin
 	return rows.Err()
 }
 
-// Erase forgets the name behind an id, for ever. Erasing what is not there is no error. Backups made before
-// keep it until they are deleted.
+// Erase deletes the name for an id forever. Erasing a missing id is not an error. Earlier backups keep
+// the name until they are deleted.
 //
-// On SQLite its place in the file is overwritten, and the write-ahead log, which would still hold it, is
-// emptied. On PostgreSQL the row is deleted and no session finds it any more, while its bytes stay in the
-// server's files until VACUUM and later rows have overwritten them, and in its write-ahead log, archives
-// and replicas for as long as its administrator keeps these.
+// On SQLite its place in the file is overwritten, and the write-ahead log, which would still hold it,
+// is truncated. On PostgreSQL the row is deleted and invisible to all sessions, while its bytes stay
+// in the server's files until VACUUM and later rows have overwritten them, and in its write-ahead log,
+// archives and replicas for as long as its administrator keeps these.
 //
-// Errors: sqlstore.ErrUnavailable (also when the row is gone but a reader kept SQLite's log from being
-// emptied; repeat it then), sqlstore.ErrClosed, ctx.Err().
+// Errors: sqlstore.ErrUnavailable (also if the row is deleted but a reader prevented the truncation of
+// SQLite's log; repeat it then), sqlstore.ErrClosed, ctx.Err().
 func (h *Holders) Erase(ctx context.Context, id string) error {
 	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)

@@ -81,7 +81,7 @@ func TestPagesGiveEveryHolderOnce(t *testing.T) {
 		want := map[string]string{}
 		var all []holders.Holder
 		for i := range holders.MaxPage {
-			// Capitals, signs and letters that databases sort in ways of their own.
+			// Capitals, signs and letters that databases sort differently.
 			one := holders.Holder{ID: fmt.Sprintf("%s%d", []string{"a", "B", "å", "-", "z:", "Z"}[i%6], i*7), Name: fmt.Sprint("Näme ", i)}
 			all = append(all, one)
 			want[one.ID] = one.Name
@@ -145,7 +145,8 @@ func TestPutAllWritesAllOrNothing(t *testing.T) {
 	})
 }
 
-// Erased means, on SQLite, that no file of the database holds the name any more, not only that no query finds it.
+// On SQLite an erased name is in no file of the database any more; that no query finds it would not be
+// enough.
 func TestEraseLeavesNoTrace(t *testing.T) {
 	cfg := sqlstoretest.SQLite(t)
 	dir := filepath.Dir(cfg.Path)
@@ -168,7 +169,7 @@ func TestEraseLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// On PostgreSQL no session of the database finds it any more; its files are the server's business.
+// On PostgreSQL no session finds it any more; the files belong to the server.
 func TestEraseOnPostgres(t *testing.T) {
 	h, _ := open(t, sqlstoretest.Postgres(t))
 	put(t, h, "keep", "Somebody else")

@@ -9,7 +9,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// contrast is that of WCAG, worked out from the bytes and not from what they were made of.
+// contrast is the contrast ratio of WCAG, computed from the bytes and not from their source.
 func contrast(a, b color.NRGBA) float64 {
 	of := func(c color.NRGBA) float64 {
 		light := func(v uint8) float64 {
@@ -52,7 +52,8 @@ func TestTilesContrast(t *testing.T) {
 		}
 		before = tile
 	}
-	// Two drawn by lot from the circle of hues are alike now and then; neighbours are no more so than strangers.
+	// Two random colors from the circle of hues are sometimes similar; neighbors are no more so than
+	// others.
 	if share := float64(alike) / domains; share > 0.07 {
 		t.Errorf("%.1f%% of neighbours look alike", 100*share)
 	}

@@ -13,16 +13,16 @@ import (
 // typeface is the embedded font. It is safe for concurrent use.
 type typeface struct {
 	font    *sfnt.Font
-	size    fixed.Int26_6 // units of the em: at this size outlines come out exact
+	size    fixed.Int26_6 // units of the em: outlines are exact at this size
 	capital float64       // height of an H, in these units
 }
 
-// outfit is read once. It is Go Bold, which has WGL4: Latin, Greek and Cyrillic as the languages of Europe write them.
-// A bold one, because at 16 pixels the stems of others are thinner than a pixel.
+// outfit is parsed once. It is Go Bold, which has WGL4: Latin, Greek and Cyrillic for the languages of
+// Europe. It is bold because at 16 pixels the stems of other fonts are thinner than a pixel.
 var outfit = sync.OnceValue(func() *typeface {
 	f, err := sfnt.Parse(gobold.TTF)
 	if err != nil {
-		panic(fmt.Sprintf("monogram: the embedded font: %v", err)) // a build that fails every test
+		panic(fmt.Sprintf("monogram: the embedded font: %v", err)) // a broken build, which fails every test
 	}
 	t := &typeface{font: f, size: fixed.I(int(f.UnitsPerEm()))}
 	h, _ := t.glyph('H')
@@ -36,8 +36,7 @@ func (t *typeface) has(r rune) bool {
 	return err == nil && i != 0
 }
 
-// glyph returns a letter's outline, on a baseline at nought with y pointing down, and how far it is to the next
-// letter's.
+// glyph returns a letter's outline, on a baseline at zero with y pointing down, and its advance.
 func (t *typeface) glyph(r rune) (outline, float64) {
 	var buf sfnt.Buffer
 	i, err := t.font.GlyphIndex(&buf, r)

@@ -12,18 +12,20 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// maxText bounds what is looked at of a name or a domain, in bytes. Their first two words stand before it.
+// maxText limits the part of a name or a domain that is used, in bytes. It includes their first two
+// words.
 const maxText = 512
 
-// letters returns the one or two letters to draw, in upper case, or none where the font has none for them.
+// letters returns the one or two letters to draw, in upper case, or none if the font lacks them.
 //
-// They begin the first two words of the name, or of the domain's own label when there is no name: GitHub is G, whether
-// its name is known or not, and Goldman Sachs is GS. Capitals inside a word begin no other one: an initial of its own
-// would change eBay and McDonald's for the worse, and the monogram of github.com with the day its name is learned. Only
-// a word as short as HP, O2 or 3M, or that begins with digits as 23andMe does, has two letters of its own.
+// They are the initials of the first two words of the name, or of the domain's label if there is no
+// name: GitHub is G, whether its name is known or not, and Goldman Sachs is GS. Capitals inside a word
+// are not initials: they would make eBay and McDonald's worse, and change the monogram of github.com
+// on the day its name becomes known. Only a word as short as HP, O2 or 3M, or one that begins with
+// digits like 23andMe, contributes two characters.
 //
-// A name in a script that the font lacks has no letters, though its domain may have some: whoever reads that name
-// would not look for them.
+// A name in a script that the font lacks has no letters, even if its domain has some: readers of that
+// name would not look for them.
 func (m Monogram) letters() []rune {
 	words := wordsOf(m.Name)
 	if len(words) == 0 {
@@ -58,7 +60,7 @@ func (m Monogram) letters() []rune {
 
 func startsWithDigit(s string) bool { return s[0] >= '0' && s[0] <= '9' }
 
-// labelOf returns a registrable domain's own label, in the script it is read in; "" when it is none.
+// labelOf returns a registrable domain's label, in its native script; "" if there is none.
 func labelOf(domain string) string {
 	domain = head(domain)
 	if rest, ok := strings.CutPrefix(domain, "www."); ok && strings.Contains(rest, ".") {
@@ -67,13 +69,13 @@ func labelOf(domain string) string {
 	label, _, _ := strings.Cut(domain, ".")
 	own, err := idna.Punycode.ToUnicode(label)
 	if err != nil {
-		return "" // the letters of broken punycode mean nothing
+		return "" // the letters of broken punycode are meaningless
 	}
 	return own
 }
 
-// wordsOf returns the words of a name that an initial is taken of: without legal forms, and without articles and
-// such where other words are left.
+// wordsOf returns the words of a name that contribute initials: without legal forms, and without
+// articles and particles if other words are left.
 func wordsOf(name string) []string {
 	words := split(head(name))
 	folded := make([]string, len(words))
@@ -94,10 +96,11 @@ func wordsOf(name string) []string {
 	return out
 }
 
-// articles that begin a name without being felt as its beginning. Those of Romance languages are: LV is Las Vegas.
+// articles are skipped at the beginning of a name. Those of Romance languages are not: LV is Las
+// Vegas.
 var articles = wordSet("the der die das")
 
-// particles have no initial behind the first word.
+// particles have no initial after the first word.
 var particles = wordSet("and of the for und fur et de du des del di da y e och og en и та και")
 
 func wordSet(list string) map[string]bool {
@@ -108,7 +111,7 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-// undotted returns the words in one with dots: those of A.P. are two, that of Booking.com is one.
+// undotted splits a word at its dots: A.P. is two words, Booking.com is one.
 func undotted(word string) []string {
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r == '.' })
 	if len(parts) == 0 || len(clusters(parts[0], 2)) > 1 {
@@ -117,15 +120,15 @@ func undotted(word string) []string {
 	return parts
 }
 
-// head cuts a text to what is looked at, of valid UTF-8.
+// head truncates a text to the part that is used, as valid UTF-8.
 func head(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
 
-// signs of a trademark would else be read as letters.
+// signs of a trademark would otherwise be read as letters.
 var signs = strings.NewReplacer("™", " ", "℠", " ", "®", " ", "©", " ", "℗", " ")
 
-// split cuts a name into words, composed and without ligatures and letters of another width. Apostrophes and dots
-// belong to a word, and so do marks, but a word begins with a letter or digit, and ends where another script begins
-// that the font has or lacks: 株式会社LIXIL.
+// split splits a name into words, composed and without ligatures and letters of another width.
+// Apostrophes, dots and marks belong to a word, but a word begins with a letter or digit, and ends
+// where a script begins that the font supports or lacks: 株式会社LIXIL.
 func split(name string) []string {
 	var words []string
 	var word strings.Builder
@@ -148,7 +151,7 @@ func split(name string) []string {
 			if word.Len() > 0 {
 				word.WriteRune(r)
 			}
-		case unicode.Is(unicode.Cf, r): // joiners and marks of direction, which are not seen
+		case unicode.Is(unicode.Cf, r): // joiners and direction marks, which are invisible
 		default:
 			end()
 		}
@@ -157,12 +160,12 @@ func split(name string) []string {
 	return words
 }
 
-// written: the script is one that the font is for.
+// written reports whether the font supports the rune's script.
 func written(r rune) bool {
 	return r >= '0' && r <= '9' || unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic)
 }
 
-// clusters returns the first letters of a word, each with its marks, at most so many.
+// clusters returns the first letters of a word, each with its marks, at most that many.
 func clusters(word string, most int) []string {
 	var out []string
 	begin := 0
@@ -178,9 +181,9 @@ func clusters(word string, most int) []string {
 	return append(out, word[begin:])
 }
 
-// letter returns what stands for a letter with its marks: its capital, with as many of its marks as the font has.
-// Capitals are those of no language: Turkish writes İ for i, but nothing says that a name is Turkish. ß begins no word,
-// and is S.
+// letter returns the capital of a letter with as many of its marks as the font has. Capitals do not
+// depend on a language: Turkish writes İ for i, but nothing shows that a name is Turkish. ß begins no
+// word, and becomes S.
 func letter(cluster string) (rune, bool) {
 	upper := norm.NFD.String(cases.Upper(language.Und).String(cluster))
 	base := []rune(clusters(upper, 1)[0])
@@ -196,5 +199,5 @@ func letter(cluster string) (rune, bool) {
 	return 0, false
 }
 
-// maxMarks bounds the marks of one letter. No letter of the font has more than two.
+// maxMarks limits the marks of one letter. No letter of the font has more than two.
 const maxMarks = 4

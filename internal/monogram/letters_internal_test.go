@@ -9,13 +9,13 @@ import (
 func TestLettersOfNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		// One word is one letter, two are two.
+		// One word gives one letter, two give two.
 		"Acme": "A", "GitHub": "G", "eBay": "E", "McDonald's": "M", "L'Oréal": "L", "O’Neill": "O", "IBM": "I", "iPhone": "I",
 		"Goldman Sachs": "GS", "The Home Depot": "HD", "International Business Machines": "IB", "Mercedes-Benz": "MB",
 		"AT&T": "AT", "H&M": "HM", "Johnson & Johnson": "JJ", "Bank of America": "BA", "Marks and Spencer": "MS", "Bed, Bath & Beyond": "BB",
 		"Die Zeit": "Z", "Der Spiegel": "S", "The The": "T", "The": "T", "Las Vegas Sands": "LV", "Y Combinator": "YC", "Peek und Cloppenburg": "PC",
 		"Hennes\tog\nMauritz": "HM", "  spaced   out  ": "SO", "under_score": "US", "Slash/Dash": "SD",
-		// Two characters are both of them; digits at the beginning are two at most.
+		// Two characters give both; digits at the beginning give two at most.
 		"HP": "HP", "3M": "3M", "o2": "O2", "X": "X", "1Password": "1P", "23andMe": "23", "37signals": "37", "500px": "5", "7-Eleven": "7E",
 		"Web24": "W", "360": "3", "99": "99", "3M Company": "3M",
 		// Dots.
@@ -26,21 +26,22 @@ func TestLettersOfNames(t *testing.T) {
 		// Cyrillic and Greek.
 		"Яндекс": "Я", "Сбербанк России": "СР", "йога": "Й", "ёлка": "Ё", "Київстар": "К", "їжак": "Ї", "Ђорђевић": "Ђ", "Ελλάδα": "Ε", "Εθνική Τράπεζα": "ΕΤ",
 		"άλφα": "Ά", "ψ": "Ψ", "ΐ": "Ϊ",
-		// Accents, composed or not; letters that are more than one; what only the base is known of.
+		// Accents, composed or not; letters that consist of several; letters of which the font has
+		// only the base.
 		"Éclair": "É", "E\u0301clair": "É", "école": "É", "e\u0301cole": "É", "Ångström": "Å", "škoda": "Š", "Ørsted": "Ø", "Łódź": "Ł", "Ñandú Óptica": "ÑÓ",
 		"ßtraße": "S", "ﬁrma": "F", "ǆep": "D", "ĳsberg": "I", "œuvre": "Œ", "æble": "Æ", "þing": "Þ", "ŉ": "N", "ijs": "I",
 		"Ếch": "Ê", "Ạnh": "A", "Șapte Țări": "ȘȚ", "e\u0301\u0302\u0303\u0304\u0305\u0306xtra": "É",
-		// Turkish, whose letters are kept, but not guessed.
+		// Turkish letters are kept, but not guessed.
 		"ışık": "I", "İstanbul": "İ", "istanbul": "I", "i\u0307stanbul": "İ",
 		// Letters of other forms.
 		"Ａｃｍｅ": "A", "𝐀𝐜𝐦𝐞": "A", "Ⓐcme": "A", "³M": "3M",
-		// Signs and what is not seen.
+		// Signs and invisible characters.
 		"Acme™": "A", "™ Acme®": "A", "🔥 Hot Stuff": "HS", "\u200bAcme": "A", "A\u00adcme": "A", "\u202eAcme": "A", "«Луна»": "Л", "@home": "H", "#Hash": "H",
 		"\u0301Acme": "A", "\x00Acme\xff": "A", "\xff\xfeAcme": "A",
-		// Scripts that the font lacks, also beside others.
+		// Scripts that the font lacks, also mixed with others.
 		"百度": "", "トヨタ": "", "삼성": "", "العربية": "", "עברית": "", "हिन्दी": "", "ไทย": "", "საქართველო": "", "Հայաստան": "", "বাংলা": "", "தமிழ்": "", "ⴰⵎⴰⵣⵉⵖ": "",
 		"٣": "", "ƏƏ": "", "微博 Weibo": "W", "サントリー Suntory Group": "SG", "HP 惠普": "HP", "360安全": "3", "新浪Sina": "S",
-		// Nothing to read: the domain, acme.com, stands in.
+		// Without letters the domain, acme.com, is used.
 		"": "A", " ": "A", "!!!": "A", "🔥": "A", "❤️": "A", "™": "A", "\xff": "A", "-": "A",
 	} {
 		if got := string(Monogram{Domain: "acme.com", Name: name}.letters()); got != want {
@@ -65,8 +66,8 @@ func TestLettersOfDomains(t *testing.T) {
 	}
 }
 
-// Of what the font is for, nothing is a mark: every capital of the alphabets of Europe is drawn, if need be without
-// what it wears.
+// No letter of a supported script becomes a mark: every capital of the alphabets of Europe is drawn,
+// if necessary without its diacritics.
 func TestLettersOfAlphabets(t *testing.T) {
 	t.Parallel()
 	const alphabets = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" +
@@ -78,7 +79,7 @@ func TestLettersOfAlphabets(t *testing.T) {
 		if len(upper) != 1 {
 			t.Errorf("%c is not drawn", r)
 		}
-		if string(lower) != string(upper) && r != 'İ' { // whose small letter is i, as that of I
+		if string(lower) != string(upper) && r != 'İ' { // whose lower case is i, like that of I
 			t.Errorf("%c is drawn as %q, and its small letter as %q", r, string(upper), string(lower))
 		}
 	}

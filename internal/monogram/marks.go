@@ -1,10 +1,11 @@
 package monogram
 
-// Marks are drawn on a tile of 16 units, on whole ones where they have straight edges, so that these are sharp at 16
-// pixels and all its multiples. They stay clear of signs that mean something: no star, cross, crescent or arrow.
+// Marks are drawn on a tile of 16 units, with straight edges on whole units, so that these are sharp
+// at 16 pixels and all its multiples. They avoid signs with a meaning: no star, cross, crescent or
+// arrow.
 const grid = 16
 
-// marks are the forms. Some of them look the same whichever way round they are.
+// marks are the shapes. Some of them look the same in every rotation.
 var marks = [...]func(p *pen){
 	func(p *pen) { p.disc(8, 8, 5, false) },
 	func(p *pen) { p.disc(8, 8, 5, false).disc(8, 8, 2, true) },
@@ -14,7 +15,7 @@ var marks = [...]func(p *pen){
 	func(p *pen) { // leaf
 		p.move(3, 3).line(8, 3).quarter(false, 13, 8).line(13, 13).line(8, 13).quarter(false, 3, 8).close()
 	},
-	func(p *pen) { // two bars, one set off
+	func(p *pen) { // two bars, one offset
 		p.block(3, 4, 8, 3).block(5, 9, 8, 3)
 	},
 	func(p *pen) { // four dots, one of them a square
@@ -37,7 +38,7 @@ var marks = [...]func(p *pen){
 	},
 }
 
-// markOf returns a domain's mark, drawn on a tile of a side.
+// markOf returns a domain's mark on a tile of the given side.
 func markOf(d digest, side float64) outline {
 	var p pen
 	marks[d.mark()%len(marks)](&p)
@@ -49,7 +50,7 @@ func markOf(d digest, side float64) outline {
 	return out
 }
 
-// turned returns the outline a quarter turn further round on a tile of a side.
+// turned returns the outline rotated by a quarter turn on a tile of the given side.
 func (o outline) turned(side float64) outline {
 	out := make(outline, len(o))
 	for i, s := range o {

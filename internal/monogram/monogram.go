@@ -1,5 +1,5 @@
-// Package monogram draws what stands for a brand whose logo is not known: one or two letters of its name, or a
-// geometric mark where the embedded font has no letter for it, on a color of its own.
+// Package monogram draws the replacement for an unknown logo: one or two letters of the brand's name,
+// or a geometric mark if the embedded font lacks its letters, on a color derived from the domain.
 package monogram
 
 import (
@@ -11,36 +11,37 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// Monogram is what is drawn. The same Monogram always gives the same picture. Any text will do for both fields.
+// Monogram identifies a monogram. The same Monogram always gives the same image. Any text is valid for
+// both fields.
 type Monogram struct {
-	Domain string // registrable, ASCII; decides the color
-	Name   string // of the brand; "" = the domain's own label stands in
+	Domain string // registrable, ASCII; determines the color
+	Name   string // of the brand; "" = use the domain's label
 }
 
-// Shape, in parts of the side.
+// The shape, as fractions of the side.
 const (
 	corner = 0.1875 // radius: 3 pixels of 16
-	// capital letters, when there is one of them and when there are two
+	// height of capital letters, for one letter and for two
 	oneHeight, twoHeight = 0.58, 0.46
-	// what the ink may take where letters are wider, or have marks
+	// limits of the ink if letters are wider, or have marks
 	maxWidth, maxHeight = 0.74, 0.74
 )
 
-// Pixels of a side.
+// Limits in pixels.
 const (
-	// minCapital is the least height of two letters. Where they would be smaller the first stands alone: WM on 24
-	// pixels, and any two on 16.
+	// minCapital is the minimum height of two letters. If they would be smaller only the first is
+	// drawn: WM at 24 pixels, and any two at 16.
 	minCapital = 8
-	// minFree is the smallest picture whose letters lie where they come to lie. On smaller ones the ink's box is
-	// fitted to whole pixels: edges that lie across them turn a stem of two pixels into three gray ones.
+	// minFree is the smallest image whose letters need not be aligned. On smaller ones the ink's box
+	// is fitted to whole pixels: misaligned edges turn a stem of two pixels into three gray ones.
 	minFree = 64
-	// narrow letters may lie half a pixel beside the middle: one column more or less would change their form.
+	// narrow letters may be half a pixel off center: one column more or less would change their form.
 	narrow = 9
-	// MaxSide bounds a picture; larger ones are not asked for.
+	// MaxSide limits the size of an image; larger ones are never requested.
 	MaxSide = 2048
 )
 
-// Draw draws a square of so many pixels, 1 to MaxSide, with transparent corners.
+// Draw draws a square of side pixels, 1 to MaxSide, with transparent corners.
 func (m Monogram) Draw(side int) *image.NRGBA {
 	side = min(max(side, 1), MaxSide)
 	var shape pen
@@ -53,8 +54,8 @@ func (m Monogram) Draw(side int) *image.NRGBA {
 		return uint8((int(a)*(math.MaxUint8-int(share)) + int(b)*int(share) + math.MaxUint8/2) / math.MaxUint8)
 	}
 	for i, share := range front.Pix {
-		// The color goes up to the edges and beyond, where only alpha falls: nothing else shines through when the
-		// picture is scaled or flattened.
+		// The color extends beyond the edges, where only alpha decreases: no other color appears when
+		// the image is scaled or flattened.
 		px := img.Pix[4*i : 4*i+4 : 4*i+4]
 		px[0], px[1], px[2], px[3] = mix(tile.R, ink.R, share), mix(tile.G, ink.G, share), mix(tile.B, ink.B, share), back.Pix[i]
 	}
@@ -74,7 +75,7 @@ func mask(o outline, side int) *image.Alpha {
 // svgSide is the side of the SVG's view box.
 const svgSide = 64
 
-// SVG returns the same as an SVG, with outlines in place of text. It is of the size it is shown in.
+// SVG returns the same as an SVG, with outlines instead of text, drawn for svgSide.
 func (m Monogram) SVG() []byte {
 	tile := digestOf(m.Domain).tile()
 	svg := fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><rect width="%[1]d" height="%[1]d" rx="%[3]v" fill="#%02x%02x%02x"/><path fill="#fff" d="`,
@@ -83,7 +84,7 @@ func (m Monogram) SVG() []byte {
 	return append(svg, `"/></svg>`...)
 }
 
-// figure is what is seen on the tile in a picture of so many pixels.
+// figure returns the letters or the mark on the tile, for an image of side pixels.
 func (m Monogram) figure(side int) outline {
 	letters, free := m.letters(), float64(side)
 	if len(letters) > 1 && scaleOf(word(letters), len(letters), free)*outfit().capital < minCapital {
@@ -99,7 +100,7 @@ func (m Monogram) figureOf(letters []rune, side float64, fitted bool) outline {
 	return centred(word(letters), len(letters), side, fitted)
 }
 
-// word sets letters beside each other, in units of the font.
+// word places letters in a row, in units of the font.
 func word(letters []rune) outline {
 	var out outline
 	at := 0.0
@@ -111,7 +112,7 @@ func word(letters []rune) outline {
 	return out
 }
 
-// scaleOf returns what a unit of the font is on a tile.
+// scaleOf returns the scale from units of the font to the tile.
 func scaleOf(word outline, letters int, side float64) float64 {
 	height := oneHeight
 	if letters > 1 {
@@ -121,14 +122,14 @@ func scaleOf(word outline, letters int, side float64) float64 {
 	return side * min(height/outfit().capital, maxWidth/ink.width(), maxHeight/ink.height())
 }
 
-// centred returns letters with the box of their ink in the middle of a tile.
+// centred returns the letters with the box of their ink centered on the tile.
 func centred(word outline, letters int, side float64, fitted bool) outline {
 	ink := word.bounds()
 	scaleX := scaleOf(word, letters, side)
 	scaleY := scaleX
 	if fitted {
 		odd := math.Mod(side, 2)
-		even := func(pixels float64) float64 { return max(2*math.Round((pixels-odd)/2)+odd, 1) } // as many free on both sides
+		even := func(pixels float64) float64 { return max(2*math.Round((pixels-odd)/2)+odd, 1) } // equal margins on both sides
 		scaleY = even(ink.height()*scaleX) / ink.height()
 		columns := ink.width() * scaleY
 		if columns < narrow {
@@ -140,7 +141,7 @@ func centred(word outline, letters int, side float64, fitted bool) outline {
 	}
 	left, top := (side-ink.width()*scaleX)/2, (side-ink.height()*scaleY)/2
 	if fitted {
-		left, top = math.Floor(left+0.25), math.Round(top) // the quarter is for what rounding took away
+		left, top = math.Floor(left+0.25), math.Round(top) // the quarter compensates for rounding
 	}
 	return word.moved(scaleX, scaleY, left-ink.min.x*scaleX, top-ink.min.y*scaleY)
 }

@@ -53,8 +53,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestInkIsInTheMiddle: at every size the free columns on the left and right of the ink differ by no more than one
-// pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
+// TestInkIsInTheMiddle: at every size the free columns to the left and right of the ink differ by no
+// more than one pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
 func TestInkIsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Acme", "Quora", "Javelin", "Walmart", "IKEA", "Éclair", "Щит", "HP", "Goldman Sachs", "Will Mason", "A1"} {
@@ -68,7 +68,7 @@ func TestInkIsInTheMiddle(t *testing.T) {
 			}
 		}
 	}
-	// Flat letters stand on whole pixels: above and below them nothing is gray.
+	// Flat letters are aligned to whole pixels: there are no gray pixels above and below them.
 	for _, name := range []string{"Hotel", "Igloo", "Echo", "Zulu", "Lima", "Шапка"} {
 		img := monogram.Monogram{Domain: "acme.com", Name: name}.Draw(16)
 		if faint, plain := inkOf(img, 0.05), inkOf(img, 0.9); faint.Min.Y != plain.Min.Y || faint.Max.Y != plain.Max.Y {
@@ -77,7 +77,7 @@ func TestInkIsInTheMiddle(t *testing.T) {
 	}
 }
 
-// inkOf returns the box of the pixels that are ink to at least a share.
+// inkOf returns the box of the pixels with at least that share of ink.
 func inkOf(img *image.NRGBA, share float64) image.Rectangle {
 	var ink image.Rectangle
 	tile := img.NRGBAAt(img.Rect.Dx()/2, 0)
@@ -140,7 +140,7 @@ func TestSVGIsCleanAndSmall(t *testing.T) {
 	}
 }
 
-// TestSVGIsWhatIsDrawn compares Draw with what resvg makes of the SVG.
+// TestSVGIsWhatIsDrawn compares Draw with resvg's rendering of the SVG.
 func TestSVGIsWhatIsDrawn(t *testing.T) {
 	t.Parallel()
 	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: t.TempDir()})
@@ -151,11 +151,12 @@ func TestSVGIsWhatIsDrawn(t *testing.T) {
 	for _, m := range various {
 		for _, c := range []struct {
 			side       int
-			most, mean float64 // differences of a channel, as it looks on black
+			most, mean float64 // differences of a channel, on black
 		}{
-			// resvg knows four shares of ink in a row and Draw all of them, so single pixels of an edge may differ.
+			// resvg has four levels of coverage in a row and Draw has all of them, so single pixels of
+			// an edge may differ.
 			{64, 96, 2}, {128, 96, 1},
-			{48, 255, 12}, // fitted to the pixels, which moves edges by up to one
+			{48, 255, 12}, // fitted to the pixels, which moves edges by up to one pixel
 		} {
 			want, err := renderer.Render(t.Context(), m.SVG(), c.side)
 			if err != nil {
@@ -169,7 +170,7 @@ func TestSVGIsWhatIsDrawn(t *testing.T) {
 	}
 }
 
-// difference compares two pictures as they look on black, and their alpha.
+// difference compares two images on black, and their alpha.
 func difference(a, b *image.NRGBA) (most, mean float64) {
 	for i := 0; i < len(a.Pix); i += 4 {
 		alphaA, alphaB := float64(a.Pix[i+3]), float64(b.Pix[i+3])
@@ -183,7 +184,7 @@ func difference(a, b *image.NRGBA) (most, mean float64) {
 	return most, mean / float64(len(a.Pix)/4)
 }
 
-// TestSamePictureForAll draws the same from many goroutines, the first of which read the font.
+// TestSamePictureForAll draws the same from many goroutines, the first of which parse the font.
 func TestSamePictureForAll(t *testing.T) {
 	t.Parallel()
 	const callers = 8
@@ -229,7 +230,7 @@ func FuzzMonogram(f *testing.F) {
 	f.Add("", "ŉ ǆ ﬃ ﷺ", 1<<30)
 	f.Fuzz(func(t *testing.T, domain, name string, side int) {
 		m := monogram.Monogram{Domain: domain, Name: name}
-		side = min(side, 256) // a larger one takes long and is no other
+		side = min(side, 256) // a larger one takes long and adds nothing
 		img := m.Draw(side)
 		if side >= 16 && inkOf(img, 0.5).Empty() {
 			t.Errorf("%+v at %d pixels has no ink", m, side)

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// outline is a path: what is drawn, and what the SVG says. Contours do not overlap.
+// outline is the path of both the image and the SVG. Contours do not overlap.
 type outline []segment
 
-// segment is one step of a path, in the letters of SVG: M and L with one point, Q with two, C with three, Z with
-// none. The last point is where it ends.
+// segment is one step of a path, with the letters of SVG: M and L with one point, Q with two, C with
+// three, Z with none. The last point is its end.
 type segment struct {
 	op     byte
 	points [3]point
@@ -19,7 +19,7 @@ type segment struct {
 
 type point struct{ x, y float64 }
 
-// counts are the points of the steps.
+// count returns the number of points of the step.
 func (s segment) count() int {
 	switch s.op {
 	case 'M', 'L':
@@ -32,13 +32,13 @@ func (s segment) count() int {
 	return 0
 }
 
-// box is a rectangle with its sides along the axes.
+// box is an axis-aligned rectangle.
 type box struct{ min, max point }
 
 func (b box) width() float64  { return b.max.x - b.min.x }
 func (b box) height() float64 { return b.max.y - b.min.y }
 
-// moved returns the outline scaled and then shifted.
+// moved returns the outline scaled and then translated.
 func (o outline) moved(scaleX, scaleY, x, y float64) outline {
 	out := make(outline, len(o))
 	for i, s := range o {
@@ -50,8 +50,8 @@ func (o outline) moved(scaleX, scaleY, x, y float64) outline {
 	return out
 }
 
-// bounds returns the box of the ink, which that of the points exceeds where a curve does not reach its control
-// points. Curves of the third degree are all quarters of circles that end where they reach furthest.
+// bounds returns the box of the ink, which is smaller than that of the points if a curve does not
+// reach its control points. All cubic curves are quarters of circles, whose extremes are their ends.
 func (o outline) bounds() box {
 	b := box{point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}}
 	add := func(p point) {
@@ -75,16 +75,16 @@ func (o outline) bounds() box {
 	return b
 }
 
-// furthest returns where a curve of the second degree turns back on one axis, or its end when it does not.
+// furthest returns the extreme of a quadratic curve on one axis, or its end if it has none.
 func furthest(from, control, to float64) float64 {
 	t := (from - control) / (from - 2*control + to)
-	if !(t > 0 && t < 1) { // also not a number, for a straight line
+	if !(t > 0 && t < 1) { // also false for NaN, for a straight line
 		return to
 	}
 	return (1-t)*(1-t)*from + 2*t*(1-t)*control + t*t*to
 }
 
-// fill adds the outline to what a rasterizer draws.
+// fill adds the outline to a rasterizer.
 func (o outline) fill(z *vector.Rasterizer) {
 	for _, s := range o {
 		var p [3][2]float32
@@ -106,7 +106,7 @@ func (o outline) fill(z *vector.Rasterizer) {
 	}
 }
 
-// appendData appends the outline as the data of an SVG path, to a hundredth.
+// appendData appends the outline as the data of an SVG path, with two decimals.
 func (o outline) appendData(to []byte) []byte {
 	for _, s := range o {
 		to = append(to, s.op)
@@ -123,15 +123,15 @@ func (o outline) appendData(to []byte) []byte {
 }
 
 func appendNumber(to []byte, v float64) []byte {
-	v = math.Round(v*100)/100 + 0 // + 0 makes a positive nought of a negative one
+	v = math.Round(v*100)/100 + 0 // + 0 turns a negative zero into a positive one
 	return strconv.AppendFloat(to, v, 'f', -1, 64)
 }
 
-// arc is how far the control points of a quarter of a circle lie from its ends, for a radius of 1
+// arc is the distance of the control points of a quarter of a circle from its ends, for a radius of 1
 // (https://spencermortensen.com/articles/bezier-circle/).
 const arc = 0.551915
 
-// pen draws outlines of lines and of quarters of circles.
+// pen draws outlines of lines and quarters of circles.
 type pen struct {
 	done outline
 	at   point
@@ -149,7 +149,7 @@ func (p *pen) line(x, y float64) *pen {
 	return p
 }
 
-// quarter draws a quarter of a circle, or of an ellipse, which leaves upright or level.
+// quarter draws a quarter of a circle, or of an ellipse, which starts vertically or horizontally.
 func (p *pen) quarter(upright bool, x, y float64) *pen {
 	dx, dy := x-p.at.x, y-p.at.y
 	one, two := point{p.at.x + arc*dx, p.at.y}, point{x, y - arc*dy}
@@ -166,7 +166,7 @@ func (p *pen) close() *pen {
 	return p
 }
 
-// disc draws a circle, the other way round for a hole.
+// disc draws a circle, in the opposite direction for a hole.
 func (p *pen) disc(x, y, r float64, hole bool) *pen {
 	if hole {
 		return p.move(x, y-r).quarter(false, x-r, y).quarter(true, x, y+r).quarter(false, x+r, y).quarter(true, x, y-r).close()
@@ -179,7 +179,7 @@ func (p *pen) block(x, y, width, height float64) *pen {
 	return p.move(x, y).line(x+width, y).line(x+width, y+height).line(x, y+height).close()
 }
 
-// rounded draws a square whose corners are quarters of circles.
+// rounded draws a square with rounded corners.
 func (p *pen) rounded(side, r float64) *pen {
 	return p.move(r, 0).line(side-r, 0).quarter(false, side, r).
 		line(side, side-r).quarter(true, side-r, side).

@@ -14,11 +14,11 @@ import (
 	"letterhead/internal/monogram"
 )
 
-// The sheet is for eyes: whoever changes how monograms are drawn runs the test with -update and looks at
-// testdata/sheet.png before it is committed.
+// The sheet is for visual inspection: after a change of how monograms are drawn, run the test with
+// -update and inspect testdata/sheet.png before committing it.
 var update = flag.Bool("update", false, "draw testdata/sheet.png anew")
 
-// sheetSides are the columns of the sheet, of a light and of a dark page each.
+// sheetSides are the columns of the sheet, each for a light and a dark page.
 var sheetSides = []int{16, 24, 32}
 
 // drawSheet draws letters, accents, wide and narrow ones, pairs, and all marks.
@@ -80,7 +80,7 @@ func TestSheet(t *testing.T) {
 	if want.Bounds() != got.Bounds() {
 		t.Fatalf("the sheet is %v, not %v", got.Bounds(), want.Bounds())
 	}
-	// Other processors round the last bit of a curve another way.
+	// Other processors round the last bit of a curve differently.
 	const most = 3
 	for y := range got.Rect.Dy() {
 		for x := range got.Rect.Dx() {
@@ -92,13 +92,13 @@ func TestSheet(t *testing.T) {
 	}
 }
 
-// distance is that of the channel that differs most.
+// distance returns the largest difference of a channel.
 func distance(a, b color.NRGBA) int {
 	of := func(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
 	return max(of(a.R, b.R), of(a.G, b.G), of(a.B, b.B), of(a.A, b.A))
 }
 
-// markDomains returns domains that have all marks between them.
+// markDomains returns domains that together have all marks.
 func markDomains() []string {
 	return []string{"aa.jp", "ab.jp", "ac.jp", "ad.jp", "ae.jp", "af.jp", "ag.jp", "ai.jp", "ar.jp", "bb.jp"}
 }

@@ -4,5 +4,5 @@ package process
 
 import "time"
 
-// CPUTime is what this process has computed so far, 0 when the system does not say, as here.
+// CPUTime returns the CPU time of this process, 0 if the system does not report it, as here.
 func CPUTime() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime is what this process has computed so far, 0 when the system does not say.
+// CPUTime returns the CPU time of this process, 0 if the system does not report it.
 func CPUTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Group is a cgroup (version 1 or 2) whose processes may use so much memory and no more, as a container's: past it the
-// kernel kills one of them.
+// Group is a cgroup (version 1 or 2) whose processes may use a limited amount of memory, like those of
+// a container: beyond it the kernel kills one of them.
 type Group struct {
 	folder string
 	v1     bool
@@ -20,8 +20,8 @@ type Group struct {
 
 const cgroups = "/sys/fs/cgroup"
 
-// NewGroup makes a group without processes that may use so many bytes. The caller must call Close. The error says why
-// this machine or user may not have one.
+// NewGroup creates a group without processes that may use that many bytes. The caller must call Close.
+// The error explains why this machine or user may not have one.
 func NewGroup(name string, bytes int64) (*Group, error) {
 	g := &Group{folder: filepath.Join(cgroups, name)}
 	if _, err := os.Stat(filepath.Join(cgroups, "memory", "memory.limit_in_bytes")); err == nil {
@@ -38,13 +38,14 @@ func NewGroup(name string, bytes int64) (*Group, error) {
 	return g, nil
 }
 
-// Limit changes what the processes may use, in bytes, none of it swapped out. The kernel refuses less than what they use
-// now.
+// Limit changes how much memory the processes may use, in bytes, without swap. The kernel rejects less
+// than they use now.
 func (g *Group) Limit(bytes int64) error {
 	if !g.v1 {
 		return errors.Join(g.write("memory.max", bytes), g.writeIfThere("memory.swap.max", 0))
 	}
-	// Memory and swap together may never be less than memory alone: a higher limit is written to them first.
+	// The limit of memory and swap together may never be lower than that of memory alone: a higher
+	// limit is written there first.
 	const both = "memory.memsw.limit_in_bytes"
 	if now, err := g.number(both, ""); err == nil && now < bytes {
 		if err := g.write(both, bytes); err != nil {
@@ -57,7 +58,7 @@ func (g *Group) Limit(bytes int64) error {
 	return g.writeIfThere(both, bytes)
 }
 
-// writeIfThere is write for a file that a kernel without swap does not have.
+// writeIfThere is write for a file that kernels without swap lack.
 func (g *Group) writeIfThere(name string, bytes int64) error {
 	if _, err := os.Stat(filepath.Join(g.folder, name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -72,13 +73,13 @@ func (g *Group) write(name string, bytes int64) error {
 	return nil
 }
 
-// Command is exec.Command for a process of the group.
+// Command is exec.Command for a process in the group.
 func (g *Group) Command(name string, args ...string) *exec.Cmd {
 	script := `echo $$ >"$0" && exec "$@"`
 	return exec.Command("/bin/sh", append([]string{"-c", script, filepath.Join(g.folder, "cgroup.procs"), name}, args...)...)
 }
 
-// Kills counts the processes that the kernel has killed for want of memory.
+// Kills returns the number of processes that the kernel killed for lack of memory.
 func (g *Group) Kills() (int64, error) {
 	name := "memory.events"
 	if g.v1 {
@@ -87,8 +88,8 @@ func (g *Group) Kills() (int64, error) {
 	return g.number(name, "oom_kill ")
 }
 
-// Peak is the most memory that the processes have had, in bytes, with the files that the kernel caches for them: as long
-// as there is room, it caches all they read and write.
+// Peak returns the maximum memory of the processes, in bytes, including files cached by the kernel: as
+// long as there is room, it caches everything they read and write.
 func (g *Group) Peak() (int64, error) {
 	if g.v1 {
 		return g.number("memory.max_usage_in_bytes", "")
@@ -96,7 +97,7 @@ func (g *Group) Peak() (int64, error) {
 	return g.number("memory.peak", "")
 }
 
-// number reads the number behind a word at the beginning of a line.
+// number parses the number after a word at the beginning of a line.
 func (g *Group) number(name, word string) (int64, error) {
 	data, err := os.ReadFile(filepath.Join(g.folder, name))
 	if err != nil {
@@ -110,7 +111,7 @@ func (g *Group) number(name, word string) (int64, error) {
 	return 0, fmt.Errorf("%s of a cgroup has no %q: %q", name, word, data)
 }
 
-// Close removes the group, in which no process may be left.
+// Close removes the group, which must have no processes.
 func (g *Group) Close() error {
 	if err := os.Remove(g.folder); err != nil {
 		return fmt.Errorf("remove a cgroup: %w", err)

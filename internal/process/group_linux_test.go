@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/process"
 )
 
-// TestAGroupHasNoSwap: what may be swapped out is never killed.
+// TestAGroupHasNoSwap: a process whose memory can be swapped out is never killed.
 func TestAGroupHasNoSwap(t *testing.T) {
 	name := fmt.Sprintf("letterhead-test-%d", os.Getpid())
 	g, err := process.NewGroup(name, 64<<20)

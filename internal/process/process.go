@@ -1,5 +1,5 @@
-// Package process tells what a process takes of its machine: processor time and memory. It is for tests and
-// for tools that measure.
+// Package process measures what a process uses: CPU time and memory. It is for tests and measuring
+// tools.
 package process
 
 import (
@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// ID is the number of a process. What it tells stands in proc(5): on a system without that, all errors are
+// ID is the number of a process. The data comes from proc(5): on a system without it, all errors are
 // fs.ErrNotExist.
 type ID int
 
-// clockTicks is the unit of /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go builds for.
+// clockTicks is the unit of /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go
+// supports.
 const clockTicks = 100
 
 func (id ID) file(name string) string { return fmt.Sprintf("/proc/%d/%s", id, name) }
 
-// CPUTime is what the process has computed so far, in hundredths of a second.
+// CPUTime returns the CPU time of the process, in hundredths of a second.
 func (id ID) CPUTime() (time.Duration, error) {
 	stat, err := os.ReadFile(id.file("stat"))
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the name in brackets, and may hold blanks; utime and stime are fields 14 and 15.
+	// The second field is the name in parentheses, and may contain spaces; utime and stime are fields
+	// 14 and 15.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("%s is cut short: %q", id.file("stat"), stat)
@@ -41,13 +43,14 @@ func (id ID) CPUTime() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / clockTicks, nil
 }
 
-// Resident is the memory that the process has resident now, in bytes.
+// Resident returns the resident memory of the process, in bytes.
 func (id ID) Resident() (int64, error) { return id.memory("VmRSS:") }
 
-// Peak is the most memory that the process has had resident, in bytes, since it began or since ForgetPeak.
+// Peak returns the maximum resident memory of the process, in bytes, since it started or since
+// ForgetPeak.
 func (id ID) Peak() (int64, error) { return id.memory("VmHWM:") }
 
-// ForgetPeak makes Peak start from what is resident now.
+// ForgetPeak makes Peak start from the current resident memory.
 func (id ID) ForgetPeak() error { return os.WriteFile(id.file("clear_refs"), []byte("5"), 0) }
 
 func (id ID) memory(begins string) (int64, error) {

@@ -16,9 +16,9 @@ import (
 func TestProcessorTimeGoesOnWhileThisProcessComputes(t *testing.T) {
 	id, took := process.ID(os.Getpid()), 50*time.Millisecond
 	began, own := told(t, id.CPUTime), process.CPUTime()
-	for told(t, id.CPUTime) < began+took { // the test's own deadline ends a clock that stands
+	for told(t, id.CPUTime) < began+took { // the test's own deadline ends a clock that stopped
 	}
-	// The kernel counts hundredths for the one, and exactly for the other.
+	// The kernel counts in hundredths for one, and exactly for the other.
 	if used := process.CPUTime() - own; used < took-20*time.Millisecond {
 		t.Errorf("the two ways differ: %s of at least %s", used, took)
 	}
@@ -53,7 +53,7 @@ func TestThePeakOfMemoryIsKeptUntilItIsForgotten(t *testing.T) {
 }
 
 func TestNoSuchProcess(t *testing.T) {
-	const nobody = process.ID(1 << 30) // above the highest that Linux gives
+	const nobody = process.ID(1 << 30) // above the highest number that Linux assigns
 	if _, err := nobody.CPUTime(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

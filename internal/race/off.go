@@ -1,8 +1,8 @@
 //go:build !race
 
-// Package race says whether the race detector is in a test program: it has memory of its own and makes
-// everything slower, so that what is measured under it says nothing. It is for tests only.
+// Package race reports whether the race detector is enabled: it uses additional memory and makes
+// everything slower, so measurements with it are meaningless. It is for tests only.
 package race
 
-// Enabled says whether the race detector is in this program.
+// Enabled reports whether the race detector is enabled.
 const Enabled = false

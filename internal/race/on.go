@@ -2,5 +2,5 @@
 
 package race
 
-// Enabled says whether the race detector is in this program.
+// Enabled reports whether the race detector is enabled.
 const Enabled = true

@@ -10,16 +10,17 @@ import (
 	"path/filepath"
 )
 
-// wazero compares a checksum of the code in its cache, but believes the lengths before it: a wrong one ends
-// the process, which asks for more memory than there is. So a checksum of the whole folder lies beside it.
+// wazero verifies a checksum of the code in its cache, but trusts the lengths before it: a wrong
+// length makes it request more memory than there is, which ends the process. So a checksum of the
+// whole folder is stored next to it.
 
-// maxCacheBytes bounds what is read of a cache. A compiled module is some 8 MiB.
+// maxCacheBytes limits how much of a cache is read. A compiled module is about 8 MiB.
 const maxCacheBytes = 128 << 20
 
-// sealOf is the file with the checksum of a folder.
+// sealOf returns the path of the file with the checksum of a folder.
 func sealOf(dir string) string { return dir + ".sha256" }
 
-// intact says whether a cache is as seal left it. One that is not there yet is not.
+// intact reports whether a cache is as seal left it. A missing cache is not intact.
 func intact(dir string) bool {
 	want, err := os.ReadFile(sealOf(dir))
 	if err != nil {
@@ -29,7 +30,8 @@ func intact(dir string) bool {
 	return err == nil && got == string(want)
 }
 
-// seal notes a cache's checksum. A start that finds none compiles again, so its failure costs time only.
+// seal stores a cache's checksum. A start that finds none compiles again, so a failure costs only
+// time.
 func seal(dir string) {
 	sum, err := checksum(dir)
 	if err != nil {
@@ -38,7 +40,7 @@ func seal(dir string) {
 	if have, err := os.ReadFile(sealOf(dir)); err == nil && string(have) == sum {
 		return
 	}
-	// Written aside first: another process may read it at this moment.
+	// Write a temporary file first: another process may be reading this one.
 	f, err := os.CreateTemp(filepath.Dir(dir), filepath.Base(dir)+"-*")
 	if err != nil {
 		return
@@ -52,8 +54,8 @@ func seal(dir string) {
 	}
 }
 
-// checksum is that of all files in a folder, with their names, in hex. Errors: those of reading them, and that
-// they are more than maxCacheBytes.
+// checksum returns the checksum of all files in a folder, with their names, in hex. Errors: those of
+// reading them, and an error if they exceed maxCacheBytes.
 func checksum(dir string) (string, error) {
 	h := sha256.New()
 	left := int64(maxCacheBytes)

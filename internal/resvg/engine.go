@@ -18,21 +18,21 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// engine is the compiled module and what it needs.
+// engine is the compiled module with its runtime.
 type engine struct {
-	cache    wazero.CompilationCache // nil without a directory
+	cache    wazero.CompilationCache // nil without a cache directory
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 }
 
-// compile tries the cache, the cache after it was emptied, and no cache, in this order.
+// compile tries the cache, then an emptied cache, then no cache.
 func compile(ctx context.Context, module []byte, cacheDir string) (*engine, error) {
 	module, err := metered(module)
 	if err != nil {
 		return nil, err
 	}
 	if cacheDir != "" {
-		// A folder of our own, so that emptying it takes nothing of anybody else's.
+		// Use a separate folder, so that emptying it removes no other files.
 		own := filepath.Join(cacheDir, "resvg-"+moduleSum[:16])
 		for range 2 {
 			if !intact(own) && os.RemoveAll(own) != nil {
@@ -57,7 +57,7 @@ func compile(ctx context.Context, module []byte, cacheDir string) (*engine, erro
 func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine, err error) {
 	e = &engine{}
 	defer func() {
-		if p := recover(); p != nil { // a cache entry is read with less care than it deserves
+		if p := recover(); p != nil { // cache entries are parsed without enough checks
 			err = fmt.Errorf("compile resvg: %v", p)
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine
 			e = nil
 		}
 	}()
-	// The page limit is that of the address space: a memory says no by itself, see memory.go.
+	// The page limit is that of the address space: memory enforces a lower limit, see memory.go.
 	cfg := wazero.NewRuntimeConfig()
 	if cacheDir != "" {
 		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
@@ -94,21 +94,21 @@ func (e *engine) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// drawing is one instance of the module and its host. Handles of the module's objects are not freed: the
-// instance ends with the picture.
+// drawing is one instance of the module and its host. Handles of the module's objects are not freed:
+// the instance ends with the image.
 type drawing struct {
 	ctx    context.Context
 	module api.Module
 	host   *host
 }
 
-// draw draws one picture with at most that many quanta of steps.
+// draw draws one image with at most that many quanta of steps.
 func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, quanta int64) (img *image.NRGBA, err error) {
 	d := drawing{host: &host{limit: int(mem.limit), quanta: quanta}}
 	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
 	defer func() {
 		if d.module != nil {
-			_ = d.module.Close(ctx) // it has no files, and nothing else that could fail
+			_ = d.module.Close(ctx) // it has no files or other resources whose release could fail
 		}
 		if p := recover(); p != nil {
 			img, err = nil, recovered(p)
@@ -132,10 +132,10 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 	return img, err
 }
 
-// errLonger: the side that was taken for the longer one was not.
+// errLonger means that the guess of the longer side was wrong.
 var errLonger = errors.New("drawn longer than asked for")
 
-// recovered is a panic as an error: one of the host's own, or one that nobody thought of.
+// recovered converts a panic to an error: one of the host's own, or an unexpected one.
 func recovered(p any) error {
 	if err, ok := p.(error); ok && errors.Is(err, errFuel) {
 		return fmt.Errorf("%w: %s", errFuel, firstLine(err))
@@ -143,11 +143,11 @@ func recovered(p any) error {
 	return fmt.Errorf("panic: %v", p)
 }
 
-// load parses the SVG for a picture whose longer side is side, and returns the module's handle for it and
-// whether the width was taken for the longer one. The module takes a width or a height, not the longer of
-// them, and which one that is it knows only after parsing: wider guesses, and when it was wrong the second
-// attempt is right. The module tells its sides rounded. Where they round to the same number the guess stands,
-// and errLonger says when it was wrong.
+// load parses the SVG for an image whose longer side is side, and returns the module's handle and
+// whether the width was assumed to be the longer side. The module accepts a width or a height, not the
+// longer side, which is known only after parsing: wider guesses, and after a wrong guess the second
+// attempt is right. The module returns rounded sides. If both round to the same number the guess is
+// kept, and errLonger reports if it was wrong.
 func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error) {
 	wide = wider(svg)
 	for range 2 {
@@ -174,9 +174,9 @@ func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error)
 	return 0, false, errors.New("its size changes")
 }
 
-// options are those of the module that we set.
+// options are the module's options that we set.
 type options struct {
-	DPI float64 `json:"dpi"` // pixels of an inch, which CSS has as 96
+	DPI float64 `json:"dpi"` // pixels per inch, which is 96 in CSS
 	Fit fit     `json:"fitTo"`
 }
 
@@ -226,11 +226,11 @@ func (d *drawing) render(tree uint64, side int) (*image.NRGBA, error) {
 	return &image.NRGBA{Pix: pix, Stride: 4 * int(w), Rect: image.Rect(0, 0, int(w), int(h))}, nil
 }
 
-// result calls a function that gives a handle or an error object: it writes both, and whether it failed, to
-// an address on its stack that it is given first.
+// result calls a function that returns a handle or an error object: it writes both, and whether it
+// failed, to an address on its stack that is its first argument.
 func (d *drawing) result(name string, args ...uint64) (uint64, error) {
 	const (
-		room = 16 // bytes, what the stack is aligned to
+		room = 16 // bytes, the alignment of the stack
 		down = uint64(math.MaxUint32 - room + 1)
 	)
 	at, err := d.call("__wbindgen_add_to_stack_pointer", down)
@@ -259,7 +259,7 @@ func (d *drawing) result(name string, args ...uint64) (uint64, error) {
 	return uint64(handle), nil
 }
 
-// call calls a function of the module that gives one number, or none.
+// call calls a function of the module that returns one number, or none.
 func (d *drawing) call(name string, args ...uint64) (uint64, error) {
 	results, err := d.module.ExportedFunction(name).Call(d.ctx, args...)
 	switch {
@@ -281,8 +281,8 @@ var (
 	rootView = regexp.MustCompile(`\sviewBox="\s*[-+0-9.eE]+[\s,]+[-+0-9.eE]+[\s,]+([0-9.]+)[\s,]+([0-9.]+)\s*"`)
 )
 
-// wider guesses from the first tag whether a drawing is at least as wide as it is high. A wrong guess costs
-// time only.
+// wider guesses from the first tag whether a drawing is at least as wide as it is high. A wrong guess
+// only costs time.
 func wider(svg []byte) bool {
 	const window = 4 << 10
 	tag := rootTag.Find(svg[:min(len(svg), window)])

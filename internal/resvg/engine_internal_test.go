@@ -28,7 +28,7 @@ func TestConfigReportsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-// spinning is a module with one function, which never ends: a loop around nothing.
+// spinning is a module with one function, an endless empty loop.
 var spinning = slices.Concat(
 	[]byte("\x00asm\x01\x00\x00\x00"),
 	[]byte("\x01\x08\x02\x60\x00\x01\x7f\x60\x00\x00"),         // types: () to i32, () to nothing
@@ -81,7 +81,7 @@ func TestMeterRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// cached returns the one file of a cache.
+// cached returns the path of the one file in a cache.
 func cached(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
@@ -91,7 +91,7 @@ func cached(t *testing.T, dir string) string {
 	return files[0]
 }
 
-// works compiles a small module with a cache, as the real one is compiled, and starts it.
+// works compiles a small module with a cache, like the real one, and starts it.
 func works(t *testing.T, dir string) {
 	t.Helper()
 	e, err := compile(t.Context(), spinning, dir)
@@ -122,7 +122,7 @@ func TestCache(t *testing.T) {
 	if again, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(again, whole) {
 		t.Errorf("a second start changed the cache: %v", err)
 	}
-	const step = 13 // meets the header, each length in it, the code and what follows
+	const step = 13 // hits the header, each length in it, the code and the part after it
 	for at := 0; at < len(whole); at += step {
 		flipped := slices.Clone(whole)
 		flipped[at] ^= 0xff
@@ -131,7 +131,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutItsSeal: nobody vouches for such a cache.
+// TestCacheWithoutItsSeal: such a cache cannot be verified.
 func TestCacheWithoutItsSeal(t *testing.T) {
 	dir := t.TempDir()
 	works(t, dir)
@@ -152,7 +152,7 @@ func TestCacheWithoutItsSeal(t *testing.T) {
 	}
 }
 
-// repairs starts with a damaged cache, after which it is whole again.
+// repairs starts with a damaged cache, and checks that it is intact afterwards.
 func repairs(t *testing.T, dir string, damaged, whole []byte) {
 	t.Helper()
 	if err := os.WriteFile(cached(t, dir), damaged, 0o600); err != nil {
@@ -172,7 +172,7 @@ func TestCacheThatCannotBe(t *testing.T) {
 	works(t, filepath.Join(file, "below"))
 }
 
-// TestWaitingEndsWithTheContext fills all turns, so that the picture must wait.
+// TestWaitingEndsWithTheContext takes all turns, so that the image must wait.
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	r := &Renderer{cfg: Config{Concurrent: 1}, turns: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}
 	r.turns <- struct{}{}

@@ -9,28 +9,29 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The module was made for JavaScript: it keeps strings, byte arrays and errors outside, knows them by number
-// and asks its host to make, read and drop them. This file is that host. The functions and what they do
-// follow from the module's imports and the names that wasm-bindgen gives them.
+// The module was built for JavaScript: it keeps strings, byte arrays and errors outside, refers to
+// them by number and asks its host to create, read and drop them. This file implements that host. The
+// functions and their behavior follow from the module's imports and the names that wasm-bindgen gives
+// them.
 //
-// Nothing here reads a file, a clock or a socket: the module cannot reach any.
+// The host reads no files, clocks or sockets, so the module cannot access any.
 
-// Numbers of objects. The module writes the fixed ones into its code.
+// Object numbers. The fixed ones are in the module's code.
 const (
-	theMemory   = 1 // ours; the module writes none below 128
+	theMemory   = 1 // ours; the module uses none below 128
 	isTrue      = 130
 	isFalse     = 131
 	firstObject = 132
-	// maxObjects bounds what one picture keeps in the host.
+	// maxObjects limits the objects that one image keeps in the host.
 	maxObjects = 1 << 12
 )
 
-// Objects are of these kinds, and failure.
+// Kinds of objects, in addition to failure.
 type (
 	wholeMemory struct{}
-	// view is a byte array that shows part of the module's memory.
+	// view is a byte array that refers to part of the module's memory.
 	view struct{ at, length uint32 }
-	// array is a list; iterator walks one, and step is what each pace gives.
+	// array is a list; iterator iterates over one, and step is the result of each iteration.
 	array    struct{ items []any }
 	iterator struct{ rest []any }
 	step     struct {
@@ -39,26 +40,26 @@ type (
 	}
 )
 
-// failure is an error that the module made, or threw.
+// failure is an error that the module created or threw.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// host holds the objects of one instance. It is used by one goroutine.
+// host holds the objects of one instance. It is not safe for concurrent use.
 type host struct {
 	objects []any
 	free    []uint32
-	bytes   int   // of all arrays that were copied into the host
+	bytes   int   // total size of all arrays copied into the host
 	limit   int   // of bytes
-	quanta  int64 // of steps that are left, see meter.go
+	quanta  int64 // quanta of steps that are left, see meter.go
 }
 
 type hostKey struct{}
 
-// hostOf returns the host of the instance that calls.
+// hostOf returns the host of the calling instance.
 func hostOf(ctx context.Context) *host { return ctx.Value(hostKey{}).(*host) }
 
-// fault ends a call from inside of a host function, as wazero has it; call in engine.go takes it up.
+// fault aborts a call from a host function, as wazero requires; call in engine.go recovers it.
 func fault(err error) { panic(err) }
 
 func (h *host) add(object any) uint32 {
@@ -115,7 +116,7 @@ func (h *host) read(mem api.Memory, at, length uint32) []byte {
 	return append(make([]byte, 0, len(part)), part...)
 }
 
-// contents are the bytes of an array, wherever it lies, not copied.
+// contents returns the bytes of an array, wherever it is, without copying.
 func (h *host) contents(mem api.Memory, object any) []byte {
 	switch o := object.(type) {
 	case []byte:
@@ -131,7 +132,7 @@ func (h *host) contents(mem api.Memory, object any) []byte {
 	return nil
 }
 
-// call is one call of a host function: its arguments, and where its result goes.
+// call is one call of a host function: its arguments, and where to store its result.
 type call struct {
 	host   *host
 	module api.Module
@@ -145,7 +146,8 @@ func (c call) returns(n uint32)    { c.stack[0] = uint64(n) }
 func (c call) returnsNew(o any)    { c.returns(c.host.add(o)) }
 func (c call) returnsBool(is bool) { c.returns(map[bool]uint32{true: 1}[is]) }
 
-// function is one that the module imports: how many numbers it takes, whether it gives one, what it does.
+// function is an import of the module: the number of its arguments, whether it has a result, and its
+// implementation.
 type function struct {
 	name    string
 	takes   int
@@ -198,10 +200,10 @@ var functions = []function{
 	}},
 }
 
-// checkpoint gives the whole memory as an object. Metered code calls it after each quantum of steps, too, so it
-// gives the same number each time, one that is never dropped. It ends the call when the steps are used up, or
-// when the context has ended. The few calls that the module makes by itself count like a quantum; the same file
-// makes the same ones.
+// checkpoint returns the whole memory as an object. Metered code calls it after each quantum of steps,
+// too, so it returns the same number each time, which is never dropped. It aborts the call when the
+// steps are used up, or when the context has ended. The few calls by the module itself count like a
+// quantum; the same file makes the same ones.
 func checkpoint(ctx context.Context, c call) {
 	if c.host.quanta--; c.host.quanta < 0 {
 		fault(fmt.Errorf("%w: steps", errFuel))
@@ -212,8 +214,8 @@ func checkpoint(ctx context.Context, c call) {
 	c.returns(theMemory)
 }
 
-// stringGet writes address and length of a string's copy, made with the module's own allocator, to where the
-// first argument points; 0 as the address when the object is no string.
+// stringGet writes the address and length of a string's copy, allocated with the module's allocator,
+// to the address in the first argument; the address is 0 if the object is not a string.
 func stringGet(ctx context.Context, c call) {
 	to := c.arg(0)
 	var at, length uint32
@@ -225,7 +227,7 @@ func stringGet(ctx context.Context, c call) {
 	}
 }
 
-// place copies bytes into the module's memory, with its allocator.
+// place copies bytes into the module's memory, using its allocator.
 func place(ctx context.Context, m api.Module, data []byte) uint32 {
 	const alignment = 1
 	results, err := m.ExportedFunction("__wbindgen_malloc").Call(ctx, uint64(len(data)), alignment)
@@ -246,7 +248,7 @@ func newView(_ context.Context, c call) {
 	c.returnsNew(view{c.arg(1), c.arg(2)})
 }
 
-// newBytes makes a byte array as JavaScript does: of memory it is a view, of another array a copy.
+// newBytes creates a byte array like JavaScript: of memory it is a view, of another array a copy.
 func newBytes(_ context.Context, c call) {
 	switch o := c.object(0).(type) {
 	case wholeMemory:
@@ -258,7 +260,7 @@ func newBytes(_ context.Context, c call) {
 	}
 }
 
-// setBytes copies the second array into the first, from an offset on.
+// setBytes copies the second array into the first, starting at an offset.
 func setBytes(_ context.Context, c call) {
 	to, from := c.host.contents(c.module.Memory(), c.object(0)), c.host.contents(c.module.Memory(), c.object(1))
 	if at := uint64(c.arg(2)); at+uint64(len(from)) <= uint64(len(to)) {
@@ -288,7 +290,7 @@ func next(_ context.Context, c call) {
 	c.returnsNew(step{value: value})
 }
 
-// instantiateHost offers the functions to every instance of the module.
+// instantiateHost makes the functions available to every instance of the module.
 func instantiateHost(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder("wbg")
 	for _, f := range functions {

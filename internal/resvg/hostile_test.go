@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/resvg"
 )
 
-// TestHostileSVG takes every hostile file through the sanitizer and then the renderer: nothing is left of what
-// could run or load, and the honest rectangle is drawn.
+// TestHostileSVG passes every hostile file through the sanitizer and then the renderer: nothing that
+// could run or load is left, and the harmless rectangle is drawn.
 func TestHostileSVG(t *testing.T) {
 	r, err := renderer()
 	if err != nil {
@@ -53,17 +53,17 @@ func TestHostileSVG(t *testing.T) {
 }
 
 const (
-	// fewSteps is enough for a plain logo and used up soon by a hostile one.
+	// fewSteps is enough for a plain logo and too little for a hostile one.
 	fewSteps = 5 << 20
-	// patience is a timeout that does not end on a busy machine.
+	// patience is a timeout that does not expire on a busy machine.
 	patience = time.Hour
 )
 
-// TestHostileSVGUnsanitized gives the same files to the renderer as they are, one after the other. Each ends
-// with a picture or with an error that says whose fault it is. The process that draws does nothing else, so
-// the most memory that it ever held is what all of it takes: code, compiled module, instance and picture.
+// TestHostileSVGUnsanitized passes the same files to the renderer unchanged, one after the other. Each
+// results in an image or in an error that identifies the cause. The process that draws does nothing
+// else, so its peak memory includes everything: code, compiled module, instance and image.
 func TestHostileSVGUnsanitized(t *testing.T) {
-	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // names the cache to the process that draws
+	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // passes the cache's path to the process that draws
 	if dir := os.Getenv(inside); dir != "" {
 		drawHostile(t, dir)
 		return
@@ -84,7 +84,7 @@ func TestHostileSVGUnsanitized(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// drawHostile is what the process does that only draws.
+// drawHostile runs in the process that only draws.
 func drawHostile(t *testing.T, dir string) {
 	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: patience, Concurrent: 1})
 	if err != nil {
@@ -108,8 +108,8 @@ func drawHostile(t *testing.T, dir string) {
 	if tooLarge == 0 {
 		t.Error("no file met a limit: they are not hostile any more")
 	}
-	// Three times the cap of one instance: its memory, the one that it is copied to when it grows, and the
-	// pictures before it that are not collected yet; the rest is the process itself.
+	// Three times the limit of one instance: its memory, the one to which it is copied when it grows,
+	// and the previous images that are not collected yet; the rest is the process itself.
 	const most = 300 << 20
 	peak, err := process.ID(os.Getpid()).Peak()
 	switch {
@@ -129,7 +129,7 @@ func drawHostile(t *testing.T, dir string) {
 func TestLimits(t *testing.T) {
 	const (
 		plain = open + `<rect width="100" height="50"/></svg>`
-		// Ten layers of blur over the whole picture take seconds.
+		// Ten layers of blur over the whole image take seconds.
 		slow = open + `<filter id="f"><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/></filter>` +
 			`<g filter="url(#f)"><g filter="url(#f)"><g filter="url(#f)"><rect width="100" height="50"/></g></g></g></svg>`
 	)
@@ -165,7 +165,7 @@ func TestLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the memory of a picture that failed is used again
+			for range 2 { // the memory of a failed image is reused
 				img, err := r.Render(t.Context(), []byte(c.svg), c.side)
 				if !errors.Is(err, c.want) || (img == nil) != (err != nil) {
 					t.Errorf("%v, want %v", err, c.want)
@@ -178,13 +178,13 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// picture reports whether an error says something about the file.
+// picture reports whether an error concerns the file.
 func picture(err error) bool {
 	return errors.Is(err, imaging.ErrTooLarge) || errors.Is(err, imaging.ErrMalformed)
 }
 
-// TestSteps_DependOnTheFileAlone draws between the pictures of other files, alone and beside others: the number of
-// steps that is just enough is the same each time.
+// TestSteps_DependOnTheFileAlone draws between the images of other files, alone and concurrently with
+// others: the number of steps that is just enough is the same each time.
 func TestSteps_DependOnTheFileAlone(t *testing.T) {
 	const quantum = 1 << 18
 	drawn := func(steps int64) bool {
@@ -229,7 +229,7 @@ func TestCanceled(t *testing.T) {
 	if _, err := r.Render(ctx, []byte(open+`</svg>`), 64); !errors.Is(err, context.Canceled) || errors.Is(err, imaging.ErrTooLarge) {
 		t.Error(err)
 	}
-	// A caller whose time is up is told so, not that the file is too large.
+	// A caller whose time is up gets that error, not that the file is too large.
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Render(ctx, []byte(hostile(t, "use bomb")), 64); !errors.Is(err, context.DeadlineExceeded) {
@@ -252,7 +252,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseGoesOnWaiting closes while a picture is drawn that ends when the test says so, first without patience.
+// TestCloseGoesOnWaiting closes while an image is drawn that ends when the test allows it, first with
+// a short timeout.
 func TestCloseGoesOnWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: patience, Concurrent: concurrent})
@@ -299,7 +300,8 @@ func TestCloseGoesOnWaiting(t *testing.T) {
 	}
 }
 
-// begun is a context that reports when another one is derived from it, which drawing does once it has its turn.
+// begun is a context that reports when another one is derived from it, which happens once drawing has
+// its turn.
 type begun struct {
 	context.Context
 	tell func()
@@ -310,7 +312,7 @@ func (b begun) Value(key any) any {
 	return b.Context.Value(key)
 }
 
-// hostile is one of the hostile files.
+// hostile returns one of the hostile files.
 func hostile(t testing.TB, name string) string {
 	t.Helper()
 	for _, h := range imagingtest.HostileSVGs() {

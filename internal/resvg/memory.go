@@ -5,38 +5,39 @@ import (
 	"time"
 )
 
-// keptMemory is how much of a memory is kept for the next picture, in bytes. Most logos need less; what a
-// hostile one needed goes back.
+// keptMemory is how much of a memory is kept for the next image, in bytes. Most logos need less; the
+// additional memory of a hostile one is released.
 const keptMemory = 16 << 20
 
-// memory is the linear memory of one instance. It says no beyond its limit and remembers that it did, which
-// tells a picture that is too large from one that is broken: in the module both end as the same trap.
+// memory is the linear memory of one instance. It refuses to grow beyond its limit and records that it
+// did, which distinguishes an image that is too large from a broken one: in the module both end in the
+// same trap.
 //
-// Memories are used again, emptied, since most of a small picture's time would otherwise go into asking for
-// some MiB and collecting them.
+// Memories are zeroed and reused, because most of a small image's time would otherwise go into
+// allocating and collecting a few MiB.
 type memory struct {
-	bytes   []byte // all zero past its length
+	bytes   []byte // all zero beyond its length
 	limit   uint64
 	refused bool
 
 	// large has room for the one memory that may be larger than keptMemory.
 	large   chan struct{}
-	has     bool // this is the one
-	crowded bool // the room was another's for too long
+	has     bool // this memory has it
+	crowded bool // another memory had the room for too long
 	turn    *turn
 }
 
-// turn is the time that one picture has. Waiting for another picture's memory does not use it up.
+// turn is the time limit of one image. Waiting for another image's memory does not count.
 type turn struct {
-	ctx     context.Context // ends with the time
+	ctx     context.Context // ends when the time is up
 	wait    time.Duration   // the longest wait for the large memory
-	left    time.Duration   // when the timer was last started
+	left    time.Duration   // since the timer was last started
 	started time.Time
 	timer   *time.Timer
 	end     context.CancelCauseFunc
 }
 
-// newTurn starts the time of a picture. The caller must call stop.
+// newTurn starts the time of an image. The caller must call stop.
 func newTurn(ctx context.Context, cfg Config) *turn {
 	t := &turn{wait: cfg.Wait, left: cfg.Timeout, started: time.Now()}
 	t.ctx, t.end = context.WithCancelCause(ctx)
@@ -49,7 +50,7 @@ func (t *turn) stop() {
 	t.end(nil)
 }
 
-// await waits for room in large, with the picture's time stopped, and reports whether it got it.
+// await waits for room in large, with the image's time stopped, and reports whether it got it.
 func (t *turn) await(large chan<- struct{}) bool {
 	if !t.timer.Stop() {
 		<-t.ctx.Done() // the time is up
@@ -70,9 +71,9 @@ func (t *turn) await(large chan<- struct{}) bool {
 	return got
 }
 
-// Reallocate implements experimental.LinearMemory. nil is no.
+// Reallocate implements experimental.LinearMemory. nil means refusal.
 func (m *memory) Reallocate(size uint64) []byte {
-	if m.crowded { // what it asks for now depends on the load, not on the file
+	if m.crowded { // later requests depend on the load, not on the file
 		return nil
 	}
 	if size > m.limit {
@@ -94,8 +95,8 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.bytes
 }
 
-// Free implements experimental.LinearMemory. The memory is taken back by keepMemory, when nothing runs in it
-// any more.
+// Free implements experimental.LinearMemory. keepMemory reclaims the memory when the instance has
+// ended.
 func (m *memory) Free() {}
 
 func (r *Renderer) takeMemory(t *turn) *memory {
@@ -110,7 +111,7 @@ func (r *Renderer) takeMemory(t *turn) *memory {
 	return &memory{limit: uint64(r.cfg.Memory), large: r.large, turn: t}
 }
 
-// keepMemory empties a memory for the next picture, which must see nothing of this one.
+// keepMemory zeroes a memory for the next image, which must not see any of its content.
 func (r *Renderer) keepMemory(m *memory) {
 	if m.has {
 		<-m.large

@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// A module cannot be stopped from outside but by wazero's own check at the head of each loop, which leaves
-// the compiled code each time: with it, logos take five times as long. metered rewrites the module instead:
-// at the head of each loop and function it counts down a variable of its own, and only when that is used up
-// it calls the host, which counts how often it did and looks at the context (checkpoint in host.go). What it calls
-// is a function that the module imports anyway, so that no number of a function changes.
+// The only way to stop a module from outside is wazero's own check at the head of each loop, which
+// leaves the compiled code each time: with it, logos take five times as long. metered rewrites the
+// module instead: at the head of each loop and function it decrements a counter, and only when that
+// reaches zero it calls the host, which counts these calls and checks the context (checkpoint in
+// host.go). It calls a function that the module imports anyway, so that no function index changes.
 //
-// The count is the same on every machine and at any load, the time is not. So the count decides whether a picture
-// is too much, and the context only ends what nobody can wait for.
+// The count is the same on every machine and under any load, the time is not. So the count decides
+// whether an image is too expensive, and the context only limits the waiting time.
 
-// quantum is how many steps, loops and calls, pass between two calls of the host: 5 to 10 ms of them.
+// quantum is how many steps, loops and calls, pass between two calls of the host: 5 to 10 ms.
 const quantum = 1 << 18
 
-// checkpointName is the import that metered code calls. It takes nothing and gives a number.
+// checkpointName is the import that metered code calls. It has no arguments and returns a number.
 const checkpointName = "__wbindgen_memory"
 
-// errMeter: the module has a form that metered does not know.
+// errMeter means that the module has a form that metered does not support.
 var errMeter = errors.New("resvg module cannot be metered")
 
-// Sections of a module, in the WebAssembly core specification 2.0, chapter 5.5.
+// Sections of a module, from the WebAssembly core specification 2.0, chapter 5.5.
 const (
 	wasmHeader    = 8
 	sectionImport = 2
@@ -33,7 +33,7 @@ const (
 	sectionCode   = 10
 )
 
-// Opcodes that are looked for or written; chapter 5.4.
+// Opcodes that are searched or written; chapter 5.4.
 const (
 	opIf        = 0x04
 	opLoop      = 0x03
@@ -49,13 +49,13 @@ const (
 	typeI32     = 0x7f
 )
 
-// metered returns the module with its counter. It is given one module only, the one whose checksum is known,
-// and refuses what that does not have.
+// metered returns the module with a counter. It supports only the one module whose checksum is known,
+// and rejects constructs that it does not contain.
 func metered(module []byte) (out []byte, err error) {
 	if len(module) < wasmHeader {
 		return nil, errMeter
 	}
-	defer func() { // a reader past its end
+	defer func() { // a read beyond the end
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%w: %v", errMeter, p)
 		}
@@ -89,7 +89,7 @@ func metered(module []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// findImport returns the number of the function to call. All imports are functions.
+// findImport returns the index of the function to call. All imports are functions.
 func findImport(section []byte) (number uint32, found bool) {
 	r := reader{section}
 	for i := range r.u32() {
@@ -106,7 +106,7 @@ func findImport(section []byte) (number uint32, found bool) {
 	return 0, false
 }
 
-// addGlobal adds a variable that begins with the quantum, as the last one.
+// addGlobal appends a global variable, initialized with the quantum.
 func addGlobal(section []byte) []byte {
 	const mutable = 1
 	r := reader{section}
@@ -116,7 +116,7 @@ func addGlobal(section []byte) []byte {
 	return append(appendS32(out, quantum), opEnd)
 }
 
-// meterStep is: if the counter is zero, call the host and begin anew; count down.
+// meterStep returns the code: if the counter is zero, call the host and reset it; decrement it.
 func meterStep(counter, checkpoint uint32) []byte {
 	get, set := appendU32([]byte{opGlobalGet}, counter), appendU32([]byte{opGlobalSet}, counter)
 	return slices.Concat(
@@ -143,11 +143,11 @@ func meterCode(section, step []byte) ([]byte, error) {
 	return out, nil
 }
 
-// meterFunction puts the step behind the declarations of local variables and behind each loop's head.
+// meterFunction inserts the step after the declarations of local variables and after each loop's head.
 func meterFunction(body, step []byte) ([]byte, error) {
 	r := reader{body}
 	for range r.u32() {
-		r.u32() // how many variables
+		r.u32() // number of variables
 		r.byte()
 	}
 	out := append(slices.Clone(body[:len(body)-len(r.rest)]), step...)
@@ -166,8 +166,9 @@ func meterFunction(body, step []byte) ([]byte, error) {
 	return append(out, from...), nil
 }
 
-// skipImmediates steps over what follows an opcode. Whole blocks of memory (memory.fill and its like) would
-// take long at the price of one step, so they are refused with all else that the module does not have.
+// skipImmediates skips the immediates of an opcode. Bulk memory operations (memory.fill and similar)
+// could take long at the price of one step, so they are rejected like all other instructions that the
+// module does not contain.
 func (r *reader) skipImmediates(op byte) error {
 	switch {
 	case op >= 0x02 && op <= 0x04: // block, loop, if: a type
@@ -190,7 +191,7 @@ func (r *reader) skipImmediates(op byte) error {
 		r.take(4)
 	case op == 0x44:
 		r.take(8)
-	case op == 0xfc: // conversions that saturate have no more; the rest is bulk memory
+	case op == 0xfc: // saturating conversions have none; the rest is bulk memory
 		if sub := r.u32(); sub > 7 {
 			return fmt.Errorf("%w: opcode fc %d", errMeter, sub)
 		}
@@ -201,7 +202,7 @@ func (r *reader) skipImmediates(op byte) error {
 	return nil
 }
 
-// reader reads a module. It panics past the end; metered recovers.
+// reader parses a module. It panics beyond the end; metered recovers.
 type reader struct{ rest []byte }
 
 func (r *reader) byte() byte { return r.take(1)[0] }
@@ -221,7 +222,7 @@ func (r *reader) u32() uint32 {
 	return uint32(v)
 }
 
-// leb steps over a number of either sign.
+// leb skips a signed or unsigned number.
 func (r *reader) leb() {
 	for r.byte()&0x80 != 0 {
 	}
@@ -229,7 +230,7 @@ func (r *reader) leb() {
 
 func appendU32(out []byte, v uint32) []byte { return binary.AppendUvarint(out, uint64(v)) }
 
-// appendS32 writes a number that is not negative in the signed form, whose last byte has a bit for the sign.
+// appendS32 appends a non-negative number in the signed encoding, whose last byte has a sign bit.
 func appendS32(out []byte, v uint32) []byte {
 	for v >= 0x40 {
 		out = append(out, byte(v)|0x80)

@@ -1,10 +1,10 @@
-// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero: one instance per
-// picture, with a cap on its memory and on its steps, so that no file, however hostile, takes more than that or
-// sees anything outside of its instance. Both caps depend on the file and the size alone: the same file is drawn,
-// or refused, on every machine. A deadline protects a machine that is too busy to get that far, and its error
-// says nothing about the file.
+// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero: one instance
+// per image, with limits on its memory and on its steps, so that no file, however hostile, uses more
+// or accesses anything outside of its instance. Both limits depend only on the file and the size:
+// every machine draws, or rejects, the same files. A deadline protects a machine that is too busy to
+// get that far; its error does not concern the file.
 //
-// What the module is, where it comes from and under which license is in README.md beside this file.
+// README.md describes the module, its source and its license.
 package resvg
 
 import (
@@ -26,55 +26,58 @@ import (
 //go:embed resvg.wasm
 var module []byte
 
-// moduleSum is the SHA-256 of resvg.wasm. What runs is what was reviewed.
+// moduleSum is the SHA-256 of resvg.wasm, so that only the reviewed module runs.
 const moduleSum = "22bf6e9f9a100d972da0411a69c5ba504367fc1fa87b3b64e3f35e53926d2d70"
 
 const (
-	// DefaultSteps is how many loops and calls one picture may take (meter.go): one to two seconds of them. Of 1,089
-	// real logos at 1024 pixels two took more, and half of them took a tenth of it.
+	// DefaultSteps is how many loops and calls one image may take (meter.go): one to two seconds of
+	// them. Of 1,089 real logos at 1024 pixels two took more, and half of them took a tenth of it.
 	DefaultSteps = 160 * quantum
-	// DefaultTimeout is how long one picture may take. The steps end earlier unless the machine is busy.
+	// DefaultTimeout is how long one image may take. The step limit is reached earlier unless the
+	// machine is busy.
 	DefaultTimeout = 4 * time.Second
-	// DefaultWait is how long a picture that needs much memory waits while another has it. It keeps its place among
-	// Config.Concurrent meanwhile, so a longer wait would keep small pictures from being drawn.
+	// DefaultWait is how long an image that needs much memory waits while another has it. It counts
+	// towards Config.Concurrent in the meantime, so a longer wait would prevent small images from
+	// being drawn.
 	DefaultWait = time.Second
-	// DefaultMemory is what the instance of one picture may grow to, in bytes. Of 2,302 real logos the largest
-	// took 42 MiB at 1024 pixels and half of them 8, most of it layers of masks and filters.
+	// DefaultMemory is the memory limit of the instance of one image, in bytes. Of 2,302 real logos
+	// the largest took 42 MiB at 1024 pixels and half of them 8, most of it layers of masks and
+	// filters.
 	DefaultMemory = 64 << 20
-	// maxMemory is what 32-bit WebAssembly can address, in bytes.
+	// maxMemory is the address space of 32-bit WebAssembly, in bytes.
 	maxMemory = 4 << 30
-	// minMemory is what an instance begins with, in bytes, rounded up.
+	// minMemory is the initial memory of an instance, in bytes, rounded up.
 	minMemory = 2 << 20
-	// maxConcurrent bounds DefaultConcurrent, whatever the number of processors.
+	// maxConcurrent limits DefaultConcurrent, whatever the number of processors.
 	maxConcurrent = 4
 	// MaxSide is the longest side that Render draws, in pixels. A layer of it is 16 MiB.
 	MaxSide = 2048
 )
 
 var (
-	// ErrModule: the module in the binary is not the one that was reviewed.
+	// ErrModule means that the module in the binary is not the reviewed one.
 	ErrModule = errors.New("resvg module does not have its checksum")
-	// ErrClosed: Close was called.
+	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("resvg renderer is closed")
-	// ErrBusy: another picture had the large memory for all of Config.Wait. It says nothing about the file, and is a
-	// context.DeadlineExceeded.
+	// ErrBusy means that another image had the large memory for all of Config.Wait. It does not
+	// concern the file, and is a context.DeadlineExceeded.
 	ErrBusy = fmt.Errorf("another large picture is being drawn: %w", context.DeadlineExceeded)
 )
 
 // Config configures a Renderer.
 type Config struct {
-	// CacheDir keeps the compiled module between starts; "" compiles at each start (1.1 s). What is in it is
-	// run as native code, so nobody else may be able to write there. A directory that cannot be used, or
-	// holds something damaged, costs the time of compiling and nothing more.
+	// CacheDir keeps the compiled module between starts; "" compiles at each start (1.1 s). Its
+	// content is run as native code, so no other user may be able to write there. An unusable
+	// directory or a damaged file only costs the time of compiling.
 	CacheDir   string
-	Steps      int64         // loops and calls of one picture, counted in units of 262,144 (DefaultSteps)
-	Timeout    time.Duration // of drawing one picture; no waiting counts (DefaultTimeout)
-	Wait       time.Duration // for the large memory, of which there is one (DefaultWait)
-	Memory     int64         // bytes of one picture (DefaultMemory)
-	Concurrent int           // pictures drawn at once; others wait (DefaultConcurrent)
+	Steps      int64         // loops and calls of one image, counted in units of 262,144 (DefaultSteps)
+	Timeout    time.Duration // for drawing one image, excluding waits (DefaultTimeout)
+	Wait       time.Duration // for the only large memory (DefaultWait)
+	Memory     int64         // bytes of one image (DefaultMemory)
+	Concurrent int           // images drawn concurrently; others wait (DefaultConcurrent)
 }
 
-// DefaultConcurrent is one picture per processor, within a limit: drawing is work for the processor alone.
+// DefaultConcurrent returns one image per processor, up to a limit: drawing only uses the processor.
 func DefaultConcurrent() int { return min(runtime.GOMAXPROCS(0), maxConcurrent) }
 
 func (c *Config) withDefaults() {
@@ -95,7 +98,7 @@ func (c *Config) withDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	c.withDefaults()
 	var errs []error
@@ -117,17 +120,17 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Renderer draws. It is safe for concurrent use.
+// Renderer draws SVG files. It is safe for concurrent use.
 type Renderer struct {
 	cfg    Config
 	engine *engine
-	turns  chan struct{} // one in it for each picture that is being drawn
-	large  chan struct{} // one in it while a picture takes more than keptMemory
+	turns  chan struct{} // one entry for each image being drawn
+	large  chan struct{} // one entry while an image uses more than keptMemory
 
 	stop    sync.Once     // closes closed
-	closed  chan struct{} // no picture begins any more
-	closing chan struct{} // one in it while Close works, which alone uses what follows
-	taken   int           // turns that Close has, and keeps
+	closed  chan struct{} // no new images
+	closing chan struct{} // one entry while Close runs, which guards the following fields
+	taken   int           // turns taken by Close, and kept
 	freed   bool
 	freeErr error
 
@@ -135,7 +138,8 @@ type Renderer struct {
 	spares []*memory // at most one per turn
 }
 
-// New compiles the module, or takes it from the cache. Errors: those of Config.Validate, ErrModule, ctx.Err().
+// New compiles the module, or loads it from the cache. Errors: those of Config.Validate, ErrModule,
+// ctx.Err().
 func New(ctx context.Context, cfg Config) (*Renderer, error) { return newRenderer(ctx, cfg, module) }
 
 func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, error) {
@@ -153,10 +157,10 @@ func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, err
 	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), large: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
 }
 
-// Close waits for the pictures that are being drawn, which takes no longer than Config.Timeout and Config.Wait
-// together, and releases the module. Render answers ErrClosed from the first call on. Errors: ctx.Err() with
-// nothing released, after which another call goes on waiting. Once the module is released, each call answers as
-// the one that did it.
+// Close waits for the images being drawn, which takes no longer than Config.Timeout and Config.Wait
+// together, and releases the module. Render returns ErrClosed from the first call on. Errors:
+// ctx.Err() with nothing released; another call then continues to wait. Once the module is released,
+// each call returns the same result.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop.Do(func() { close(r.closed) })
 	select {
@@ -179,12 +183,14 @@ func (r *Renderer) Close(ctx context.Context) error {
 	return r.freeErr
 }
 
-// Render draws an SVG so that its longer side has that many pixels, on a transparent ground. Text is not
-// drawn: the module has no fonts. It waits for a turn when Config.Concurrent pictures are being drawn.
+// Render draws an SVG so that its longer side has that many pixels, on a transparent background. Text
+// is not drawn: the module has no fonts. It waits for a turn while Config.Concurrent images are being
+// drawn.
 //
-// Errors: imaging.ErrMalformed for what resvg cannot read or that has no size, imaging.ErrTooLarge for what
-// takes more steps or memory than Config says and for a side out of 1 to MaxSide, context.DeadlineExceeded for
-// what takes longer than Config.Timeout, which says nothing about the file, ErrBusy, ErrClosed, ctx.Err().
+// Errors: imaging.ErrMalformed if resvg cannot parse the file or it has no size, imaging.ErrTooLarge
+// if it needs more steps or memory than the limits or if side is not between 1 and MaxSide,
+// context.DeadlineExceeded if it takes longer than Config.Timeout, which does not concern the file,
+// ErrBusy, ErrClosed, ctx.Err().
 func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	switch {
 	case side < 1 || side > MaxSide:
@@ -204,7 +210,7 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	}
 	defer func() { <-r.turns }()
 	select {
-	case <-r.closed: // select takes any of what is ready
+	case <-r.closed: // select chooses any ready case
 		return nil, ErrClosed
 	default:
 	}
@@ -214,14 +220,14 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
 	img, err := r.engine.draw(t.ctx, mem, svg, side, r.cfg.Steps/quantum)
-	if err == nil && !mem.crowded { // without the memory that it asked for, the module may draw something else
+	if err == nil && !mem.crowded { // without the memory that it requested, the module may draw something else
 		return img, nil
 	}
 	return nil, r.failure(ctx, t, mem, err)
 }
 
-// failure is why a picture was not drawn. What the load did comes first: a module that has been without memory, or was
-// stopped, may have gone on in another way, which says nothing about the file.
+// failure returns the reason why an image was not drawn. Effects of the load come first: a module that
+// lacked memory, or was stopped, may have continued differently, which does not concern the file.
 func (r *Renderer) failure(ctx context.Context, t *turn, mem *memory, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -238,10 +244,10 @@ func (r *Renderer) failure(ctx context.Context, t *turn, mem *memory, err error)
 	return fmt.Errorf("draw svg: %w: %w", imaging.ErrMalformed, err)
 }
 
-// errFuel: the steps, the call stack or the objects of the host were used up.
+// errFuel means that the steps, the call stack or the objects of the host were used up.
 var errFuel = errors.New("out of steps, stack or objects")
 
-// firstLine is what an error of wazero says without the trace, of bounded length.
+// firstLine returns the message of a wazero error without the trace, limited in length.
 func firstLine(err error) string {
 	const maxText = 200
 	line, _, _ := strings.Cut(err.Error(), "\n")

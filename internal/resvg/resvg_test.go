@@ -55,13 +55,13 @@ var (
 	black = color.NRGBA{0, 0, 0, 255}
 )
 
-// at is what a point of the picture must be, in pixels of a drawing that is 100 wide.
+// at is the expected color of a point, in pixels of a drawing that is 100 wide.
 type at struct {
 	x, y int
 	want color.NRGBA
 }
 
-// TestPictures draws what a person can work out by hand.
+// TestPictures draws files whose rendering can be computed by hand.
 func TestPictures(t *testing.T) {
 	for _, c := range []struct {
 		name, svg string
@@ -102,7 +102,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// near allows for the rounding of gradients. The color of what is clear means nothing.
+// near allows for the rounding of gradients and ignores the color of transparent pixels.
 func near(a, b color.NRGBA) bool {
 	const slack = 4
 	within := func(x, y uint8) bool { return max(x, y)-min(x, y) <= slack }
@@ -121,7 +121,7 @@ func TestLongerSide(t *testing.T) {
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="1in" height="384px" viewBox="0 0 9 9">`, image.Pt(16, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 100 200'>`, image.Pt(32, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="3" height="3">`, image.Pt(64, 64)},
-		// Sides that round to the same number, and the first tag cannot be read by a glance.
+		// Sides that round to the same number, and a first tag that wider cannot parse.
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="31.88" height="32">`, image.Pt(64, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1.4 .6">`, image.Pt(64, 27)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 1.4 .6'>`, image.Pt(64, 27)},
@@ -135,7 +135,7 @@ func TestLongerSide(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.root, got, c.want)
 		}
 	}
-	// At this size a pixel tells the sides apart.
+	// At this size the sides differ by a pixel.
 	for root, want := range map[string]image.Point{
 		`<svg xmlns="http://www.w3.org/2000/svg" width="31.88" height="32">`: image.Pt(1020, 1024),
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 31.88 32'>`:    image.Pt(1020, 1024),
@@ -147,7 +147,7 @@ func TestLongerSide(t *testing.T) {
 	}
 }
 
-// TestConcurrentPictures draws more pictures at once than there are turns; each is its own.
+// TestConcurrentPictures draws more images concurrently than there are turns; each must be right.
 func TestConcurrentPictures(t *testing.T) {
 	r, err := renderer()
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"letterhead/internal/variants"
 )
 
-// largePicture needs more memory at resvg.MaxSide than two pictures may have at once.
+// largePicture needs more memory at resvg.MaxSide than two images may have together.
 const largePicture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><rect width="90" height="90" fill="#0b5fff"/></svg>`
 
-// waiting is a renderer whose large memory is another picture's. In the bubble no time passes while it draws.
+// waiting returns a renderer whose large memory another image has. In the bubble no time passes while
+// it draws.
 func waiting(t *testing.T, cfg resvg.Config) (r *resvg.Renderer, release func()) {
 	t.Helper()
 	cfg.CacheDir = cacheDir
@@ -59,7 +60,7 @@ func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
 				t.Errorf("waited %v", waited)
 			}
 		}
-		// Small pictures are drawn all the same, and the large one as soon as there is room.
+		// Small images are drawn anyway, and the large one as soon as there is room.
 		if _, err := r.Render(t.Context(), []byte(largePicture), 64); err != nil {
 			t.Error(err)
 		}
@@ -82,7 +83,8 @@ func TestRender_CallerLeavesWhileWaitingForMemory_EndsWithItsContext(t *testing.
 	})
 }
 
-// TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking: what makes pictures gives up later than what draws them.
+// TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking: the caller's time limit is longer than the
+// renderer's.
 func TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking(t *testing.T) {
 	if all := resvg.DefaultWait + resvg.DefaultTimeout; all > variants.DefaultMakeTimeout {
 		t.Errorf("%v, a making has %v", all, variants.DefaultMakeTimeout)

@@ -1,5 +1,5 @@
-// Package room bounds the bytes that works of several kinds hold at once in one process: each says before it begins
-// what it will hold, and waits until there is room for it.
+// Package room limits the memory that different kinds of work use concurrently in one process: each
+// declares before it starts how much it will use, and waits until there is room.
 package room
 
 import (
@@ -9,18 +9,20 @@ import (
 )
 
 const (
-	// DefaultBytes is for one picture of four million pixels, or a few of one million, beside a crowd of small ones.
-	// The process takes up to twice of it, since garbage is collected when there is as much as what is in use.
+	// DefaultBytes is enough for one image of four million pixels, or a few of one million, together
+	// with many small ones. The process takes up to twice as much, because garbage is collected when
+	// it equals the memory in use.
 	DefaultBytes = 96 << 20
-	// smallBytes is what a small picture holds while it is made, with the file that it is made of.
+	// smallBytes is the memory for making a small image, including its source file.
 	smallBytes = 4 << 20
-	// smallShare of the room is for those alone: they never wait for a large one.
+	// smallShare: 1/smallShare of the room is reserved for small images, which never wait for a large
+	// one.
 	smallShare = 3
 )
 
-// Room is bytes that are given in the order in which they are asked for. A third of them is for what is small, so
-// that it never waits for what is large, and no crowd of it keeps anything large waiting. It is safe for concurrent
-// use.
+// Room is a number of bytes that are granted in the order of the requests. A third of them is reserved
+// for small parts, so that these never wait for large ones, and many of them never keep a large one
+// waiting. It is safe for concurrent use.
 type Room struct {
 	small, large *section
 }
@@ -35,7 +37,7 @@ func newSection(size int64) *section {
 	return &section{semaphore.NewWeighted(size), size}
 }
 
-// New returns room for so many bytes; below 1 for DefaultBytes.
+// New returns room for that many bytes, or DefaultBytes if bytes is below 1.
 func New(bytes int64) *Room {
 	if bytes < 1 {
 		bytes = DefaultBytes
@@ -43,13 +45,13 @@ func New(bytes int64) *Room {
 	return &Room{small: newSection(bytes / smallShare), large: newSection(bytes - bytes/smallShare)}
 }
 
-// Part is what one work holds. The zero Part is nothing.
+// Part is the share of one piece of work. The zero Part is empty.
 type Part struct {
 	of    *section
-	bytes int64 // that were asked for
+	bytes int64 // requested bytes
 }
 
-// Part returns the part for a work that holds so many bytes. It is not taken yet.
+// Part returns the part for work that uses that many bytes. It is not taken yet.
 func (r *Room) Part(bytes int64) Part {
 	if bytes <= smallBytes {
 		return Part{r.small, bytes}
@@ -57,13 +59,13 @@ func (r *Room) Part(bytes int64) Part {
 	return Part{r.large, bytes}
 }
 
-// Bytes is what was asked for.
+// Bytes returns the requested bytes.
 func (p Part) Bytes() int64 { return p.bytes }
 
-// held is what is taken: what is larger than the section has all of it.
+// held returns the bytes to take: a part that is larger than its section takes all of it.
 func (p Part) held() int64 { return min(p.bytes, p.of.size) }
 
-// Wait waits until the part is taken. Errors: ctx.Err().
+// Wait waits until the part can be taken. Errors: ctx.Err().
 func (p Part) Wait(ctx context.Context) error {
 	if p.of == nil {
 		return nil
@@ -71,10 +73,10 @@ func (p Part) Wait(ctx context.Context) error {
 	return p.of.bytes.Acquire(ctx, p.held())
 }
 
-// Try takes the part if that needs no waiting, and reports whether it did.
+// Try takes the part if it is available, and reports whether it did.
 func (p Part) Try() bool { return p.of == nil || p.of.bytes.TryAcquire(p.held()) }
 
-// Give gives back a part that was taken.
+// Give returns a part that was taken.
 func (p Part) Give() {
 	if p.of != nil {
 		p.of.bytes.Release(p.held())

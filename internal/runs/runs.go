@@ -1,6 +1,6 @@
-// Package runs remembers when processes that answer requests ran, and how they ended. A process notes its start, from
-// time to time that it is alive, and its clean end. A run without a clean end may have left charges whose answers
-// were never delivered.
+// Package runs records when processes that serve requests ran, and how they ended. A process records
+// its start, periodically that it is alive, and its clean end. A run without a clean end may have left
+// charges whose answers were never delivered.
 package runs
 
 import (
@@ -13,7 +13,8 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// keptFor is how long a run is remembered after its last sign of life, far longer than a charge can be reversed.
+// keptFor is how long a run is remembered after it was last alive, far longer than a charge can be
+// reversed.
 const keptFor = 30 * 24 * time.Hour
 
 const (
@@ -33,12 +34,12 @@ CREATE TABLE IF NOT EXISTS runs (
 	all   = `SELECT id, node, started, alive, ended, answer_within FROM runs ORDER BY started, id`
 )
 
-// Run is a process that answered requests. Times are whole microseconds.
+// Run is a process that served requests. Times are whole microseconds.
 type Run struct {
 	ID      string // unique
 	Node    string
 	Started time.Time
-	Alive   time.Time // when it was last noted to be alive
+	Alive   time.Time // when it was last recorded to be alive
 	Ended   time.Time // zero without a clean end
 	// AnswerWithin is the longest time between a charge and the last byte of its answer.
 	AnswerWithin time.Duration
@@ -59,7 +60,7 @@ func New(ctx context.Context, store *sqlstore.Store) (*Runs, error) {
 	return &Runs{store: store}, nil
 }
 
-// Begin notes a start, durably, and forgets runs of more than 30 days ago. Errors: sqlstore.ErrUnavailable,
+// Begin durably records a start, and deletes runs older than 30 days. Errors: sqlstore.ErrUnavailable,
 // sqlstore.ErrClosed, ctx.Err().
 func (r *Runs) Begin(ctx context.Context, run Run) error {
 	err := r.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
@@ -75,12 +76,12 @@ func (r *Runs) Begin(ctx context.Context, run Run) error {
 	return nil
 }
 
-// Beat notes that a run is alive. Errors: as Begin.
+// Beat records that a run is alive. Errors: as Begin.
 func (r *Runs) Beat(ctx context.Context, id string, now time.Time) error {
 	return r.note(ctx, beat, id, now)
 }
 
-// End notes a clean end. Errors: as Begin.
+// End records a clean end. Errors: as Begin.
 func (r *Runs) End(ctx context.Context, id string, now time.Time) error {
 	return r.note(ctx, end, id, now)
 }
@@ -96,7 +97,7 @@ func (r *Runs) note(ctx context.Context, query, id string, now time.Time) error 
 	return nil
 }
 
-// All returns the runs that are remembered, in the order of their starts. Errors: as Begin.
+// All returns the remembered runs, in the order of their starts. Errors: as Begin.
 func (r *Runs) All(ctx context.Context) ([]Run, error) {
 	found, err := r.all(ctx)
 	if err != nil {
@@ -127,14 +128,15 @@ func (r *Runs) all(ctx context.Context) (found []Run, err error) {
 	return found, rows.Err()
 }
 
-// markLength is how many characters of a run's id, a UUID, begin the ids of its requests.
+// markLength is how many characters of a run's id, a UUID, are the prefix of its request ids.
 const markLength = 8
 
-// RequestID returns a new UUID that begins like a run's, so that a charge shows which process made it.
+// RequestID returns a new UUID with the prefix of a run's id, so that a charge shows which process
+// made it.
 func RequestID(runID string) string { return runID[:markLength] + uuid.NewString()[markLength:] }
 
-// Makers returns a function that gives the id of the run that minted a request's id. It is empty for a request of none of
-// them, such as one of a release that did not mark its requests.
+// Makers returns a function that returns the id of the run that created a request's id. It returns ""
+// for a request of none of them, such as one of a release that did not mark its requests.
 func Makers(all []Run) func(requestID string) string {
 	byMark := map[string]string{}
 	for _, run := range all {
@@ -143,18 +145,19 @@ func Makers(all []Run) func(requestID string) string {
 	return func(requestID string) string { return byMark[requestID[:min(markLength, len(requestID))]] }
 }
 
-// Doubt is the time in which charges were made whose answers a run may not have delivered.
+// Doubt is the period in which a run may have charged without delivering the answers.
 type Doubt struct {
 	Run Run
-	// From is AnswerWithin before the last sign of life, Until the latest moment at which the run can have charged.
+	// From is AnswerWithin before the run was last alive, Until the latest time at which it can have
+	// charged.
 	From, Until time.Time
 }
 
-// Covers reports whether a moment is within the doubt.
+// Covers reports whether a time is within the doubt.
 func (d Doubt) Covers(at time.Time) bool { return !at.Before(d.From) && !at.After(d.Until) }
 
-// Alone returns the doubts of a service in which one process runs at a time, which current names, if one does. A run
-// without a clean end was over when the next one began.
+// Alone returns the doubts of a service in which one process runs at a time. current is the running
+// process, if any. A run without a clean end was over when the next one began.
 func Alone(all []Run, current string, now time.Time) []Doubt {
 	var doubts []Doubt
 	for i, run := range all {
@@ -170,8 +173,8 @@ func Alone(all []Run, current string, now time.Time) []Doubt {
 	return doubts
 }
 
-// Among returns the doubts of nodes that share a service. A run without a clean end is over when its node begins
-// again, or when it was silent for goneAfter, in which it cannot have checked a key.
+// Among returns the doubts of nodes that share a service. A run without a clean end is over when its
+// node starts again, or when it was silent for goneAfter, during which it cannot have checked a key.
 func Among(all []Run, goneAfter time.Duration, now time.Time) []Doubt {
 	next := map[string]time.Time{} // start of the next run of a node
 	var doubts []Doubt

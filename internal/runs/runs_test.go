@@ -49,7 +49,7 @@ func TestRuns_AreRememberedWithTheirEnds(t *testing.T) {
 	})
 }
 
-// A request's id shows which run minted it.
+// A request's id shows which run created it.
 func TestMakers(t *testing.T) {
 	a, b := runs.Run{ID: uuid.NewString()}, runs.Run{ID: uuid.NewString()}
 	makerOf := runs.Makers([]runs.Run{a, b})

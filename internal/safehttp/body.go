@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// maxLayers bounds how often a body is unpacked. Two, because servers that compress what is compressed
-	// already do exist.
+	// maxLayers limits how often a body is decompressed. It is two because some servers compress
+	// compressed files.
 	maxLayers = 2
-	// wireSlack is how much longer than its limit a compressed body may be: members and blocks without
-	// content would otherwise cost time for ever and never count.
+	// wireSlack is how much longer than its limit a compressed body may be: empty members and blocks
+	// would otherwise take time forever without counting.
 	wireSlack = 64 << 10
 	chunkSize = 32 << 10
 )
 
-// readBody reads at most limit bytes after decompression. truncated means that body is the beginning of
-// what was sent, either with ErrTooLarge or ErrBudget, or without an error when the server stopped early.
+// readBody reads at most limit bytes after decompression. truncated means that body is only the
+// beginning of the response, either with ErrTooLarge or ErrBudget, or without an error if the server
+// stopped early.
 func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, truncated bool, err error) {
 	limit := limits.Body
 	wire := &cappedReader{r: answer.Body, left: limit + wireSlack}
@@ -32,7 +33,7 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 	}
 	chunk := make([]byte, chunkSize)
 	for {
-		// A byte past the limit tells a body that ends there from one that goes on.
+		// One byte beyond the limit distinguishes a body that ends there from a longer one.
 		n, err := decoded.Read(chunk[:min(chunkSize, limit+1-int64(len(body)))])
 		if s.bytes.Add(int64(n)) > s.maxBytes {
 			return body, true, fmt.Errorf("%w: %d bytes", ErrBudget, s.maxBytes)
@@ -49,7 +50,7 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 		case err == io.EOF:
 			return body, false, nil
 		case len(body) > 0 && isCutOff(err):
-			// A wrong Content-Length, a missing gzip trailer: browsers show what came, and so do we.
+			// A wrong Content-Length, a missing gzip trailer: like browsers, use what was received.
 			return body, true, nil
 		default:
 			return body, false, bodyError(err)
@@ -57,13 +58,13 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 	}
 }
 
-// isCutOff says that a stream ended where its framing said that more would follow, or that something
-// follows a complete gzip member that is not gzip.
+// isCutOff reports whether a stream ended before its framing did, or has trailing data after a
+// complete gzip member.
 func isCutOff(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
 }
 
-// bodyError marks errors of decoding; the others are the network's.
+// bodyError marks decoding errors; others are network errors.
 func bodyError(err error) error {
 	var corrupt flate.CorruptInputError
 	if errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
@@ -72,7 +73,7 @@ func bodyError(err error) error {
 	return err
 }
 
-// cappedReader refuses to read on past a number of bytes.
+// cappedReader fails after a number of bytes.
 type cappedReader struct {
 	r    io.Reader
 	left int64
@@ -80,7 +81,7 @@ type cappedReader struct {
 
 func (c *cappedReader) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		// One more byte tells a body that ends here from one that goes on.
+		// One more byte distinguishes a body that ends here from a longer one.
 		var one [1]byte
 		if n, err := c.r.Read(one[:]); n == 0 {
 			return 0, err
@@ -92,9 +93,9 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decode undoes Content-Encoding as far as it is true: a body that says gzip and is not passes as it is,
-// and a text that is still gzip after one layer is unpacked once more. Encodings that were not asked for
-// are ErrMalformed.
+// decode decodes Content-Encoding as far as it is true: a body that is declared as gzip but is not
+// passes unchanged, and a text that is still gzip after one layer is decompressed once more. Encodings
+// that were not requested are ErrMalformed.
 func decode(r io.Reader, header http.Header) (io.Reader, error) {
 	declared, err := encodings(header)
 	if err != nil {
@@ -107,7 +108,7 @@ func decode(r io.Reader, header http.Header) (io.Reader, error) {
 	for range layers {
 		buffered := bufio.NewReader(r)
 		r = buffered
-		// An error here comes again with the first Read.
+		// The first Read returns this error again.
 		if magic, _ := buffered.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
 			return r, nil
 		}
@@ -120,7 +121,7 @@ func decode(r io.Reader, header http.Header) (io.Reader, error) {
 	return r, nil
 }
 
-// encodings counts the gzip layers that the header declares.
+// encodings returns the number of gzip layers in the header.
 func encodings(header http.Header) (int, error) {
 	count := 0
 	for _, line := range header.Values("Content-Encoding") {

@@ -23,12 +23,12 @@ const (
 
 	tlsTimeout    = 5 * time.Second
 	headerTimeout = 8 * time.Second
-	// MaxFetchTime bounds a fetch from the first look-up to the last byte, redirects included.
+	// MaxFetchTime limits a fetch from the first lookup to the last byte, including redirects.
 	MaxFetchTime = 8 * time.Second
 
 	maxConnsPerHost = 4
 	maxIdleConns    = 64
-	// idleTimeout is short: a crawl comes back to a host within seconds or not at all.
+	// idleTimeout is short: a crawl returns to a host within seconds or not at all.
 	idleTimeout = 10 * time.Second
 )
 
@@ -38,7 +38,7 @@ const (
 	MaxCSSBytes   = 1 << 20
 	MaxImageBytes = 5 << 20
 
-	maxBodyBytes = MaxImageBytes // no kind may ask for more
+	maxBodyBytes = MaxImageBytes // no kind may use more
 )
 
 // Defaults of a session's budget.
@@ -47,26 +47,28 @@ const (
 	DefaultSessionBytes   = 20 << 20
 )
 
-// Config of a Client. The zero value is complete.
+// Config configures a Client. The zero value is valid.
 type Config struct {
-	// UserAgent is sent with every request; see UserAgent for the honest one. Default: UserAgent("").
+	// UserAgent is sent with every request; the function UserAgent returns the default, with "" as
+	// base URL.
 	UserAgent string
-	// SessionFetches and SessionBytes bound one session: calls of Get, and bytes of decompressed bodies.
+	// SessionFetches and SessionBytes limit one session: calls of Get, and bytes of decompressed
+	// bodies.
 	SessionFetches int
 	SessionBytes   int64
-	// Denied are networks to refuse beside those that are not public, such as the operator's own public
-	// addresses behind a gateway, or a NAT64 prefix of the local network.
+	// Denied are networks to block in addition to those that are not public, such as the operator's
+	// own public addresses behind a gateway, or a NAT64 prefix of the local network.
 	Denied []netip.Prefix
 
-	// Resolver is what names mean. Default: the machine's name servers, without its search list.
+	// Resolver resolves names. Default: the machine's name servers, without its search list.
 	Resolver Resolver
-	// Dial connects to an address that the guard has approved. It is the seam for tests. Default: a
-	// net.Dialer that has the guard in its Control as well.
+	// Dial connects to an IP address that the guard has approved. Tests replace it. Default: a
+	// net.Dialer with the guard in its Control as well.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// OwnAddrs lists addresses of this machine, which are refused. Default: those of its interfaces
-	// other than the loopback device.
+	// OwnAddrs returns the addresses of this machine, which are blocked. Default: those of its
+	// interfaces except the loopback device.
 	OwnAddrs func() ([]netip.Addr, error)
-	// RootCAs are the authorities to trust. Default: the machine's.
+	// RootCAs are the trusted certificate authorities. Default: the machine's.
 	RootCAs *x509.CertPool
 
 	Logger     *slog.Logger
@@ -74,7 +76,8 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// UserAgent is how this crawler names itself: with a page that says what it is. baseURL is the service's.
+// UserAgent returns the user agent of this crawler, with the URL of a page that describes it. baseURL
+// is the service's.
 func UserAgent(baseURL string) string {
 	if baseURL == "" {
 		return "Mozilla/5.0 (compatible; LetterheadBot/1.0)"
@@ -82,7 +85,7 @@ func UserAgent(baseURL string) string {
 	return "Mozilla/5.0 (compatible; LetterheadBot/1.0; +" + strings.TrimSuffix(baseURL, "/") + "/bot)"
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
@@ -113,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.SessionBytes = DefaultSessionBytes
 	}
 	if c.Resolver == nil {
-		// PreferGo: no answer may come from elsewhere than the DNS and the hosts file.
+		// PreferGo: use only the DNS and the hosts file.
 		c.Resolver = rootedResolver{&net.Resolver{PreferGo: true}}
 	}
 	if c.OwnAddrs == nil {
@@ -128,7 +131,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Client fetches from the public internet and from nowhere else. It is safe for concurrent use.
+// Client fetches from the public internet only. It is safe for concurrent use.
 type Client struct {
 	cfg       Config
 	guard     *guard
@@ -137,7 +140,7 @@ type Client struct {
 	metrics   *metrics
 }
 
-// New returns a client, or all that is wrong with its configuration.
+// New returns a client, or all errors of its configuration.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -154,13 +157,13 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.metrics = m
 	c.transport = &http.Transport{
-		Proxy:                  nil, // a proxy would connect on our behalf, behind the guard's back
+		Proxy:                  nil, // a proxy would bypass the guard
 		DialContext:            c.dialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
-		DisableCompression:     true, // the limits stand outside our own gzip reader
+		DisableCompression:     true, // the limits apply outside of our own gzip reader
 		ForceAttemptHTTP2:      true,
 		MaxConnsPerHost:        maxConnsPerHost,
 		MaxIdleConnsPerHost:    maxConnsPerHost,
@@ -170,10 +173,10 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close lets go of idle connections. Fetches under way are not disturbed.
+// Close closes idle connections. Running fetches are not affected.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Get fetches one URL in a session of its own.
+// Get fetches one URL in a new session.
 func (c *Client) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
 	return c.NewSession().Get(ctx, rawURL, limits, headers...)
 }

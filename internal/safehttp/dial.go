@@ -13,26 +13,27 @@ import (
 const (
 	dnsTimeout     = 5 * time.Second
 	connectTimeout = 5 * time.Second
-	// maxAddrs bounds how many addresses of one name are tried.
+	// maxAddrs limits how many addresses of one name are tried.
 	maxAddrs = 6
-	// stagger is how long one address is waited for before the next is tried beside it (RFC 8305).
+	// stagger is the delay before the next address is tried concurrently (RFC 8305).
 	stagger = 250 * time.Millisecond
 )
 
-// Resolver turns a host name into addresses. *net.Resolver is one.
+// Resolver resolves host names. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// rootedResolver asks for the name as it stands. Without the final dot the search list of the machine
-// applies, and in a cluster acme.com would first be looked for as acme.com.svc.cluster.local.
+// rootedResolver resolves names as absolute. Without the final dot the search list of the machine
+// applies, and in a cluster acme.com would first be resolved as acme.com.svc.cluster.local.
 type rootedResolver struct{ *net.Resolver }
 
 func (r rootedResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	return r.Resolver.LookupNetIP(ctx, network, host+".")
 }
 
-// dialContext is the transport's only way out: resolve, let the guard see each address, connect.
+// dialContext makes all connections of the transport: resolve, check each address with the guard,
+// connect.
 func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -67,10 +68,10 @@ func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn,
 	return c.connect(ctx, approved)
 }
 
-// resolve returns at least one address, families by turns, or a *DNSError within ErrDNS.
+// resolve returns at least one address, alternating between families, or a *DNSError within ErrDNS.
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if _, err := netip.ParseAddr(host); err == nil {
-		// CheckURL lets no address through; if one came by another way, it has not been checked.
+		// CheckURL rejects IP addresses; an address that gets here was not checked.
 		return nil, fmt.Errorf("%w: %s is not a name", ErrBlockedAddress, host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
@@ -92,9 +93,9 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return interleave(addrs), nil
 }
 
-// interleave puts the families by turns, the resolver's first choice first, so that a broken route of
-// one family costs one stagger. Some resolvers give IPv4 addresses in their IPv6 form; what is dialed
-// is IPv4 then, and the guard judges it as that.
+// interleave alternates between the families, the resolver's first choice first, so that a broken
+// route of one family costs one stagger. Some resolvers return IPv4 addresses in IPv6 form; these are
+// dialed, and checked by the guard, as IPv4.
 func interleave(addrs []netip.Addr) []netip.Addr {
 	var first, second []netip.Addr
 	for _, a := range addrs {
@@ -122,12 +123,12 @@ type attempt struct {
 	err  error
 }
 
-// connect tries approved addresses, each a stagger after the one before or as soon as that failed, and
-// returns the first connection, or the first error.
+// connect tries approved addresses, each a stagger after the previous one or as soon as that failed,
+// and returns the first connection, or the first error.
 func (c *Client) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	results := make(chan attempt, len(addrs)) // room for all, so no attempt waits for a reader
+	results := make(chan attempt, len(addrs)) // room for all, so no attempt blocks
 	started, pending := 0, 0
 	start := func() {
 		ap := addrs[started]
@@ -175,7 +176,8 @@ func (c *Client) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn,
 	}
 }
 
-// closeRest closes connections that came too late. The attempts' context is canceled, so it ends soon.
+// closeRest closes connections that were made too late. The attempts' context is canceled, so it ends
+// soon.
 func closeRest(results <-chan attempt, pending int) {
 	for range pending {
 		if r := <-results; r.err == nil {

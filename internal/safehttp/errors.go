@@ -14,36 +14,37 @@ import (
 
 // Kinds of failure. Get returns an *Error that wraps exactly one of them; callers use errors.Is.
 var (
-	// ErrForbiddenURL: the URL may not be fetched (scheme, port, user info, IP address, local name,
-	// or not a URL at all). Nothing was sent.
+	// ErrForbiddenURL means that the URL may not be fetched (scheme, port, user info, IP address,
+	// local name, or not a URL at all). Nothing was sent.
 	ErrForbiddenURL = errors.New("URL is not allowed")
-	// ErrDNS: the host could not be resolved. The error is also a *DNSError.
+	// ErrDNS means that the host could not be resolved. The error is also a *DNSError.
 	ErrDNS = errors.New("name could not be resolved")
-	// ErrBlockedAddress: the host resolves, but to no public address. Nothing was sent.
+	// ErrBlockedAddress means that the host does not resolve to a public address. Nothing was sent.
 	ErrBlockedAddress = errors.New("address is not public")
-	// ErrRefused: the server refused the connection.
+	// ErrRefused means that the server refused the connection.
 	ErrRefused = errors.New("connection refused")
-	// ErrReset: the server ended the connection before the answer was complete.
+	// ErrReset means that the server closed the connection before the response was complete.
 	ErrReset = errors.New("connection reset")
-	// ErrUnreachable: there is no route to the server.
+	// ErrUnreachable means that there is no route to the server.
 	ErrUnreachable = errors.New("server is unreachable")
-	// ErrTLS: no trusted encrypted connection could be made.
+	// ErrTLS means that no trusted encrypted connection could be made.
 	ErrTLS = errors.New("TLS failed")
-	// ErrTimeout: a phase, the fetch, or the caller's deadline ran out of time.
+	// ErrTimeout means that a phase, the fetch, or the caller's deadline ran out of time.
 	ErrTimeout = errors.New("timed out")
-	// ErrTooLarge: the body is past Limits.Body, or the header past MaxHeaderBytes. For a body Get also
-	// returns the response, with Truncated set and what fitted.
+	// ErrTooLarge means that the body exceeds Limits.Body, or the header MaxHeaderBytes. For a body
+	// Get also returns the response, with Truncated set and the part within the limit.
 	ErrTooLarge = errors.New("response is too large")
-	// ErrTooManyRedirects: more than MaxRedirects.
+	// ErrTooManyRedirects means more than MaxRedirects redirects.
 	ErrTooManyRedirects = errors.New("too many redirects")
-	// ErrBadRedirect: a redirect led to a URL that is not allowed. Wraps ErrForbiddenURL too.
+	// ErrBadRedirect means that a redirect led to a URL that is not allowed. It also wraps
+	// ErrForbiddenURL.
 	ErrBadRedirect = errors.New("redirect is not allowed")
-	// ErrMalformed: the answer is not HTTP, or its encoding is broken or unknown.
+	// ErrMalformed means that the response is not HTTP, or that its encoding is broken or unknown.
 	ErrMalformed = errors.New("response is malformed")
-	// ErrBudget: the session has used up its fetches or bytes. When bytes ran out inside a body, Get also
-	// returns the response, as with ErrTooLarge.
+	// ErrBudget means that the session has used up its fetches or bytes. If the bytes ran out within a
+	// body, Get also returns the response, as with ErrTooLarge.
 	ErrBudget = errors.New("session budget is used up")
-	// ErrCanceled: the caller went away. Wraps context.Canceled too.
+	// ErrCanceled means that the caller canceled the fetch. It also wraps context.Canceled.
 	ErrCanceled = errors.New("fetch was canceled")
 )
 
@@ -67,8 +68,8 @@ var reasons = []struct {
 	{ErrCanceled, "canceled"},
 }
 
-// Reason names the kind of a Get error in one word for metrics and logs: "ok" for nil, "dns_not_found",
-// "dns_failed", "blocked_address", "refused", …
+// Reason returns the kind of a Get error as one word for metrics and logs: "ok" for nil,
+// "dns_not_found", "dns_failed", "blocked_address", "refused", …
 func Reason(err error) string {
 	if err == nil {
 		return "ok"
@@ -90,22 +91,22 @@ func Reason(err error) string {
 
 // Error is a failed fetch.
 type Error struct {
-	URL  string // of the hop that failed, without query, which may hold secrets
+	URL  string // of the failed hop, without the query, which may contain secrets
 	Kind error  // one of the Err values above
-	Err  error  // what the network said; may be nil
+	Err  error  // the network's error; may be nil
 }
 
 func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
 		return fmt.Sprintf("get %s: %s", e.URL, e.Kind)
-	case errors.Is(e.Err, e.Kind): // says so itself
+	case errors.Is(e.Err, e.Kind): // already contains the kind
 		return fmt.Sprintf("get %s: %s", e.URL, e.Err)
 	}
 	return fmt.Sprintf("get %s: %s: %s", e.URL, e.Kind, e.Err)
 }
 
-// Unwrap makes errors.Is and errors.As see the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}
@@ -116,8 +117,8 @@ func (e *Error) Unwrap() []error {
 // DNSError is a failed resolution.
 type DNSError struct {
 	Host     string
-	NotFound bool // NXDOMAIN, or the name has no address; false: the name server failed or did not answer
-	Timeout  bool // the name server did not answer in time
+	NotFound bool // NXDOMAIN, or the name has no address; false: the name server failed or did not respond
+	Timeout  bool // the name server did not respond in time
 	Err      error
 }
 
@@ -131,10 +132,10 @@ func (e *DNSError) Error() string {
 	return fmt.Sprintf("name server failed for %s: %v", e.Host, e.Err)
 }
 
-// Unwrap returns what the resolver said.
+// Unwrap returns the resolver's error.
 func (e *DNSError) Unwrap() error { return e.Err }
 
-// classify finds the kind of an error from the transport or a body. ctx is the fetch's.
+// classify returns the kind of an error of the transport or a body. ctx is the fetch's.
 func classify(ctx context.Context, err error) error {
 	for _, kind := range []error{ErrDNS, ErrBlockedAddress, ErrBudget, ErrTooLarge, ErrMalformed} {
 		if errors.Is(err, kind) {
@@ -165,7 +166,7 @@ func classifyContext(ctx context.Context, err error) error {
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return ErrTimeout
 	}
-	var timeout interface{ Timeout() bool } // also the transport's own, which are no context errors
+	var timeout interface{ Timeout() bool } // includes the transport's own, which are not context errors
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return ErrTimeout
 	}
@@ -185,14 +186,14 @@ func isTLS(err error) bool {
 		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) {
 		return true
 	}
-	// Alerts from the other side arrive as a net.OpError around an unexported type.
+	// Alerts from the server are a net.OpError around an unexported type.
 	text := err.Error()
 	return strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") ||
 		strings.Contains(text, "server gave HTTP response to HTTPS client")
 }
 
-// classifyText tells apart errors that net/http has no types for. What is left after it are complaints
-// about the answer, so an unknown text is ErrMalformed.
+// classifyText distinguishes errors for which net/http has no types. The remaining ones concern the
+// response, so an unknown text is ErrMalformed.
 func classifyText(text string) error {
 	for _, t := range []struct {
 		part string

@@ -11,16 +11,16 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ownAddrsFor is how long the machine's own addresses are believed before they are read again.
+// ownAddrsFor is how long the machine's own addresses are cached.
 const ownAddrsFor = 30 * time.Second
 
-// azureWireServer answers instance metadata on Azure. It is the one special address that the guard's
-// lists, which follow the IANA registries, do not have.
+// azureWireServer serves instance metadata on Azure. It is the one special address that is missing in
+// the guard's lists, which follow the IANA registries.
 var azureWireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// guard decides which addresses may be connected to. It allows public unicast addresses on ports 80 and
-// 443 over TCP, and nothing else. IPv6 forms that embed an IPv4 address are refused whatever they embed
-// (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP): a gateway on the way would unwrap them.
+// guard decides which addresses may be connected to. It allows only public unicast addresses on ports
+// 80 and 443 over TCP. IPv6 forms that embed an IPv4 address are blocked whatever they embed (mapped,
+// compatible, translated, NAT64, 6to4, Teredo, ISATAP): a gateway on the way would unwrap them.
 type guard struct {
 	guardian *ssrf.Guardian
 	ownAddrs func() ([]netip.Addr, error)
@@ -47,7 +47,8 @@ func newGuard(denied []netip.Prefix, ownAddrs func() ([]netip.Addr, error), now 
 	}
 }
 
-// control is the guard as net.Dialer.Control: address is what the socket is about to connect to.
+// control is the guard as net.Dialer.Control: address is the one to which the socket is about to
+// connect.
 func (g *guard) control(network, address string, conn syscall.RawConn) error {
 	if err := g.guardian.Safe(network, address, conn); err != nil {
 		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
@@ -78,7 +79,8 @@ func (g *guard) check(ap netip.AddrPort) error {
 	return nil
 }
 
-// isISATAP knows the interface identifiers of RFC 5214: [02]00:5efe and an IPv4 address, in any prefix.
+// isISATAP matches the interface identifiers of RFC 5214: [02]00:5efe and an IPv4 address, in any
+// prefix.
 func isISATAP(addr netip.Addr) bool {
 	if !addr.Is6() {
 		return false
@@ -104,9 +106,9 @@ func (g *guard) isOwn(addr netip.Addr) (bool, error) {
 	return g.own[addr], nil
 }
 
-// interfaceAddrs lists the addresses of the machine's network interfaces, less the loopback device:
-// what lies on that is refused as loopback anyway, and a public address put there for a service (an
-// anycast or virtual address) can be named in Config.Denied.
+// interfaceAddrs returns the addresses of the machine's network interfaces, except the loopback
+// device: its loopback addresses are blocked anyway, and a public address assigned to it for a service
+// (an anycast or virtual address) can be listed in Config.Denied.
 func interfaceAddrs() ([]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

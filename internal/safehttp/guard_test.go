@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-// refusedAddrs must never be connected to.
+// refusedAddrs are addresses to which the client must never connect.
 var refusedAddrs = []string{
 	"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.8.8.8", "168.63.129.16",
 	"169.254.169.254", "169.254.170.2", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1", "192.31.196.1", "192.52.193.1",
@@ -36,7 +36,7 @@ func TestResolvedAddresses(t *testing.T) {
 			n := newInternet(t)
 			n.name("evil.example", addr)
 			n.name("mapped.example", addr)
-			if a := netip.MustParseAddr(addr); a.Is4() { // as resolvers of some systems hand it out
+			if a := netip.MustParseAddr(addr); a.Is4() { // as resolvers of some systems return it
 				n.names["mapped.example"] = func(int) ([]netip.Addr, error) { return []netip.Addr{netip.AddrFrom16(a.As16())}, nil }
 			}
 			c := n.client(nil)
@@ -60,8 +60,8 @@ func TestResolvedAddresses(t *testing.T) {
 	}
 }
 
-// TestSocketGuard lets the guard work where it works in production: on the address of the socket. A
-// listener waits at the loopback address, and must not be reached even if nothing else stood in the way.
+// TestSocketGuard uses the guard as in production: on the address of the socket. A listener at the
+// loopback address must not be reached even if nothing else prevents it.
 func TestSocketGuard(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,13 +117,13 @@ func TestRebinding(t *testing.T) {
 		}
 	}), nil))
 	c := n.client(nil)
-	get(t, c, "http://rebind.example/", safehttp.ErrBlockedAddress) // the second hop asks again, and is told another address
+	get(t, c, "http://rebind.example/", safehttp.ErrBlockedAddress) // the second hop resolves again and gets another address
 	if d := n.dials(); len(d) != 1 {
 		t.Errorf("dialed %v", d)
 	}
 }
 
-// badTargets are URLs that must not be fetched, whoever names them.
+// badTargets are URLs that must not be fetched, wherever they come from.
 var badTargets = []string{
 	"http://127.0.0.1/", "http://127.1/", "http://127.0.1/", "http://2130706433/", "http://0x7f000001/", "http://0x7f.1/", "http://0177.0.0.1/", "http://017700000001/",
 	"http://1.2.3.0400/", "http://1.2.3.0xff/", "http://0/", "http://0.0.0.0/", "http://8.8.8.8/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:a00:1]/",
@@ -160,7 +160,7 @@ func TestBadTargetsDirectly(t *testing.T) {
 func TestBadTargetsByRedirect(t *testing.T) {
 	for _, target := range badTargets {
 		if strings.ContainsAny(target, "\r\n\x00\x01\x7f") || len(target) > 8500 {
-			continue // cannot be sent as a header; TestMalformedRedirects sends such by hand
+			continue // cannot be sent as a header; TestMalformedRedirects sends such bytes directly
 		}
 		n := newInternet(t)
 		n.site("start.example", redirectTo(target))
@@ -190,7 +190,7 @@ func TestRedirectsToNamesOfPrivateAddresses(t *testing.T) {
 
 func TestMalformedRedirects(t *testing.T) {
 	for location, want := range map[string]error{
-		"http://good.example/\x01":          safehttp.ErrMalformed, // no header at all
+		"http://good.example/\x01":          safehttp.ErrMalformed, // not a valid header
 		"http://good.example/\x00x":         safehttp.ErrMalformed,
 		"http://127.0.0.1/\r\nLocation: /x": safehttp.ErrBadRedirect,
 		"http://good.example/\ttab":         safehttp.ErrBadRedirect,
@@ -272,7 +272,7 @@ func TestCheckURLForms(t *testing.T) {
 	}
 }
 
-// forbiddenDial complains about what must not be dialed.
+// forbiddenDial fails the test if a forbidden address is dialed.
 type forbiddenDial struct{ t *testing.T }
 
 func (f forbiddenDial) dial(_ context.Context, network, addr string) (net.Conn, error) {
@@ -312,7 +312,8 @@ func FuzzCheckURL(f *testing.F) {
 		if _, err := netip.ParseAddr(host); err == nil {
 			t.Errorf("%.99q gives address %s", ref, host)
 		}
-		// What was checked is what is sent: another parser reads the same, and checking again changes nothing.
+		// The checked URL is the one that is sent: another parser returns the same, and checking it
+		// again changes nothing.
 		again, err := safehttp.CheckURL(u.String())
 		if err != nil || again.String() != u.String() {
 			t.Errorf("%.99q gives %s, then %v (%v)", ref, u, again, err)

@@ -20,8 +20,8 @@ import (
 	"letterhead/internal/testcert"
 )
 
-// internet is what the tests' client sees: names, and servers behind addresses that look public. It stands
-// beneath the guard: dial is told addresses that were approved, and notes them.
+// internet is the network of the tests' client: names, and servers at addresses that look public. It
+// is below the guard: dial receives approved addresses, and records them.
 type internet struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func newInternet(t *testing.T) *internet {
 
 var quiet = log.New(io.Discard, "", 0)
 
-// public is an address for a test's server.
+// public is an address for a test server.
 const public = "93.184.216.34"
 
 func addrs(list ...string) []netip.Addr {
@@ -56,16 +56,16 @@ func (n *internet) name(host string, list ...string) {
 	n.names[host] = func(int) ([]netip.Addr, error) { return addrs(list...), nil }
 }
 
-// serve puts a server at an address and port.
+// serve installs a server at an address and port.
 func (n *internet) serve(addr string, conn func(net.Conn)) { n.hosts[addr] = conn }
 
-// site is a plain HTTP host with a name.
+// site adds a plain HTTP host with a name.
 func (n *internet) site(host string, h http.Handler) {
 	n.name(host, public)
 	n.serve(public+":80", n.http(h, nil))
 }
 
-// http answers the requests of one connection. With a certificate it speaks TLS, and HTTP/1.1 only.
+// http serves the requests of one connection. With a certificate it uses TLS, and HTTP/1.1 only.
 func (n *internet) http(h http.Handler, config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) {
 		if config != nil {
@@ -77,11 +77,11 @@ func (n *internet) http(h http.Handler, config *tls.Config) func(net.Conn) {
 				one.Close()
 			}
 		}}
-		_ = server.Serve(one) // ends when the connection does
+		_ = server.Serve(one) // ends with the connection
 	}
 }
 
-// LookupNetIP makes it a resolver.
+// LookupNetIP implements safehttp.Resolver.
 func (n *internet) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
 	n.mu.Lock()
 	answer, known := n.names[host]
@@ -92,7 +92,7 @@ func (n *internet) LookupNetIP(ctx context.Context, _, host string) ([]netip.Add
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	list, err := answer(count)
-	if errors.Is(err, context.DeadlineExceeded) { // a name server that never answers
+	if errors.Is(err, context.DeadlineExceeded) { // a name server that never responds
 		<-ctx.Done()
 		return nil, &net.DNSError{Err: ctx.Err().Error(), Name: host, IsTimeout: true}
 	}
@@ -115,8 +115,8 @@ func (n *internet) dial(ctx context.Context, network, addr string) (net.Conn, er
 	return client, nil
 }
 
-// pair is a connection. Pipes hold nothing between the two sides, which ends in a deadlock when both
-// write, as they do when TLS fails; but clocks that jump know pipes only.
+// pair returns a connection. Pipes have no buffer between the two sides, which causes a deadlock if
+// both write, as they do when TLS fails; but tests with a fake clock support only pipes.
 func (n *internet) pair() (client, server net.Conn) {
 	if n.pipes {
 		return net.Pipe()
@@ -143,7 +143,7 @@ func (n *internet) dials() []string {
 	return append([]string(nil), n.dialed...)
 }
 
-// client is one on this internet. Changes may be nil.
+// client returns a client on this internet. change may be nil.
 func (n *internet) client(change func(*safehttp.Config)) *safehttp.Client {
 	n.t.Helper()
 	cfg := safehttp.Config{Resolver: n, Dial: n.dial, RootCAs: authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return addrs("198.100.1.1"), nil }}
@@ -182,7 +182,7 @@ func (l *oneConn) Close() error {
 
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// raw answers the first request of a connection with these bytes and closes it.
+// raw responds to the first request of a connection with these bytes and closes it.
 func raw(answer string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
@@ -191,7 +191,7 @@ func raw(answer string) func(net.Conn) {
 	}
 }
 
-// read waits for a request, then hands over the connection.
+// read waits for a request, then calls then with the connection.
 func read(then func(net.Conn)) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
@@ -209,7 +209,7 @@ var authority = func() *testcert.Authority {
 	return a
 }()
 
-// certificate is for hosts; change may spoil it.
+// certificate returns a certificate for hosts; change may invalidate it.
 func certificate(t *testing.T, change func(*x509.Certificate), hosts ...string) *tls.Config {
 	t.Helper()
 	issued, err := authority.Issue(change, hosts...)
@@ -233,7 +233,7 @@ func redirectTo(target string) http.Handler {
 	})
 }
 
-// get fetches and expects an error of a kind; nil expects an answer.
+// get fetches and expects an error of a kind; nil expects a response.
 func get(t *testing.T, c *safehttp.Client, url string, want error) *safehttp.Response {
 	t.Helper()
 	res, err := c.Get(t.Context(), url, safehttp.Limits{})

@@ -13,16 +13,18 @@ import (
 )
 
 const (
-	// maxCookies and maxCookieBytes bound what is kept of one answer and sent with one request.
+	// maxCookies and maxCookieBytes limit the cookies that are kept from one response and sent with
+	// one request.
 	maxCookies     = 50
 	maxCookieBytes = 8 << 10
 )
 
-// Limits of one fetch. A zero field is the default; values past the package's own limits are cut to them.
+// Limits are the limits of one fetch. A zero field is the default; values beyond the package's own
+// limits are reduced to them.
 type Limits struct {
 	Body int64         // bytes after decompression; default MaxHTMLBytes
 	Time time.Duration // default MaxFetchTime; the context's deadline counts as well
-	// Hold is asked before that many bytes of the body are kept beside those that are; false ends the fetch with
+	// Hold is called before that many additional bytes of the body are kept; false ends the fetch with
 	// ErrBudget. nil: all are kept.
 	Hold func(bytes int64) bool
 }
@@ -38,22 +40,22 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Header is one request header beside those that the client sends itself, such as Accept or
-// If-None-Match. It replaces the client's own, except for User-Agent, Accept-Encoding, Host and Cookie.
+// Header is one additional request header, such as Accept or If-None-Match. It replaces the client's
+// own, except for User-Agent, Accept-Encoding, Host and Cookie.
 type Header struct{ Name, Value string }
 
-// Response is a complete answer.
+// Response is a complete response.
 type Response struct {
 	StatusCode int
 	Header     http.Header // of the last hop, as sent
 	Body       []byte      // decompressed, at most Limits.Body bytes
-	Truncated  bool        // the body ended early: past a limit, or cut off by the server
-	FinalURL   *url.URL    // where the answer came from
+	Truncated  bool        // the body ended early: beyond a limit, or cut off by the server
+	FinalURL   *url.URL    // URL of the last hop
 	Redirects  []*url.URL  // the URLs that redirected, in order; empty without a redirect
 }
 
-// Session is the fetches of one crawl: its cookies and its budget. It keeps no connection of its own and
-// need not be closed. It is safe for concurrent use.
+// Session is the fetches of one crawl: its cookies and its budget. It holds no connections and need
+// not be closed. It is safe for concurrent use.
 type Session struct {
 	client     *Client
 	jar        *cookiejar.Jar
@@ -68,20 +70,21 @@ func (c *Client) NewSession() *Session {
 	return c.NewSessionWithin(c.cfg.SessionFetches, c.cfg.SessionBytes)
 }
 
-// NewSessionWithin starts a crawl with a budget of its own: calls of Get, and bytes of decompressed bodies.
+// NewSessionWithin starts a crawl with a different budget: calls of Get, and bytes of decompressed
+// bodies.
 func (c *Client) NewSessionWithin(fetches int, bytes int64) *Session {
 	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never fails
 	return &Session{client: c, jar: jar, maxFetches: int64(fetches), maxBytes: bytes}
 }
 
-// Fetched returns the calls of Get and the bytes of bodies so far.
+// Fetched returns the number of calls of Get and of bytes of bodies so far.
 func (s *Session) Fetched() (fetches int, bytes int64) {
 	return int(s.fetches.Load()), s.bytes.Load()
 }
 
-// Get fetches rawURL and follows up to MaxRedirects redirects. Any status is an answer, not an error.
-// Errors are *Error; see the Err values. With ErrTooLarge for a body, and with ErrBudget within a body,
-// the response is returned beside the error.
+// Get fetches rawURL and follows up to MaxRedirects redirects. Any status is a response, not an error.
+// Errors are *Error; see the Err values. With ErrTooLarge for a body, and with ErrBudget within a
+// body, Get also returns the response.
 func (s *Session) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
 	c := s.client
 	began := c.cfg.Now()
@@ -139,7 +142,7 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// roundTrip sends one request and keeps the cookies of its answer.
+// roundTrip sends one request and stores the cookies of its response.
 func (s *Session) roundTrip(ctx context.Context, u *url.URL, headers []Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -186,7 +189,7 @@ func (s *Session) finish(ctx context.Context, res *Response, answer *http.Respon
 	return nil, failed
 }
 
-// show is a URL for logs and errors: query and fragment may hold secrets.
+// show formats a URL for logs and errors: query and fragment may contain secrets.
 func show(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: clip(u.Path)}).String()
 }

@@ -97,17 +97,17 @@ func TestHTTP2(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 			if r.URL.Path == "/header" {
-				for i := range 70 { // 70 kB: past the limit, but not so far that the connection is given up
+				for i := range 70 { // 70 kB: beyond the limit, but not so far that the connection is closed
 					w.Header().Set(fmt.Sprintf("X-%d", i), strings.Repeat("a", 1000))
 				}
 			}
 			io.WriteString(w, strings.Repeat("x", 100_000))
 		})}
-		_ = server.ServeTLS(one, "", "") // ends when the connection does
+		_ = server.ServeTLS(one, "", "") // ends with the connection
 	})
 	c := n.client(nil)
 	var fetches sync.WaitGroup
-	for range 16 { // more than there may be connections to one host
+	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
 			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
 				t.Errorf("%v", err)
@@ -132,7 +132,7 @@ func TestRedirects(t *testing.T) {
 		case "/a":
 			w.Header().Set("Location", "//end.example/b/../c")
 			w.WriteHeader(http.StatusPermanentRedirect)
-			io.WriteString(w, strings.Repeat("x", 1<<20)) // a body that nobody reads
+			io.WriteString(w, strings.Repeat("x", 1<<20)) // the body is not read
 		case "/c":
 			io.WriteString(w, "arrived with "+r.Referer())
 		}
@@ -308,7 +308,7 @@ func TestBinaryGzipStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestBombs serves bodies without end and measures what they cost.
+// TestBombs serves endless bodies and measures the memory used.
 func TestBombs(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
@@ -324,7 +324,7 @@ func TestBombs(t *testing.T) {
 			io.CopyN(z, endless{}, 10<<30)
 		}},
 		"double gzip bomb": {"Content-Encoding: gzip, gzip\r\n", func(w io.Writer) {
-			w.Write(zip(bytes.Repeat(zip(bytes.Repeat([]byte("a"), 1<<20)), 10_000))) // 10 GB in some 50 kB
+			w.Write(zip(bytes.Repeat(zip(bytes.Repeat([]byte("a"), 1<<20)), 10_000))) // 10 GB in about 50 kB
 		}},
 		"empty gzip members for ever": {"Content-Encoding: gzip\r\n", func(w io.Writer) {
 			empty := bytes.Repeat(zip(nil), 1000)
@@ -377,7 +377,7 @@ func TestBodyAtItsLimit(t *testing.T) {
 	if !errors.Is(err, safehttp.ErrTooLarge) || res == nil || len(res.Body) != 999 || !res.Truncated || res.StatusCode != 200 {
 		t.Errorf("a byte over: %+v, %v", res, err)
 	}
-	if _, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1 << 40}); err != nil { // cut to the package's own limit
+	if _, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1 << 40}); err != nil { // reduced to the package's own limit
 		t.Error(err)
 	}
 }

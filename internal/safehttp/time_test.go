@@ -14,9 +14,9 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-// The tests of this file run in bubbles whose clock jumps: they wait the real time-outs in no time.
+// The tests of this file run in synctest bubbles with a fake clock: the real timeouts take no time.
 
-// drip writes a byte a second until the other side is gone.
+// drip writes a byte per second until the other side disconnects.
 func drip(conn net.Conn, text string) {
 	for i := 0; ; i++ {
 		c := byte('.')
@@ -30,7 +30,7 @@ func drip(conn net.Conn, text string) {
 	}
 }
 
-// silence reads until the other side is gone.
+// silence reads until the other side disconnects.
 func silence(conn net.Conn) { io.Copy(io.Discard, conn) }
 
 func TestTimeouts(t *testing.T) {
@@ -115,7 +115,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	})
 }
 
-// TestSlowRedirects: the time is for all hops together.
+// TestSlowRedirects: the time limit is for all hops together.
 func TestSlowRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
@@ -172,7 +172,7 @@ func TestConnectionsPerHost(t *testing.T) {
 			inner := tls.Server(conn, certificate(t, nil, "slow.example"))
 			read(func(c net.Conn) {
 				time.Sleep(time.Second)
-				open <- <-open - 1 // before the client can know that this one is over
+				open <- <-open - 1 // before the client can know that this one has ended
 				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
 			})(inner)
 		})

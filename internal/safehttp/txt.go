@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxTXTRecords and maxTXTBytes bound what is kept of one answer of a name server.
+	// maxTXTRecords and maxTXTBytes limit how much of a name server's response is kept.
 	maxTXTRecords = 16
 	maxTXTBytes   = 4 << 10
 )
 
-// TXTResolver is a Resolver that also knows TXT records. *net.Resolver is one.
+// TXTResolver is a Resolver that also resolves TXT records. *net.Resolver implements it.
 type TXTResolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 }
 
-// LookupTXT returns the TXT records of a name, each as one string: none when the name has none, or when the
-// configured resolver knows no TXT records. Nothing is connected to. Errors: ErrDNS, ErrForbiddenURL for
-// what is no name.
+// LookupTXT returns the TXT records of a name, each as one string: none if the name has none, or if
+// the configured resolver does not support them. It connects to no host. Errors: ErrDNS,
+// ErrForbiddenURL if the name is not valid.
 func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	resolver, ok := c.cfg.Resolver.(TXTResolver)
 	if !ok {
@@ -49,8 +49,8 @@ func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	return out, nil
 }
 
-// notInName says that a character stands in no name that is asked for: letters, digits, hyphens, and the
-// underscore of service labels.
+// notInName reports whether a character is not allowed in names: only letters, digits, hyphens, and
+// the underscore of service labels are.
 func notInName(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 }

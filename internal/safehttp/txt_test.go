@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-// texts is a resolver that knows TXT records.
+// texts is a resolver with TXT records.
 type texts struct {
 	records map[string][]string
 	err     error
@@ -66,7 +66,7 @@ func TestTXTRecords(t *testing.T) {
 	if _, err := failing.LookupTXT(t.Context(), "acme.com"); !errors.Is(err, safehttp.ErrDNS) {
 		t.Errorf("a name server that fails: %v, want ErrDNS", err)
 	}
-	without := client(t, newInternet(t)) // a resolver that knows addresses only
+	without := client(t, newInternet(t)) // a resolver without TXT records
 	if got, err := without.LookupTXT(t.Context(), "acme.com"); err != nil || got != nil {
 		t.Errorf("a resolver without TXT records: %q, %v", got, err)
 	}

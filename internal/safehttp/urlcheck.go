@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	maxURLBytes   = 8192 // longer than any honest link, signed ones included
-	maxHostBytes  = 253  // a domain name in text (RFC 1035, section 2.3.4), without the final dot
+	maxURLBytes   = 8192 // longer than any legitimate link, including signed ones
+	maxHostBytes  = 253  // a domain name as text (RFC 1035, section 2.3.4), without the final dot
 	maxLabelBytes = 63
 )
 
-// localSuffixes are names that mean something on a local network only, or never in the DNS.
+// localSuffixes are names that exist only on a local network, or never in the DNS.
 var localSuffixes = []string{
 	"localhost", "local", "localdomain", "internal", "intranet", "private", "corp", "home", "lan",
 	"home.arpa", "onion", "i2p",
 }
 
-// hostProfile maps a host the way browsers do before a look-up. It is lenient about underscores and
-// hyphens, which real host names have; what may be in a label is checked after it.
+// hostProfile maps a host like browsers do before a lookup. It is lenient about underscores and
+// hyphens, which real host names have; the characters of a label are checked afterwards.
 var hostProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// CheckURL parses an absolute URL and returns it in the form in which it will be fetched: host in ASCII
-// and lower case, no default port, no fragment. The error is ErrForbiddenURL with the reason.
+// CheckURL parses an absolute URL and returns it in the form in which it is fetched: host in ASCII and
+// lower case, no default port, no fragment. The error is ErrForbiddenURL with the reason.
 //
-// What it returns has a host name, never an address. Which addresses the name has is the guard's affair.
+// The returned URL has a host name, never an IP address. The guard checks the addresses of the name.
 func CheckURL(raw string) (*url.URL, error) {
 	u, err := parse(raw)
 	if err != nil {
@@ -38,7 +38,7 @@ func CheckURL(raw string) (*url.URL, error) {
 	return check(u)
 }
 
-// ResolveURL is CheckURL for a reference found at base: a redirect's Location, or a link of a page.
+// ResolveURL is CheckURL for a reference found at base: a redirect's Location, or a link on a page.
 func ResolveURL(base *url.URL, ref string) (*url.URL, error) {
 	u, err := parse(ref)
 	if err != nil {
@@ -63,7 +63,7 @@ func parse(raw string) (*url.URL, error) {
 		switch c := raw[i]; {
 		case c < 0x20, c == 0x7f:
 			return nil, forbidden("holds a control character")
-		case c == '\\': // browsers read it as a slash, url.Parse does not
+		case c == '\\': // browsers treat it as a slash, url.Parse does not
 			return nil, forbidden("holds a backslash")
 		}
 	}
@@ -71,14 +71,14 @@ func parse(raw string) (*url.URL, error) {
 	if err != nil {
 		var cause *url.Error
 		if errors.As(err, &cause) {
-			err = cause.Err // the text of a url.Error holds the whole URL
+			err = cause.Err // the text of a url.Error contains the whole URL
 		}
 		return nil, forbidden("%v", err)
 	}
 	return u, nil
 }
 
-// escapeStrayPercents makes "100%.png" parse, as browsers do.
+// escapeStrayPercents lets "100%.png" parse, like browsers.
 func escapeStrayPercents(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -137,8 +137,8 @@ func withPort(u *url.URL, host string) (string, error) {
 	return host + ":" + port, nil
 }
 
-// CheckHost returns a host name in ASCII and lower case without a final dot. It refuses (ErrForbiddenURL)
-// IP addresses in every notation, single labels, and names of local networks.
+// CheckHost returns a host name in ASCII and lower case without a final dot. It rejects
+// (ErrForbiddenURL) IP addresses in every notation, single labels, and names of local networks.
 func CheckHost(host string) (string, error) {
 	name, err := asciiHost(strings.TrimSuffix(host, "."))
 	if err != nil {
@@ -160,7 +160,8 @@ func CheckHost(host string) (string, error) {
 		return "", forbidden("host %q has a single label", clip(name))
 	}
 	if isNumeric(labels[len(labels)-1]) {
-		// 127.1, 0x7f.1, 1.2.3.0400: system calls read these as IPv4 (WHATWG URL, "ends in a number").
+		// 127.1, 0x7f.1, 1.2.3.0400: system calls parse these as IPv4 (WHATWG URL, "ends in a
+		// number").
 		return "", forbidden("an IP address in place of a host name")
 	}
 	for _, suffix := range localSuffixes {
@@ -171,8 +172,8 @@ func CheckHost(host string) (string, error) {
 	return name, nil
 }
 
-// asciiHost maps a host to ASCII. Full-width dots and circled digits become what they look like here,
-// so the checks that follow see them.
+// asciiHost maps a host to ASCII. Full-width dots and circled digits become the plain characters, so
+// that later checks recognize them.
 func asciiHost(host string) (string, error) {
 	plain := true
 	for i := range len(host) {
@@ -212,7 +213,7 @@ func checkLabel(label string) error {
 	return nil
 }
 
-// isNumeric says whether a last label would make a host an IPv4 address to some parser.
+// isNumeric reports whether a last label would make a host an IPv4 address for some parser.
 func isNumeric(label string) bool {
 	digits := strings.TrimPrefix(label, "0x")
 	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
@@ -227,7 +228,7 @@ func isNumeric(label string) bool {
 	return true
 }
 
-// clip keeps error texts short whatever was sent.
+// clip truncates input quoted in errors.
 func clip(s string) string {
 	const longest = 80
 	if len(s) > longest {

@@ -9,26 +9,26 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWords bounds the words that are looked at of a name or query.
+// maxWords limits the words of a name or query that are used.
 const maxWords = 12
 
-// letters that canonical decomposition does not take apart, and pairs that one writer and another use for the
+// transliterated replaces letters that canonical decomposition does not decompose, and variants of the
 // same letter: final sigma, Arabic and Persian forms of yeh and kaf, teh marbuta.
 var transliterated = strings.NewReplacer(
 	"ß", "ss", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "ı", "i", "æ", "ae", "œ", "oe", "þ", "th", "ħ", "h", "ə", "e",
 	"ς", "σ", "ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه",
 )
 
-// unaccented are the scripts whose marks are left out: accents, and the vowels that Arabic and Hebrew seldom
-// write. In other scripts a mark is part of the letter.
+// unaccented are the scripts whose marks are dropped: accents, and the vowels that Arabic and Hebrew
+// rarely write. In other scripts a mark is part of the letter.
 var unaccented = []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Arabic, unicode.Hebrew}
 
-// Fold brings a name into the form in which names are compared: lower case, digits as 0 to 9, without marks on
-// letters of the unaccented scripts, without marks inside words ("Booking.com" is bookingcom, "Macy's" is
-// macys), and with single spaces for all that stands between words. Of symbols and emoji nothing is left.
+// Fold normalizes a name for comparison: lower case, digits as 0 to 9, without marks on letters of the
+// unaccented scripts, without punctuation inside words ("Booking.com" is bookingcom, "Macy's" is
+// macys), and with single spaces for everything between words. Symbols and emoji are dropped.
 func Fold(s string) string {
 	var b strings.Builder
-	marks := false // a mark that comes now belongs to the letter before
+	marks := false // whether a following mark belongs to the previous letter
 	for _, r := range norm.NFKD.String(strings.ToLower(s)) {
 		switch {
 		case strings.ContainsRune(inWords, r), unicode.Is(unicode.Cf, r):
@@ -51,11 +51,12 @@ func Fold(s string) string {
 	return strings.Join(strings.Fields(folded), " ")
 }
 
-// inWords are left out without parting a word: apostrophes and dots, the marks of Hebrew abbreviations, and the
-// line that makes an Arabic word longer.
+// inWords are dropped without splitting a word: apostrophes and dots, the marks of Hebrew
+// abbreviations, and the line that lengthens an Arabic word.
 const inWords = "'’.׳״ـ"
 
-// digit returns the ASCII digit of a decimal digit of any script. They lie in tens, from nought to nine.
+// digit returns the ASCII digit of a decimal digit of any script. The digits of each script are
+// consecutive, from zero to nine.
 func digit(r rune) rune {
 	if r < unicode.MaxASCII {
 		return r
@@ -73,11 +74,11 @@ func digit(r rune) rune {
 	return r
 }
 
-// unspaced are scripts that are written without spaces or, as Korean names are, joined with words of another
-// script. A word ends where one of them begins or ends: 東京ガス is 東京 and ガス.
+// unspaced are scripts that are written without spaces or, like Korean names, are joined with words of
+// another script. A word ends where one of them begins or ends: 東京ガス is 東京 and ガス.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// parts cuts words where the script changes.
+// parts splits words where the script changes.
 func parts(words []string) []string {
 	var out []string
 	for _, w := range words {
@@ -85,7 +86,7 @@ func parts(words []string) []string {
 		for i, r := range w {
 			script := scriptOf(r)
 			if script == noScript {
-				continue // marks, and the sign that makes a kana long, belong to what stands before
+				continue // marks, and the sign that lengthens a kana, belong to the preceding letter
 			}
 			if before != noScript && script != before {
 				out = append(out, w[begin:i])
@@ -98,10 +99,10 @@ func parts(words []string) []string {
 	return out[:min(len(out), maxWords)]
 }
 
-// noScript is that of runes which take part in all scripts.
+// noScript is the script of runes that are used in all scripts.
 const noScript = -1
 
-// scriptOf returns the place of a rune's script in unspaced, or one that all others share.
+// scriptOf returns the index of a rune's script in unspaced, or a common value for all others.
 func scriptOf(r rune) int {
 	if r < unicode.MaxASCII {
 		return len(unspaced) // folded text has only letters and digits there
@@ -117,18 +118,18 @@ func scriptOf(r rune) int {
 	return noScript
 }
 
-// Keys are the words under which a document or a query stands. A query has those of a document that would
-// bear its text as its name; Domain and Label only when the text reads as a domain.
+// Keys are the search keys of a document or a query. The keys of a query are those of a document with
+// that name; Domain and Label are set only if the text parses as a domain.
 type Keys struct {
 	Domain string   // registrable, lower case, in ASCII
 	Label  string   // the domain without its public suffix, folded into one word
 	Full   string   // the name, folded into one word
-	Core   string   // the same without legal form
+	Core   string   // Full without legal form
 	Words  []string // of the core
-	Typed  string   // of a query without spaces: what was typed, in lower case, to compare with domains
+	Typed  string   // a query without spaces as typed, in lower case, to compare with domains
 }
 
-// Empty says whether nothing is left to look for.
+// Empty reports whether there is nothing to search for.
 func (k Keys) Empty() bool { return k.Full == "" && k.Domain == "" && k.Typed == "" }
 
 func nameKeys(text string) Keys {
@@ -138,8 +139,8 @@ func nameKeys(text string) Keys {
 	return Keys{Full: strings.Join(words, ""), Core: strings.Join(inner, ""), Words: parts(inner)}
 }
 
-// KeysOf returns the keys of a document. A name that is the domain, with its dots ("Chess.com"), has the label as
-// its core: the suffix decides as little as a legal form.
+// KeysOf returns the keys of a document. If the name is the domain with its dots ("Chess.com"), its
+// core is the label: the suffix matters as little as a legal form.
 func KeysOf(d Document) Keys {
 	k := nameKeys(cut(d.Name))
 	k.Domain = d.Domain
@@ -150,7 +151,7 @@ func KeysOf(d Document) Keys {
 	return k
 }
 
-// ReadQuery returns the keys of a query. Of the address of a page or a person only the domain counts.
+// ReadQuery returns the keys of a query. Of a URL or an e-mail address only the domain counts.
 func ReadQuery(text string) Keys {
 	text = cut(text)
 	a := addressOf(text)
@@ -162,7 +163,7 @@ func ReadQuery(text string) Keys {
 		k := nameKeys(a.host)
 		k.Domain, k.Label, k.Typed = domain, labelOf(domain), a.host
 		return k
-	case a.scheme: // typed as far as to somewhere in the host
+	case a.scheme: // typed up to somewhere in the host
 		text = a.host
 	}
 	k := nameKeys(text)
@@ -174,7 +175,8 @@ func ReadQuery(text string) Keys {
 	return k
 }
 
-// namedDomain reads the domain in "Amazon.com, Inc.": it is all of a name but the legal form.
+// namedDomain parses the domain in "Amazon.com, Inc.", where it is the whole name except for the legal
+// form.
 func namedDomain(text string, k Keys) (string, bool) {
 	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	first = strings.TrimRight(first, ",")
@@ -184,7 +186,7 @@ func namedDomain(text string, k Keys) (string, bool) {
 	return domainOf(strings.ToLower(first))
 }
 
-// fold is Fold into one word.
+// fold is Fold with spaces removed.
 func fold(s string) string { return strings.ReplaceAll(Fold(s), " ", "") }
 
 func cut(s string) string {
@@ -199,17 +201,17 @@ func cut(s string) string {
 	return s
 }
 
-// address is a text read as that of a site, a page or a person.
+// address is a text parsed as a URL or an e-mail address.
 type address struct {
-	host   string // in lower case, without www; it may be none
-	scheme bool   // "https://", "http://" or "//" stands before it
-	more   bool   // so does this or other things, or something stands behind it
+	host   string // in lower case, without www; may be empty
+	scheme bool   // preceded by "https://", "http://" or "//"
+	more   bool   // preceded by this or other text, or followed by text
 }
 
-// addressOf takes a host out of a text: a domain, a URL, or an e-mail address, alone, behind mailto: or in
-// angle brackets behind a name.
+// addressOf extracts the host from a text: a domain, a URL, or an e-mail address, alone, after mailto:
+// or in angle brackets after a name.
 func addressOf(text string) (a address) {
-	s := strings.TrimSpace(strings.ToLower(norm.NFKC.String(text))) // letters and dots of full width
+	s := strings.TrimSpace(strings.ToLower(norm.NFKC.String(text))) // full-width letters and dots
 	if _, inner, ok := strings.Cut(s, "<"); ok && strings.HasSuffix(inner, ">") {
 		s, a.more = strings.TrimSuffix(inner, ">"), true
 	}
@@ -236,8 +238,8 @@ func addressOf(text string) (a address) {
 	return a
 }
 
-// domainOf returns the registrable domain of a host. Its suffix must be one that exists: "next.js" is a name
-// and not a domain.
+// domainOf returns the registrable domain of a host. Its suffix must exist: "next.js" is a name, not a
+// domain.
 func domainOf(host string) (string, bool) {
 	if host == "" || strings.ContainsFunc(host, unicode.IsSpace) {
 		return "", false
@@ -254,13 +256,13 @@ func domainOf(host string) (string, bool) {
 	return domain, err == nil
 }
 
-// labelOf returns a domain without its public suffix as one folded word, in its own script.
+// labelOf returns a domain without its public suffix as one folded word, in its native script.
 func labelOf(domain string) string {
 	suffix, _ := publicsuffix.PublicSuffix(domain)
 	return fold(ownScript(strings.TrimSuffix(domain, "."+suffix)))
 }
 
-// ownScript writes a domain in its own script.
+// ownScript converts a domain from punycode to its native script.
 func ownScript(domain string) string {
 	if own, err := idna.ToUnicode(domain); err == nil {
 		return own

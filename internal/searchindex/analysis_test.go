@@ -36,16 +36,16 @@ func TestFold(t *testing.T) {
 		"E∞":                  "e",
 		"ΌΜΙΛΟΣ":              "ομιλοσ",
 		"όμιλος":              "ομιλοσ", // final sigma
-		"الشَّركة":            "الشركه", // vowels, and teh marbuta as many type it
+		"الشَّركة":            "الشركه", // vowels, and teh marbuta as often typed
 		"أرامكـو":             "ارامكو", // the letter that is only a line
 		"کافی":                "كافي",   // Persian letters
 		"הָאָרֶץ":             "הארץ",
 		"בע״מ":                "בעמ",
 		"٣M ۴ ३":              "3m 4 3",
 		"Azərbaycan":          "azerbaycan",
-		"str\u00adipe\u200f":  "stripe", // what cannot be seen
+		"str\u00adipe\u200f":  "stripe", // invisible characters
 		"नमस्\u200dते":        "नमस्ते",
-		"ไทย น้ำ":             "ไทย น้ํา", // both ways to write a vowel are one
+		"ไทย น้ำ":             "ไทย น้ํา", // both spellings of a vowel are equal
 		"❤\ufe0f":             "",
 		"3\ufe0f\u20e3":       "3",
 		"👩\u200d👧":            "",
@@ -133,7 +133,7 @@ func TestLegalFormsDecideNothing(t *testing.T) {
 }
 
 func TestRankOrder(t *testing.T) {
-	// The best first; each differs from the one before in one thing that decides.
+	// The best first; each differs from the previous one in one deciding property.
 	docs := []searchindex.Document{
 		{Domain: "acme.net", Name: "Acme", Popular: true},          // name and label, popular
 		{Domain: "acme.com", Name: "Acme", Quality: 0.1},           // a better record
@@ -150,7 +150,7 @@ func TestRankOrder(t *testing.T) {
 		{Domain: "tomb.com", Name: "Acme", Quality: 1, Gone: true}, // no match
 	}
 	want := []string{"acme.net", "acme.com", "real-acme.org", "acme.dev", "a.com", "b.com", "c.com", "d.com", "acmebooks.com", "e.com", "acne.com"}
-	shuffled := append(slices.Clone(docs), docs[4], docs[0]) // adapters may bring one twice
+	shuffled := append(slices.Clone(docs), docs[4], docs[0]) // adapters may return a document twice
 	slices.Reverse(shuffled)
 	var got []string
 	for _, h := range searchindex.Rank(searchindex.ReadQuery("acme"), shuffled, 20) {
@@ -180,10 +180,10 @@ func TestTypingErrors(t *testing.T) {
 		{"sptofiy", "Spotify", true},    // two errors in seven letters
 		{"sptfy", "Spotify", false},     // two errors in five
 		{"sxxxify", "Spotify", false},   // three errors
-		{"hq", "HP", false},             // two letters have none
+		{"hq", "HP", false},             // texts of two letters allow none
 		{"ikae", "IKEA", true},          // one in four
 		{"ikxx", "IKEA", false},         // two in four
-		{"micorsof", "Microsoft", true}, // in a beginning
+		{"micorsof", "Microsoft", true}, // in a prefix
 		{"goggles", "Google", true},
 		{"ядекс", "Яндекс", true},
 		{"bank of amercia", "Bank of America", true},
@@ -212,11 +212,11 @@ func FuzzReadQuery(f *testing.F) {
 		}
 		d := searchindex.Document{Domain: "acme.com", Name: s}
 		hits := searchindex.Rank(k, []searchindex.Document{d}, 1)
-		address := strings.Contains(norm.NFKC.String(s), "//") // of which only the host counts
+		address := strings.Contains(norm.NFKC.String(s), "//") // only the host of a URL counts
 		if k.Full != "" && !address && (len(hits) != 1 || hits[0].Match != searchindex.Exact) {
 			t.Errorf("a brand named %q is not found under its name: %+v", s, hits)
 		}
-		const whole = 12 // runes, so that neither is cut: one may fold to a phrase of several words
+		const whole = 12 // in runes, so that neither is truncated: one may fold to a phrase of several words
 		if d.Name += " GmbH"; k.Full != "" && !address && utf8.RuneCountInString(s) <= whole && len(strings.Fields(folded)) < 8 {
 			if hits := searchindex.Rank(k, []searchindex.Document{d}, 1); len(hits) != 1 || hits[0].Match != searchindex.Exact {
 				t.Errorf("a brand named %q is not found as %q: %+v", d.Name, s, hits)

@@ -8,59 +8,61 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what is indexed and asked.
+// Limits of documents and queries.
 const (
-	// MaxBeginning is the longest indexed beginning, in runes. Longer queries look for their first runes, and
-	// the ranking sees the rest.
+	// MaxBeginning is the longest indexed prefix, in runes. Longer queries search for their first
+	// runes, and the ranking compares the rest.
 	MaxBeginning = 16
-	// Candidates is how many documents are ranked of one question: enough that the order by quality, in which
-	// an index returns them, does not lose what the ranking would put on top.
+	// Candidates is how many documents are ranked per question: enough that the order by quality, in
+	// which an index returns them, does not omit the best-ranked ones.
 	Candidates = 64
-	// maxTypoText is the longest text, in runes, that is compared with typing errors; automata grow with it.
+	// maxTypoText is the longest text, in runes, that is compared with typing errors; automata grow
+	// with the text.
 	maxTypoText = 40
 )
 
-// Analysis is the version of what documents are indexed under: Fold, the legal forms, TermsOf. It grows with
-// every change of these; adapters name their indices after it, and an index of another version is built anew
-// from the log.
+// Analysis is the version of the terms under which documents are indexed: Fold, the legal forms,
+// TermsOf. Increment it with every change of these. Adapters name their indices after it, and an index
+// of another version is rebuilt from the log.
 const Analysis = 2
 
 // Analyzer is one version of the analysis.
 type Analyzer struct {
 	Version int
-	// Format is the data format with which searches begin to be answered by this version. Until it is in force, where
-	// nodes of two releases share an index, each version has an index of its own, and both are fed.
+	// Format is the first data format in which searches use this version. Until it is in use, if nodes
+	// of two releases share an index, each version has a separate index and both are fed.
 	Format int
 	Terms  func(Document) Terms
 	Find   func(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error)
 }
 
-// Analyzers returns those of this release: the current one first, then that of the release before if it was another.
+// Analyzers returns the analyzers of this release: the current one first, then that of the previous
+// release if it differs.
 func Analyzers() []Analyzer {
 	return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}
 }
 
-// Field names one of the lists of terms under which a document is indexed.
+// Field is one of the lists of terms under which a document is indexed.
 type Field int
 
 // Fields of a document.
 const (
-	ExactField  Field = iota // domain, whole names and label, each behind a letter that says which
-	BeginsField              // beginnings of names, label and domain
-	WordsField               // beginnings of the name's words
+	ExactField  Field = iota // domain, whole names and label, each with a prefix letter for its kind
+	BeginsField              // prefixes of names, label and domain
+	WordsField               // prefixes of the name's words
 	TyposField               // whole names and label
 )
 
-// Terms are what a document is found by. Of Begins and Words an adapter indexes all beginnings of up to
-// MaxBeginning runes.
+// Terms are the terms under which a document is found. An adapter indexes all prefixes of Begins and
+// Words up to MaxBeginning runes.
 type Terms struct {
 	Exact, Begins, Words, Typos []string
-	// Order sorts candidates, ascending, as Rank does: the popular first, then the better record, then the
-	// shorter name.
+	// Order sorts candidates, ascending, like Rank: popular brands first, then the better record, then
+	// the shorter name.
 	Order int64
 }
 
-// TermsOf returns what a document is found by; of a tombstone nothing.
+// TermsOf returns the terms of a document; none for a tombstone.
 func TermsOf(d Document) Terms {
 	if d.Gone {
 		return Terms{}
@@ -75,12 +77,12 @@ func TermsOf(d Document) Terms {
 	}
 }
 
-// Ask is one question for candidates. An adapter returns at most Candidates documents, those of the smallest
-// Order first and equals by domain, without tombstones.
+// Ask is one question for candidates. An adapter returns at most Candidates documents, ordered by
+// Order and then by domain, without tombstones.
 type Ask struct {
 	Terms []Term
-	All   bool // a document must have every term; else any of them is enough
-	Typos int  // typing errors that the terms may have, swapped letters counting as one
+	All   bool // a document must have every term; otherwise any of them is enough
+	Typos int  // allowed typing errors in the terms; swapped letters count as one
 }
 
 // Term is a value in a field.
@@ -89,9 +91,9 @@ type Term struct {
 	Value string
 }
 
-// Find answers a search with the candidates that an adapter brings for some questions. It asks for exact
-// matches and beginnings, and for typing errors only when that found no exact match and too little.
-// Errors: ErrInvalid for the limit, and those of the adapter.
+// Find answers a search from the candidates that an adapter returns. It asks for exact matches and
+// prefixes, and for typing errors only if those gave no exact match and too few hits. Errors:
+// ErrInvalid for the limit, and those of the adapter.
 func Find(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error) {
 	if limit < 1 || limit > MaxLimit {
 		return nil, fmt.Errorf("search for at most %d: %w", limit, ErrInvalid)
@@ -120,25 +122,26 @@ func Find(ctx context.Context, text string, limit int, ask func(context.Context,
 }
 
 func (k Keys) plainAsks() []Ask {
-	// The domain by itself: however many bear it as a name, the brand that is there must not be lost among them.
+	// The domain is a separate question: many brands with that name must not crowd out the brand at
+	// the domain.
 	domain := terms(ExactField, mark('d', k.Domain))
 	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
 	begins := terms(BeginsField, beginning(k.Full), beginning(k.Typed))
-	// The same label under another suffix counts as a beginning.
+	// The same label under another suffix counts as a prefix match.
 	begins = append(begins, terms(ExactField, mark('l', k.Label), mark('n', k.Label))...)
 	var words []string
 	for _, w := range k.Words {
 		words = append(words, beginning(w))
 	}
-	var core []Term // by itself: of "UAB Med" it is "med", and what begins so must not crowd out what begins like the whole
+	var core []Term // a separate question: of "UAB Med" it is "med", and names that begin with it must not crowd out names that begin with the whole
 	if k.Core != k.Full {
 		core = terms(BeginsField, beginning(k.Core))
 	}
 	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: core}, Ask{Terms: terms(WordsField, words...), All: true})
 }
 
-// typoAsks looks for whole names with typing errors, then for their beginnings, then for names that the
-// query begins with.
+// typoAsks searches for whole names with typing errors, then for their prefixes, then for names that
+// are a prefix of the query.
 func (k Keys) typoAsks() []Ask {
 	var asks []Ask
 	text := []rune(k.TypoText())
@@ -155,7 +158,7 @@ func (k Keys) typoAsks() []Ask {
 	return asking(append(asks, Ask{Terms: terms(ExactField, leading...)})...)
 }
 
-// asking leaves out questions without terms.
+// asking drops questions without terms.
 func asking(asks ...Ask) []Ask {
 	return slices.DeleteFunc(asks, func(a Ask) bool { return len(a.Terms) == 0 })
 }
@@ -168,7 +171,7 @@ func terms(field Field, values ...string) []Term {
 	return out
 }
 
-// mark puts a letter before a value, which keeps kinds of values in one field apart.
+// mark adds a prefix letter that distinguishes kinds of values in one field.
 func mark(kind byte, value string) string {
 	if value == "" {
 		return ""
@@ -176,7 +179,7 @@ func mark(kind byte, value string) string {
 	return string(kind) + value
 }
 
-// set returns the values once each, sorted, without empty ones.
+// set returns the distinct non-empty values, sorted.
 func set(values ...string) []string {
 	values = slices.Clone(values)
 	slices.Sort(values)
@@ -187,7 +190,7 @@ func set(values ...string) []string {
 	return values
 }
 
-// Beginnings returns all beginnings of some texts up to MaxBeginning runes, once each.
+// Beginnings returns the distinct prefixes of texts up to MaxBeginning runes.
 func Beginnings(texts []string) []string {
 	var out []string
 	for _, s := range texts {
@@ -216,7 +219,7 @@ func beginning(s string) string {
 func order(d Document, length int) int64 {
 	const steps, longest = 10_000, 999
 	quality := d.Quality
-	if !(quality >= 0 && quality <= 1) { // also what is not a number
+	if !(quality >= 0 && quality <= 1) { // also rejects NaN
 		quality = 0
 	}
 	place := steps - int64(math.Round(quality*steps))
@@ -226,13 +229,13 @@ func order(d Document, length int) int64 {
 	return place*(longest+1) + int64(min(length, longest))
 }
 
-// Newest checks a batch and returns the newest document of each domain, in the order of the batch. Errors:
-// ErrInvalid.
+// Newest validates a batch and returns the newest document of each domain, in the order of the batch.
+// Errors: ErrInvalid.
 func Newest(docs []Document) ([]Document, error) {
 	if len(docs) > MaxBatch {
 		return nil, fmt.Errorf("a batch of %d documents: %w", len(docs), ErrInvalid)
 	}
-	at := make(map[string]int, len(docs)) // where the newest of a domain stands in newest
+	at := make(map[string]int, len(docs)) // index in newest of each domain
 	newest := make([]Document, 0, len(docs))
 	for _, d := range docs {
 		if d.Domain == "" || d.Version == 0 {

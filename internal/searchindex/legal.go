@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Legal forms, as people write them beside a company's name; they are compared folded, so that Inc., INC and
-// inc are one. A form is one word or several, divided by commas here. What is also a common word of names
-// (group, bank, systems) is none. This is the only list: both sides of a comparison, and so both engines, go
-// through core. A change of it is a change of Analysis.
+// Legal forms as written with a company's name. They are compared folded, so that Inc., INC and inc
+// are equal. A form is one or several words; commas separate forms. Common words of names (group,
+// bank, systems) are not legal forms. This is the only list: both sides of a comparison, and so both
+// engines, use core. A change of it is a change of Analysis.
 const (
-	// trailingForms end a name.
+	// trailingForms occur at the end of a name.
 	trailingForms = `
 		inc, incorporated, corp, corporation, co, company, llc, l l c, llp, lllp, lp, pllc, pbc, ltd, limited, plc, cic,
 		private limited, pvt, pte, pty, proprietary limited, sdn bhd, bhd, tbk, holding, holdings, teoranta, clg,
@@ -28,12 +28,13 @@ const (
 		בע״מ, בע"מ, ש.م.م, ش.م.م, ذ.م.م, ش.ذ.م.م, ش.م.ع, ش.م.ك, المحدودة,
 		प्राइवेट लिमिटेड, लिमिटेड, มหาชน,
 		株, 有, 주, 유`
-	// leadingForms begin a name. Latin ones are only those that hardly a name begins with (PT Cruiser and UAB Medicine
-	// do, and are still found by all of it: the whole name is compared beside the core).
+	// leadingForms occur at the beginning of a name. Latin forms are listed only if hardly any name
+	// begins with them (PT Cruiser and UAB Medicine do, and are still found by their whole name, which
+	// is compared in addition to the core).
 	leadingForms = `
 		ооо, оао, зао, пао, ао, ип, тоо, тов, пат, прат, ooo, oao, zao, pao, uab, pt,
 		công ty tnhh, công ty cổ phần, ctcp, شركة, 株, 有, 주, 유`
-	// joinedForms stand before or behind a name without a space.
+	// joinedForms precede or follow a name without a space.
 	joinedForms = `
 		株式会社, 株式會社, 有限会社, 合同会社, 合資会社, 合名会社, 股份有限公司, 有限责任公司, 有限責任公司, 有限公司, 公司,
 		주식회사, 유한회사, 유한책임회사, บริษัท, จำกัด`
@@ -66,8 +67,8 @@ func formSet(lists ...string) map[string]bool {
 	return set
 }
 
-// core takes legal forms off a name, and "and" out of it, but never all of it: who is called by nothing but
-// such words is found by them.
+// core removes legal forms and "and" from a name, but never everything: a name of nothing but such
+// words is found by them.
 func core(words []string) []string {
 	out := slices.Clone(words)
 	for before := -1; before != size(out); {
@@ -89,8 +90,8 @@ func core(words []string) []string {
 	return out
 }
 
-// WithoutForms returns which words of a name are left, words[from:to], without the legal forms that stand at its
-// ends as words of their own. The words are folded one by one. At least one is left of those that are there.
+// WithoutForms returns the range words[from:to] of a name without the legal forms that are separate
+// words at its ends. The words are folded one by one. At least one word is left if there is any.
 func WithoutForms(words []string) (from, to int) {
 	to = len(words)
 	for {
@@ -103,7 +104,7 @@ func WithoutForms(words []string) (from, to int) {
 	return formAt(leading, words[:to], func(n int) []string { return words[:n] }), to
 }
 
-// size is what core makes smaller.
+// size is the measure that core reduces.
 func size(words []string) (bytes int) {
 	for _, w := range words {
 		bytes += len(w) + 1
@@ -111,8 +112,8 @@ func size(words []string) (bytes int) {
 	return bytes
 }
 
-// formAt returns how many words the longest legal form has at one end of a name, 0 for none. At least one
-// word is left.
+// formAt returns the number of words in the longest legal form at one end of a name, 0 for none. At
+// least one word is left.
 func formAt(forms map[string]bool, words []string, end func(int) []string) int {
 	for n := min(maxFormWords, len(words)-1); n > 0; n-- {
 		if forms[strings.Join(end(n), " ")] {
@@ -122,7 +123,7 @@ func formAt(forms map[string]bool, words []string, end func(int) []string) int {
 	return 0
 }
 
-// withoutJoined takes legal forms off that are written together with the name.
+// withoutJoined removes legal forms that are joined with the name.
 func withoutJoined(words []string) []string {
 	if len(words) == 0 {
 		return words

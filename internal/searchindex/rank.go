@@ -7,25 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// level is how well a document answers a query; smaller is better.
+// level is the quality of a match; smaller is better.
 type level int
 
 const (
 	sameDomain level = iota
-	sameBoth         // the name, and the label as well: of two brands of one name the one that is named like its domain
+	sameBoth         // the name and the label: of two brands with one name, the one whose domain matches
 	sameName
 	sameLabel
 	nameBegins  // the name begins with the query
 	hostBegins  // the label or domain begins with the query
-	coreBegins  // name or label begin with the query but for its legal form, which then may be the beginning of a name
-	wordsBegin  // words of the name begin with the query's, or the label is that of another domain
+	coreBegins  // name or label begin with the query without its legal form, which may be the beginning of a name
+	wordsBegin  // words of the name begin with the query's, or the label matches under another suffix
 	typo        // the name or label, with typing errors
 	nameAndMore // the query begins with the whole name, and more words follow
 	typoBegins  // the name or label begins with the query, with typing errors
 	noMatch
 )
 
-// MaxTypos is how many typing errors a text of n runes may have: as many as Elasticsearch's AUTO allows.
+// MaxTypos returns the number of typing errors that a text of n runes may have: the same as
+// Elasticsearch's AUTO.
 func MaxTypos(n int) int {
 	switch {
 	case n < 3:
@@ -37,16 +38,16 @@ func MaxTypos(n int) int {
 	}
 }
 
-// Rank orders candidates for a query, drops those that do not answer it, and returns at most limit of them.
-// Within one kind of match the fewer typing errors come first, then the popular, then, when the query has a
-// legal form, the name with the same one, then the better record, then the shorter name, then the domain, which
-// no two share. Adapters bring more candidates than asked for and leave the order to it.
+// Rank orders candidates for a query, drops those that do not match, and returns at most limit of
+// them. Within one kind of match it orders by fewer typing errors, then popularity, then, if the query
+// has a legal form, the same form, then the better record, then the shorter name, then the domain,
+// which is unique. Adapters return more candidates than requested and leave the order to Rank.
 func Rank(query Keys, candidates []Document, limit int) []Hit {
 	type ranked struct {
 		hit   Hit
 		level level
 		typos int
-		form  bool // the query's legal form is that of the name
+		form  bool // the query and the name have the same legal form
 		size  int
 	}
 	var found []ranked
@@ -81,7 +82,7 @@ func Rank(query Keys, candidates []Document, limit int) []Hit {
 	return hits
 }
 
-// first compares so that what is true comes first.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -104,7 +105,7 @@ func matchOf(l level) Match {
 	}
 }
 
-// compare says how well a document answers, and with how many typing errors.
+// compare returns how well a document matches, and the number of typing errors.
 func compare(q, d Keys) (level, int) {
 	switch {
 	case q.Domain != "" && q.Domain == d.Domain, q.Typed != "" && q.Typed == d.Domain:
@@ -132,7 +133,7 @@ func compare(q, d Keys) (level, int) {
 	return l, typos
 }
 
-// Leading returns the beginnings of a query of several words, each as one word, without the whole.
+// Leading returns the proper prefixes of a query of several words, each joined to one word.
 func (k Keys) Leading() []string {
 	var out []string
 	for i := 1; i < len(k.Words); i++ {
@@ -141,7 +142,7 @@ func (k Keys) Leading() []string {
 	return out
 }
 
-// wordsAfter returns how many words of a query stand after a name, 0 when it does not begin with it.
+// wordsAfter returns how many words of a query follow a name, 0 if it does not begin with the name.
 func (k Keys) wordsAfter(name string) int {
 	for i, leading := range k.Leading() {
 		if leading == name {
@@ -154,7 +155,7 @@ func (k Keys) wordsAfter(name string) int {
 func same(a, b string) bool         { return a != "" && a == b }
 func begins(text, with string) bool { return with != "" && strings.HasPrefix(text, with) }
 
-// wordsOf says whether each of the query's words begins a different word of the name.
+// wordsOf reports whether each of the query's words begins a different word of the name.
 func wordsOf(query, name []string) bool {
 	if len(query) == 0 || len(query) > len(name) {
 		return false
@@ -173,12 +174,12 @@ next:
 	return true
 }
 
-// MinTypoStart is the shortest text, in runes, whose beginnings of names may hold typing errors: below it
-// nearly every name begins like it.
+// MinTypoStart is the length, in runes, from which a query is compared with prefixes of names allowing
+// typing errors: nearly every name matches a shorter one.
 const MinTypoStart = 5
 
-// compareTypos looks for typing errors. Of a domain only the label is compared, so that a long suffix does
-// not excuse more errors.
+// compareTypos compares with typing errors. Only the label of a domain is compared, so that a long
+// suffix does not allow more errors.
 func compareTypos(q, d Keys) (level, int) {
 	text := []rune(q.TypoText())
 	allowed := MaxTypos(len(text))
@@ -198,7 +199,7 @@ func compareTypos(q, d Keys) (level, int) {
 	return found, best
 }
 
-// TypoText is the part of a query that may hold typing errors.
+// TypoText returns the part of a query that may contain typing errors.
 func (k Keys) TypoText() string {
 	if k.Label != "" {
 		return k.Label
@@ -206,9 +207,9 @@ func (k Keys) TypoText() string {
 	return k.Core
 }
 
-// distance counts the typing errors (a letter too many, too few, wrong, or two swapped) between a text and a
-// key, and between the text and the nearest beginning of the key. What is past the bound is bound+1. It is
-// the optimal string alignment distance, over runes.
+// distance returns the number of typing errors (an extra, missing or wrong letter, or two swapped
+// ones) between a text and a key, and between the text and the nearest prefix of the key. Numbers
+// beyond bound become bound+1. It is the optimal string alignment distance, over runes.
 func distance(text, key []rune, bound int) (whole, start int) {
 	far := bound + 1
 	if len(text) == 0 || len(key) == 0 || len(text) > len(key)+bound {

@@ -1,19 +1,20 @@
-// Package searchindex finds brands by name or domain: the port, and what every adapter shares of the
-// reading of a query and the order of hits, so that the embedded index and a cluster answer alike.
+// Package searchindex finds brands by name or domain: the port, and the parsing of queries and the
+// ranking of hits that all adapters share, so that the embedded index and a cluster give the same
+// answers.
 //
-// An index holds one document for each brand, under its domain. Documents carry the log position they come
-// from as an external version: an older one never replaces a newer one, so that batches may be applied
-// again, and in any order. A brand that was withdrawn leaves a tombstone for the same reason. The
-// checkpoint says up to which log position everything is in; it is stored in the index, with the documents,
-// and so can only trail them.
+// An index holds one document per brand, under its domain. Documents carry their log position as an
+// external version: an older one never replaces a newer one, so that batches may be applied again, and
+// in any order. A withdrawn brand leaves a tombstone for the same reason. The checkpoint is the log
+// position up to which everything is in the index; it is stored in the index with the documents, and
+// so never gets ahead of them.
 //
-// Several processes may hold one index when its adapter says so. Then any of them may feed it at any time:
-// versions and the checkpoint only grow, and a writer is bound to the generation that it began with. When
-// another process has replaced that generation, the next Apply is refused with ErrReplaced, and the writer
-// goes on from Checkpoint.
+// Several processes may share one index if its adapter allows it. Then any of them may feed it at any
+// time: versions and the checkpoint only grow, and a writer is bound to the generation with which it
+// began. If another process has replaced that generation, the next Apply returns ErrReplaced, and the
+// writer continues from Checkpoint.
 //
-// Adapters: bleveindex (embedded, the default) and elastic (shared by all nodes). searchindextest holds the
-// suite that each of them passes.
+// Adapters: bleveindex (embedded, the default) and elastic (shared by all nodes). searchindextest
+// holds the contract suite for both.
 package searchindex
 
 import (
@@ -23,102 +24,105 @@ import (
 
 // Limits of an index.
 const (
-	// MaxBatch bounds the documents of one Apply.
+	// MaxBatch limits the documents of one Apply.
 	MaxBatch = 5000
-	// MaxLimit bounds the hits of one search.
+	// MaxLimit limits the hits of one search.
 	MaxLimit = 100
-	// MaxScan bounds the documents of one Scan.
+	// MaxScan limits the documents of one Scan.
 	MaxScan = 5000
-	// MaxText bounds what is looked at of a query and of a name, in runes.
+	// MaxText limits the part of a query and of a name that is used, in runes.
 	MaxText = 100
 )
 
 // Errors of an Index. Adapters wrap them with what was attempted.
 var (
-	// ErrUnavailable: the index could not do it now. Of a batch some documents may be in; the checkpoint is
-	// not, and applying the batch again completes it.
+	// ErrUnavailable means that the index cannot process the request now. Some documents of a batch
+	// may be stored; the checkpoint is not, and applying the batch again completes it.
 	ErrUnavailable = errors.New("search index is unavailable")
-	// ErrReplaced: another process has put another generation in the place of this one, or began another
-	// rebuild. A writer reads Checkpoint and goes on from there; a rebuild is void.
+	// ErrReplaced means that another process has replaced this generation, or has begun another
+	// rebuild. A writer reads Checkpoint and continues from there; a rebuild is void.
 	ErrReplaced = errors.New("search index was replaced by another process")
-	// ErrInvalid: a document without a domain or version, or a batch or limit past its bound.
+	// ErrInvalid means that a document has no domain or version, or that a batch or limit is out of
+	// range.
 	ErrInvalid = errors.New("invalid request to the search index")
-	// ErrClosed: Close was called.
+	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("search index is closed")
 )
 
-// Document is one brand as a search sees it.
+// Document is one brand in the index.
 type Document struct {
 	Domain  string  `json:"domain"` // registrable; the document's identity
 	BrandID string  `json:"brand_id"`
-	Name    string  `json:"name"` // "" for a brand without one, which is then found by its domain
+	Name    string  `json:"name"` // "" for a brand without a name, which is then found by its domain
 	Quality float64 `json:"quality"`
 	Claimed bool    `json:"claimed"`
-	// Popular decides among hits that match equally well.
+	// Popular breaks ties between equal matches.
 	Popular bool `json:"popular,omitempty"`
 	// Version is the log position of the brand's last change.
 	Version uint64 `json:"version"`
-	// Gone makes a tombstone: the brand is not found, and an older document does not bring it back.
+	// Gone marks a tombstone: the brand is not found, and an older document does not restore it.
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Match says how a hit came about.
+// Match is the kind of a hit.
 type Match int
 
 // Kinds of hits, the best first.
 const (
 	Exact  Match = iota // the query is the brand's domain, name or domain without its suffix
 	Prefix              // the name, one of its words or the domain begins with the query
-	Fuzzy               // close to the query, with a typing error
+	Fuzzy               // similar to the query, with typing errors
 )
 
-// Hit is one found brand.
+// Hit is one search result.
 type Hit struct {
 	Document
 	Match Match
 }
 
-// Index holds documents. All methods may be called at once from several goroutines; Apply by one writer.
+// Index holds documents. All methods may be called concurrently, but Apply by only one writer.
 type Index interface {
-	// Apply stores documents whose version is newer than what the index holds, and then the checkpoint when
-	// it is ahead of the stored one. When it returns, searches find the documents. Errors: ErrInvalid,
+	// Apply stores documents whose version is newer than the stored one, and then the checkpoint if it
+	// is larger than the stored one. When it returns, searches find the documents. Errors: ErrInvalid,
 	// ErrUnavailable, ErrReplaced, ErrClosed, ctx.Err().
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
 
-	// Checkpoint returns the largest checkpoint that was applied to the generation that answers, 0 for a new
-	// index. Searches that begin afterwards find what was applied before it. Errors: ErrUnavailable,
-	// ErrClosed, ctx.Err().
+	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new
+	// index. Later searches find everything applied before it. Errors: ErrUnavailable, ErrClosed,
+	// ctx.Err().
 	Checkpoint(ctx context.Context) (uint64, error)
 
-	// Search returns at most limit hits, the best first. No text is an error; what says nothing finds
-	// nothing. Errors: ErrInvalid for the limit, ErrUnavailable, ErrClosed, ctx.Err().
+	// Search returns at most limit hits, the best first. Any text is valid; a text without letters or
+	// digits finds nothing. Errors: ErrInvalid for the limit, ErrUnavailable, ErrClosed, ctx.Err().
 	Search(ctx context.Context, text string, limit int) ([]Hit, error)
 
-	// Scan returns documents behind a domain in the order of domains, tombstones too. Errors: as Search.
+	// Scan returns documents after a domain in the order of domains, including tombstones. Errors: as
+	// Search.
 	Scan(ctx context.Context, after string, limit int) ([]Document, error)
 
-	// Rebuild begins an empty generation beside the one that answers. Only one may be under way: a second of
-	// this Index is refused, one that another process has begun becomes void. Errors: ErrInvalid when one is
-	// under way, ErrUnavailable, ErrClosed, ctx.Err().
+	// Rebuild starts an empty generation. Only one rebuild may be running: a second one of this Index
+	// is rejected, and one of another process becomes void. Errors: ErrInvalid if one is running,
+	// ErrUnavailable, ErrClosed, ctx.Err().
 	Rebuild(ctx context.Context) (Generation, error)
 
 	// Close releases the index.
 	Close() error
 }
 
-// Generation is an index that is being built beside the one that answers.
+// Generation is an index that is being built while another is live.
 type Generation interface {
-	// Apply is that of an Index, but nothing is found before Publish. ErrReplaced: the rebuild is void.
+	// Apply is like that of an Index, but searches find nothing before Publish. ErrReplaced means that
+	// the rebuild is void.
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
-	// Freeze stops all writes to the generation that answers, those of other processes too, until Publish or
-	// Discard, and returns its last checkpoint: a generation that was fed up to there loses nothing when it
-	// takes the place. Whoever writes meanwhile waits a little, then gets ErrUnavailable. A frozen generation
-	// whose rebuild has died is thawed by the next writer after a while. Errors: as Publish.
+	// Freeze stops all writes to the live generation, including those of other processes, until
+	// Publish or Discard, and returns its last checkpoint: a generation that was fed up to there loses
+	// nothing when it becomes live. Writers wait a little in the meantime, then get ErrUnavailable.
+	// The next writer eventually thaws a frozen generation whose rebuild has died. Errors: as Publish.
 	Freeze(ctx context.Context) (checkpoint uint64, err error)
-	// Publish makes the generation the index in one step and drops the one before. It may be called without
-	// Freeze when what is written to the one before does not matter any more. Errors: ErrReplaced for a void
-	// rebuild and when the frozen generation was thawed, ErrUnavailable, ErrClosed, ctx.Err(); then the one
-	// before still answers.
+	// Publish atomically makes the generation live and drops the previous one. It may be called
+	// without Freeze if later writes to the previous one no longer matter. Errors: ErrReplaced for a
+	// void rebuild and if the frozen generation was thawed, ErrUnavailable, ErrClosed, ctx.Err(); then
+	// the previous one stays live.
 	Publish(ctx context.Context) error
 	// Discard drops the generation. After Publish it does nothing.
 	Discard() error

@@ -1,4 +1,4 @@
-// Package telemetry sets up what a node says about itself: structured logs and Prometheus metrics.
+// Package telemetry sets up structured logs and Prometheus metrics.
 package telemetry
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewLogger returns a logger of events with fields. Level is debug, info, warn or error; format is text
-// or json. It returns an error that names what is allowed.
+// NewLogger returns a structured logger. Level is debug, info, warn or error; format is text or json.
+// Its errors list the allowed values.
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -30,10 +30,10 @@ func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	}
 }
 
-// Metrics is a registry with the process's own figures in it.
+// Metrics is a registry that includes the metrics of the process.
 type Metrics struct{ *prometheus.Registry }
 
-// NewMetrics returns a registry that already holds the Go runtime, the process and the build.
+// NewMetrics returns a registry with the metrics of the Go runtime, the process and the build.
 func NewMetrics(version string) Metrics {
 	r := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -50,8 +50,8 @@ func (m Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
 }
 
-// Register gives all collectors to a registry, nil for none, or with an error none of them: who tries again
-// finds them free.
+// Register registers all collectors, or, if it fails, none of them, so that the caller may retry. to
+// may be nil.
 func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	if to == nil {
 		return nil
@@ -65,7 +65,7 @@ func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	return nil
 }
 
-// Unregister takes them back out of the registry, nil for none.
+// Unregister removes the collectors from the registry, which may be nil.
 func Unregister(from prometheus.Registerer, all ...prometheus.Collector) {
 	if from == nil {
 		return

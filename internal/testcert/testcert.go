@@ -1,5 +1,5 @@
-// Package testcert makes certificates for servers of tests, and of the closed internet in which extraction is
-// measured. It is for those only: nobody is kept out of the keys.
+// Package testcert issues certificates for test servers, and for the closed internet in which
+// extraction is measured. It is only for these purposes: the private keys are not protected.
 package testcert
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// maxNames bounds the names that Certificate remembers.
+// maxNames limits the names that Certificate remembers.
 const maxNames = 4000
 
-// Certificates are valid at any time, also that of a synctest bubble.
+// Certificates are always valid, even at the time of a synctest bubble.
 var validFrom, validUntil = time.Unix(0, 0), time.Unix(1<<34, 0)
 
 // Authority signs certificates that only its Pool trusts. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type Authority struct {
 	asked map[string]*tls.Certificate
 }
 
-// NewAuthority makes an authority.
+// NewAuthority returns a new authority.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,20 +54,20 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{own: own, key: key, asked: map[string]*tls.Certificate{}}, nil
 }
 
-// Pool trusts the authority and nobody else.
+// Pool returns a pool that trusts only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.own)
 	return pool
 }
 
-// PEM is the authority's own certificate, for a file.
+// PEM returns the authority's certificate, for a file.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.own.Raw})
 }
 
-// Issue makes a certificate, good for a server and for a client, for names of hosts and IP addresses. change
-// may spoil it; nil: it does not.
+// Issue issues a certificate, for servers and clients, for host names and IP addresses. change, which
+// may be nil, may invalidate it.
 func (a *Authority) Issue(change func(*x509.Certificate), names ...string) (tls.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Authority) Issue(change func(*x509.Certificate), names ...string) (tls.
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key}, nil
 }
 
-// Certificate issues one certificate for each name that is asked for, as tls.Config.GetCertificate.
+// Certificate issues one certificate for each requested name, as tls.Config.GetCertificate.
 func (a *Authority) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

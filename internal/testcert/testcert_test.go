@@ -18,7 +18,7 @@ func authority(t *testing.T) *testcert.Authority {
 	return a
 }
 
-// verify checks a certificate as a client of a host does.
+// verify checks a certificate like a client of the host.
 func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) error {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(c.Certificate[0])

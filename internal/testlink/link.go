@@ -1,5 +1,5 @@
-// Package testlink makes the network's faults between a client and a server without touching the server. It
-// is for tests only.
+// Package testlink simulates network faults between a client and a server without changing the server.
+// It is for tests only.
 package testlink
 
 import (
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// chunk is the most that is passed on at once, in bytes.
+	// chunk is the maximum number of bytes that are forwarded at a time.
 	chunk = 32 << 10
-	// dialTimeout bounds the way to the server.
+	// dialTimeout limits connecting to the server.
 	dialTimeout = 10 * time.Second
 )
 
@@ -29,9 +29,9 @@ type Link struct {
 
 	mu      sync.Mutex
 	state   state
-	changed chan struct{} // closed and made anew when state changes
+	changed chan struct{} // closed and replaced when state changes
 	conns   map[net.Conn]struct{}
-	// swallow is asked about what the server sends while swallows is above zero.
+	// swallow is called for the data from the server while swallows is above zero.
 	swallow  func(b []byte) bool
 	swallows int
 }
@@ -45,8 +45,8 @@ const (
 	closed
 )
 
-// Open listens on a free port of this machine and leads to the server at an address (host:port), which need
-// not be there. Close ends it.
+// Open listens on a free local port and forwards to the server at host:port, which need not be
+// running. Close ends it.
 func Open(server string) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func Open(server string) (*Link, error) {
 	return l, nil
 }
 
-// Through is Open of a link that goes with the test.
+// Through is Open with a link that is closed when the test ends.
 func Through(t testing.TB, server string) *Link {
 	t.Helper()
 	l, err := Open(server)
@@ -68,38 +68,38 @@ func Through(t testing.TB, server string) *Link {
 	return l
 }
 
-// ThroughURL is Through to the server of a URL with a port; it returns the URL that leads through the link
-// too.
+// ThroughURL is Through for the server of a URL with a port; it also returns the URL through the link.
 func ThroughURL(t testing.TB, server string) (*Link, string) {
 	t.Helper()
 	at, err := url.Parse(server)
 	if err != nil || at.Port() == "" {
-		t.Fatal("the URL of the server is not well formed, or without a port") // it may hold a password
+		t.Fatal("the URL of the server is not well formed, or without a port") // may contain a password
 	}
 	l := Through(t, at.Host)
 	at.Host = l.Address()
 	return l, at.String()
 }
 
-// Address is where clients connect to (host:port).
+// Address returns the address to which clients connect (host:port).
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-// RoundTrips counts the times that a client spoke, on any connection, first or after the server had spoken.
+// RoundTrips counts how often a client sent data, on any connection, first or after the server had
+// sent data.
 func (l *Link) RoundTrips() int64 { return l.trips.Load() }
 
-// Hang lets nothing through any more, in either direction, and keeps the connections open; new ones are
-// accepted and reach the server when the link opens. So does a paused server, and a network that loses
+// Hang stops all data in both directions and keeps the connections open; new ones are accepted and
+// reach the server when the link opens. A paused server behaves like this, and a network that loses
 // everything.
 func (l *Link) Hang() { l.set(hung) }
 
-// Resume ends Hang and Refuse. What was held back by Hang arrives, where its connection still lives.
+// Resume ends Hang and Refuse. Data delayed by Hang arrives if its connection is still open.
 func (l *Link) Resume() { l.set(open) }
 
-// Refuse resets all connections and every new one at once, as the machine of a server does that is not
-// running.
+// Refuse immediately resets all existing and new connections, like a machine on which the server is
+// not running.
 func (l *Link) Refuse() { l.set(refusing) }
 
-// Cut ends all connections, also hung ones, and changes nothing for new ones.
+// Cut closes all connections, including hung ones, and does not affect new ones.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,16 +108,16 @@ func (l *Link) Cut() {
 	}
 }
 
-// Swallow asks about everything that the server sends, until it has said true some times: that does not
-// arrive, and its connection is cut. So a reply is lost whose request was carried out. A reply may be
-// passed on in several parts. is must not call the link.
+// Swallow calls is with all data that the server sends until it has returned true the given number of
+// times: that data is dropped, and its connection is closed. So the response to a processed request is
+// lost. A response may be forwarded in several parts. is must not call the link.
 func (l *Link) Swallow(times int, is func(b []byte) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.swallow, l.swallows = is, times
 }
 
-// Close ends all connections and waits until nothing of the link runs.
+// Close closes all connections and waits until all goroutines of the link have ended.
 func (l *Link) Close() {
 	_ = l.listener.Close()
 	l.set(closed)
@@ -133,17 +133,17 @@ func (l *Link) set(s state) {
 	l.state = s
 	close(l.changed)
 	l.changed = make(chan struct{})
-	if s == refusing || s == closed { // before anybody may pass again: what was held back is lost
+	if s == refusing || s == closed { // before data may pass again: delayed data is lost
 		for conn := range l.conns {
 			reset(conn)
 		}
 	}
 }
 
-// reset closes a connection so that the other side sees an error, not an end.
+// reset closes a connection so that the other side sees an error, not EOF.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // without it the close is a plain one, which is enough to go on
+		_ = tcp.SetLinger(0) // if it fails the close is a normal one, which is good enough
 	}
 	_ = conn.Close()
 }
@@ -155,13 +155,13 @@ func (l *Link) accept() {
 			return
 		}
 		if err != nil {
-			continue // the client went before it was accepted
+			continue // the client disconnected before it was accepted
 		}
 		l.ended.Go(func() { l.serve(client) })
 	}
 }
 
-// serve carries one connection.
+// serve forwards one connection.
 func (l *Link) serve(client net.Conn) {
 	if !l.keep(client) {
 		return
@@ -179,7 +179,7 @@ func (l *Link) serve(client net.Conn) {
 		return
 	}
 	defer l.drop(server)
-	var spoke atomic.Bool // the client, since the server did
+	var spoke atomic.Bool // whether the client has sent data since the server did
 	var both sync.WaitGroup
 	both.Go(func() {
 		l.carry(server, client, func([]byte) bool {
@@ -198,7 +198,7 @@ func (l *Link) serve(client net.Conn) {
 	both.Wait()
 }
 
-// keep notes a connection, unless the link takes none.
+// keep registers a connection, unless the link rejects connections.
 func (l *Link) keep(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +217,7 @@ func (l *Link) drop(conn net.Conn) {
 	delete(l.conns, conn)
 }
 
-// carry passes on what one side sends until it ends or is lost, and then ends both.
+// carry forwards the data from one side until it ends or is lost, and then closes both.
 func (l *Link) carry(to, from net.Conn, lost func(b []byte) bool) {
 	defer to.Close()
 	defer from.Close()
@@ -234,14 +234,14 @@ func (l *Link) carry(to, from net.Conn, lost func(b []byte) bool) {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				l.mayPass() // the end of a connection is held back too
+				l.mayPass() // closing a connection is delayed, too
 			}
 			return
 		}
 	}
 }
 
-// mayPass waits while the link hangs; false: what is held back never arrives.
+// mayPass waits while the link hangs; false means that delayed data never arrives.
 func (l *Link) mayPass() bool {
 	for {
 		l.mu.Lock()

@@ -13,16 +13,16 @@ import (
 	"letterhead/internal/testlink"
 )
 
-// A fault that does not happen would make every test of it pass.
+// If a fault does not happen every test of it passes.
 
 const (
-	// patience ends a wait for what does not come.
+	// patience limits the wait for expected data.
 	patience = time.Minute
-	// silence is how long nothing has to come before it counts as nothing.
+	// silence is how long no data has to arrive to count as none.
 	silence = 50 * time.Millisecond
 )
 
-// echo starts a server that sends back what it gets, and returns its address.
+// echo starts a server that echoes its input, and returns its address.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func echo(t *testing.T) string {
 			}
 			ended.Go(func() {
 				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // until the link ends
+				_, _ = io.Copy(conn, conn) // until the link is closed
 			})
 		}
 	})
@@ -82,7 +82,7 @@ func (p peer) hear(words string) {
 	}
 }
 
-// hearsNothing looks at the connection for a while.
+// hearsNothing checks that no data arrives for a while.
 func (p peer) hearsNothing() {
 	p.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(silence))
@@ -135,7 +135,7 @@ func TestARefusingLinkEndsOldAndNewConnections(t *testing.T) {
 	old.say("lost")
 	l.Refuse()
 	old.ends()
-	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the machine itself accepts it
+	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the kernel accepts it
 		peer{t, conn}.ends()
 		_ = conn.Close()
 	}
@@ -179,7 +179,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	if at != "http://"+l.Address()+"/path?x=y" {
 		t.Errorf("the URL through the link is %s", at)
 	}
-	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the reset may come as early as that
+	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the reset may happen as early as this
 		peer{t, conn}.ends()
 		_ = conn.Close()
 	}

@@ -1,10 +1,10 @@
-// Package testservices leads tests to real services: whatever LETTERHEAD_TEST_POSTGRES,
-// LETTERHEAD_TEST_KAFKA, LETTERHEAD_TEST_ELASTICSEARCH and LETTERHEAD_TEST_EVENTSTORE name. It is for tests
+// Package testservices connects tests to real services, named by LETTERHEAD_TEST_POSTGRES,
+// LETTERHEAD_TEST_KAFKA, LETTERHEAD_TEST_ELASTICSEARCH and LETTERHEAD_TEST_EVENTSTORE. It is for tests
 // only.
 //
-// A test whose service is not named is skipped and says so. With LETTERHEAD_TEST_REQUIRE (names separated
-// by commas: postgres, kafka, elasticsearch, eventstore) it fails instead, so that a run that started a
-// service cannot pass without it.
+// A test whose service is not named is skipped with a message. With LETTERHEAD_TEST_REQUIRE
+// (comma-separated: postgres, kafka, elasticsearch, eventstore) it fails instead, so that a run that
+// started a service cannot pass without it.
 package testservices
 
 import (
@@ -14,16 +14,17 @@ import (
 	"testing"
 )
 
-// Postgres returns the URL of a PostgreSQL server on which the test may make schemas.
+// Postgres returns the URL of a PostgreSQL server on which the test may create schemas.
 func Postgres(t testing.TB) string { return address(t, "postgres") }
 
-// Kafka returns the address (host:port) of a Kafka broker on which the test may make topics.
+// Kafka returns the address (host:port) of a Kafka broker on which the test may create topics.
 func Kafka(t testing.TB) string { return address(t, "kafka") }
 
-// Elasticsearch returns the URL of a server on which the test may make indices.
+// Elasticsearch returns the URL of a server on which the test may create indices.
 func Elasticsearch(t testing.TB) string { return address(t, "elasticsearch") }
 
-// EventStore returns the connection string of an EventStoreDB server on which the test may make streams.
+// EventStore returns the connection string of an EventStoreDB server on which the test may create
+// streams.
 func EventStore(t testing.TB) string { return address(t, "eventstore") }
 
 func address(t testing.TB, service string) string {

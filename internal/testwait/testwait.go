@@ -1,5 +1,5 @@
-// Package testwait waits for what goes on beside a test, and ends the test when it does not come. It is for
-// tests only.
+// Package testwait waits for events outside of a test's goroutine, and fails the test if they do not
+// happen. It is for tests only.
 package testwait
 
 import (
@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// Patience is how long to wait for what should happen at once: it ends a hanging test on a machine that
-	// has much else to do, and nothing is measured by it.
+	// Patience is how long to wait for something that should happen immediately: it ends a hanging
+	// test even on a busy machine, and does not measure anything.
 	Patience = time.Minute
-	// lookEvery is the pause between two looks at what cannot tell by itself.
+	// lookEvery is the polling interval.
 	lookEvery = 50 * time.Millisecond
-	// maxLines is more than a test's program writes while nobody reads.
+	// maxLines is more than a test's program writes while its output is not read.
 	maxLines = 1000
 )
 
-// Receive waits for a value of a channel, or for its close.
+// Receive waits for a value from a channel, or for its close.
 func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -31,7 +31,8 @@ func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	}
 }
 
-// Until looks until something is so. It gives the time that passed, and whether it became so within the bound.
+// Until polls until a condition is true. It returns the elapsed time, and whether the condition became
+// true within the limit.
 func Until(within time.Duration, so func() bool) (took time.Duration, ok bool) {
 	began := time.Now()
 	tick := time.NewTicker(lookEvery)
@@ -51,10 +52,10 @@ func Until(within time.Duration, so func() bool) (took time.Duration, ok bool) {
 	}
 }
 
-// Lines is what a logger wrote, line by line.
+// Lines are the lines written by a logger.
 type Lines chan string
 
-// NewLines returns room for the lines of a test.
+// NewLines returns a buffer for the lines of a test.
 func NewLines() Lines { return make(Lines, maxLines) }
 
 // Write implements io.Writer.
@@ -63,10 +64,10 @@ func (l Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Logger returns a logger that writes them.
+// Logger returns a logger that writes to l.
 func (l Lines) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Wait waits for n lines that contain a text, and passes over others.
+// Wait waits for n lines that contain a text, and ignores others.
 func (l Lines) Wait(t testing.TB, n int, text string) {
 	t.Helper()
 	over := time.After(Patience)

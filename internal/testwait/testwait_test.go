@@ -9,9 +9,10 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A wait that never ends a test would hide that nothing comes, and one that ends too early would be flaky.
+// A wait that never fails a test would hide missing events, and one that ends too early would be
+// flaky.
 
-// ending is a test that notes its end instead of failing.
+// ending is a test that records its end instead of failing.
 type ending struct {
 	testing.TB
 	failed bool
@@ -24,7 +25,7 @@ func (e *ending) Fatalf(string, ...any) {
 	runtime.Goexit()
 }
 
-// ends says whether a wait ended its test, and after which time.
+// ends reports whether a wait failed its test, and after which time.
 func ends(t *testing.T, wait func(testing.TB)) (failed bool, after time.Duration) {
 	began, of := time.Now(), &ending{TB: t}
 	done := make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"letterhead/internal/variants"
 )
 
-// logo is what a logo of 128 pixels takes as WebP, in bytes.
+// logo is the size in bytes of a typical logo of 128 pixels as WebP.
 const logo = 3000
 
 func BenchmarkGet(b *testing.B) {
@@ -21,7 +21,7 @@ func BenchmarkGet(b *testing.B) {
 				keys[i] = key(i)
 				s.wants(i, logo)
 			}
-			if c.Folder != "" { // all written
+			if c.Folder != "" { // all files are written
 				s.Close()
 				s = open(b, c)
 			}
@@ -41,6 +41,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 	run("memory", func() variants.Config { return variants.Config{} }, 1000, 1)
 	run("disk", func() variants.Config { return onlyDisk(b.TempDir()) }, 1000, 1)
-	// Nothing is kept: whoever comes while the picture is made joins, and else makes it.
+	// Nothing is kept: a caller that arrives while the image is made joins, otherwise it makes the
+	// image.
 	run("coalesced", func() variants.Config { return variants.Config{MemoryBytes: 1} }, 1, 64)
 }

@@ -20,39 +20,41 @@ import (
 )
 
 const (
-	// maxFiles bounds the index of the files, which takes 195 bytes of memory for each.
+	// maxFiles limits the index of the files, which takes 195 bytes of memory for each.
 	maxFiles = 1 << 20
-	// maxFound bounds what a look through the folder notes. This package leaves fewer files behind.
+	// maxFound limits the result of a scan. This package leaves fewer files behind.
 	maxFound = maxFiles + 1<<16
-	// listed is how many names of a folder are read at once.
+	// listed is how many directory entries are read at a time.
 	listed = 1024
-	// maxReads bounds the threads that a slow disk can hold; past it a picture is made instead of read.
+	// maxReads limits the threads that a slow disk can block; beyond it an image is made instead of
+	// read.
 	maxReads = 32
-	// maxQueued and maxQueuedBytes bound what waits to be written: a second's work on a disk that is well.
+	// maxQueued and maxQueuedBytes limit the write queue: about one second of writes on a healthy
+	// disk.
 	maxQueued      = 1024
 	maxQueuedBytes = 16 << 20
-	// touchEvery is how old the mark of a file's last use may be.
+	// touchEvery is the precision of a file's time of last use.
 	touchEvery = time.Hour
-	// stranded is when an unfinished file has no writer any more. Writing one takes milliseconds, but another
-	// process may have the folder too.
+	// stranded is the age at which an unfinished file has no writer any more. Writing one takes
+	// milliseconds, but another process may use the folder, too.
 	stranded = time.Minute
-	// maxSpared bounds the files that are passed over to find one to remove, with the index locked.
+	// maxSpared limits the files that are skipped to find one to remove, while the index is locked.
 	maxSpared = 128
-	// closePatience bounds how long close waits for a look through the folder that has only begun, so that
-	// what is queued can be written.
+	// closePatience limits how long close waits for a scan that has just begun, so that queued files
+	// can be written.
 	closePatience = 2 * time.Second
-	// complainEvery bounds what a broken disk writes to the log.
+	// complainEvery limits how often a broken disk is logged.
 	complainEvery = time.Minute
 )
 
-// disk holds pictures in files. What goes wrong with it is counted and logged, and the picture is made.
+// disk stores images in files. Disk errors are counted and logged, and the image is made again.
 //
-// One goroutine, work, writes and removes. It begins when another, scan, has looked through the folder: before
-// that nobody knows how much is there, so what is to be written waits in the queue. Reads do not wait: until
-// then they try the file's name.
+// One goroutine, work, writes and removes files. It starts when another, scan, has scanned the folder:
+// before that the used space is unknown, so writes wait in the queue. Reads do not wait: until then
+// they try the file's name.
 //
-// The policy is least recently used, not the memory's, which keeps what is asked for often: after a change of
-// what is drawn all files of before are useless, and must go before new ones.
+// The policy is least recently used, unlike that of the memory, which keeps frequently used images:
+// after a change of the renderer all old files are useless and must be removed before new ones.
 type disk struct {
 	folder  string
 	limit   int64 // bytes, in blocks
@@ -62,16 +64,16 @@ type disk struct {
 
 	mu    sync.Mutex
 	files *simplelru.LRU[Key, int64] // bytes, in blocks
-	held  int64                      // their sum
-	lost  map[Key]struct{}           // forgotten before files had all that is in the folder; nil after that
+	held  int64                      // sum of the sizes
+	lost  map[Key]struct{}           // forgotten before the scan was complete; nil afterwards
 
-	scanned     atomic.Bool // files has all that is in the folder
+	scanned     atomic.Bool // files lists the whole folder
 	reads       chan struct{}
 	queue       chan queued
 	queuedBytes atomic.Int64
 	stopScan    context.CancelFunc
 	workers     sync.WaitGroup
-	givenUp     atomic.Bool // nobody waits for the workers any more
+	givenUp     atomic.Bool // close no longer waits for the workers
 
 	complaints struct {
 		sync.Mutex
@@ -85,15 +87,15 @@ type queued struct {
 	picture Picture
 }
 
-// found is a file that a look through the folder came upon.
+// found is a file found by a scan.
 type found struct {
 	key  Key
 	size int64     // bytes, in blocks
-	used time.Time // some time since it was last used
+	used time.Time // an approximate time of last use
 }
 
-// newDisk returns the level of a folder. hot says what memory holds, which is in use though nobody asks the
-// disk for it.
+// newDisk returns the disk level for a folder. hot reports whether memory holds a key, which is then
+// in use although it is not read from disk.
 func newDisk(cfg Config, m *metrics, hot func(Key) bool) (*disk, error) {
 	files, err := simplelru.NewLRU[Key, int64](maxFiles+1, nil) // evict keeps one fewer
 	if err != nil {
@@ -113,7 +115,7 @@ func (d *disk) start() {
 	d.workers.Go(func() { d.work(all) })
 }
 
-// close writes what is queued. Nobody may put any more.
+// close writes the queued files. put must not be called afterwards.
 func (d *disk) close() {
 	close(d.queue)
 	late := time.AfterFunc(closePatience, d.stopScan)
@@ -122,13 +124,13 @@ func (d *disk) close() {
 	d.stopScan()
 }
 
-// giveUp has the workers drop what they have not begun.
+// giveUp makes the workers drop queued work.
 func (d *disk) giveUp() {
 	d.givenUp.Store(true)
 	d.stopScan()
 }
 
-// get returns a picture when the disk has it and gives it soon.
+// get returns an image if the disk has it and delivers it soon.
 func (d *disk) get(key Key) (Picture, bool) {
 	d.mu.Lock()
 	_, known := d.files.Get(key)
@@ -147,7 +149,7 @@ func (d *disk) get(key Key) (Picture, bool) {
 		return Picture{}, false
 	}
 	if err != nil {
-		d.forget(key) // what is made now is written in its place
+		d.forget(key) // the image will be made again and written in its place
 		if errors.Is(err, errDamaged) {
 			d.failed("check", err)
 			d.remove(key)
@@ -164,7 +166,7 @@ func (d *disk) get(key Key) (Picture, bool) {
 	return p, true
 }
 
-// put has a picture written when there is time.
+// put queues an image to be written.
 func (d *disk) put(key Key, p Picture) {
 	size := int64(len(p.Body))
 	if onDisk(len(p.Body)) > d.limit {
@@ -188,7 +190,7 @@ func (d *disk) work(all <-chan []found) {
 	}
 	for q := range d.queue {
 		d.queuedBytes.Add(-int64(len(q.picture.Body)))
-		if !ok || d.givenUp.Load() { // closed in the middle of the look through the folder, or of a write that hung
+		if !ok || d.givenUp.Load() { // closed during the scan, or during a write that hung
 			d.metrics.dropped.Inc()
 			continue
 		}
@@ -196,11 +198,11 @@ func (d *disk) work(all <-chan []found) {
 	}
 }
 
-// adopt takes over the files of before.
+// adopt adds existing files to the index.
 func (d *disk) adopt(all []found) {
 	slices.SortFunc(all, func(a, b found) int { return a.used.Compare(b.used) })
 	for _, f := range all {
-		d.mu.Lock() // for each, so that readers are not held up
+		d.mu.Lock() // per file, so that readers are not delayed
 		if _, lost := d.lost[f.key]; !lost {
 			d.add(f.key, f.size)
 		}
@@ -231,7 +233,7 @@ func (d *disk) write(q queued) {
 	d.add(q.key, size)
 }
 
-// evict makes room for a file.
+// evict removes files to make room for a new one.
 func (d *disk) evict(size int64) {
 	for {
 		key, ok := d.surplus(size)
@@ -242,14 +244,14 @@ func (d *disk) evict(size int64) {
 	}
 }
 
-// surplus takes a file out of the index that must go before another of a size can come.
+// surplus removes from the index a file that must be removed before one of this size fits.
 func (d *disk) surplus(size int64) (Key, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.held+size <= d.limit && d.files.Len() < maxFiles {
 		return Key{}, false
 	}
-	// What memory holds is asked for most, and a restart must not lose just that.
+	// Images in memory are the most used, and a restart must not lose exactly those.
 	key, _, ok := d.files.GetOldest()
 	for spare := min(maxSpared, d.files.Len()); spare > 0 && d.hot(key); spare-- {
 		d.files.Get(key)
@@ -259,13 +261,13 @@ func (d *disk) surplus(size int64) (Key, bool) {
 	return key, ok
 }
 
-// add notes a file that is not in the index. The lock is held, by work, as nobody else adds.
+// add adds a file that is not in the index. work holds the lock; no other goroutine adds.
 func (d *disk) add(key Key, size int64) {
 	d.files.Add(key, size)
 	d.held += size
 }
 
-// drop takes a file out of the index. The lock is held.
+// drop removes a file from the index. The lock is held.
 func (d *disk) drop(key Key) {
 	if size, ok := d.files.Peek(key); ok {
 		d.files.Remove(key)
@@ -273,12 +275,12 @@ func (d *disk) drop(key Key) {
 	}
 }
 
-// forget takes a file out of the index that is not there or not good.
+// forget removes a missing or damaged file from the index.
 func (d *disk) forget(key Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(key)
-	if d.lost != nil { // the look through the folder may have come upon it already
+	if d.lost != nil { // the scan may have found it already
 		d.lost[key] = struct{}{}
 	}
 }
@@ -295,8 +297,8 @@ func (d *disk) holds() (files int, bytes int64) {
 	return d.files.Len(), d.held
 }
 
-// scan looks through the folder, and removes what a kill in the middle of a write left there. It sends
-// nothing when it was stopped. Files that are none of ours are left alone.
+// scan lists the folder and removes files of interrupted writes. It sends nothing if it was stopped.
+// Unknown files are left alone.
 func (d *disk) scan(ctx context.Context, to chan<- []found) {
 	defer close(to)
 	var all []found
@@ -316,7 +318,7 @@ func (d *disk) scan(ctx context.Context, to chan<- []found) {
 			if !ours || !e.Type().IsRegular() || len(all) == maxFound {
 				return
 			}
-			if info, err := e.Info(); err == nil { // else it went away
+			if info, err := e.Info(); err == nil { // otherwise it was removed
 				all = append(all, found{key, inBlocks(info.Size()), info.ModTime()})
 			}
 		})
@@ -326,7 +328,7 @@ func (d *disk) scan(ctx context.Context, to chan<- []found) {
 	}
 }
 
-// list calls a function for what is in a folder, until ctx ends.
+// list calls each for every entry of a folder, until ctx ends.
 func (d *disk) list(ctx context.Context, folder string, each func(fs.DirEntry)) {
 	f, err := os.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -336,7 +338,7 @@ func (d *disk) list(ctx context.Context, folder string, each func(fs.DirEntry)) 
 		d.failed("list", err)
 		return
 	}
-	defer f.Close() // was only read
+	defer f.Close() // opened for reading only
 	for ctx.Err() == nil {
 		entries, err := f.ReadDir(listed)
 		for _, e := range entries {
@@ -355,14 +357,14 @@ func (d *disk) list(ctx context.Context, folder string, each func(fs.DirEntry)) 
 func (d *disk) removeStranded(e fs.DirEntry) {
 	info, err := e.Info()
 	if err != nil || time.Since(info.ModTime()) < stranded {
-		return // it went away, or may be being written
+		return // it was removed, or may be being written
 	}
 	if err := os.Remove(filepath.Join(d.folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.failed("remove", err)
 	}
 }
 
-// failed counts what went wrong with the disk, and logs it when nothing was logged for a while.
+// failed counts a disk error, and logs it if none was logged recently.
 func (d *disk) failed(doing string, err error) {
 	d.metrics.diskErrors.WithLabelValues(doing).Inc()
 	c := &d.complaints

@@ -19,7 +19,7 @@ import (
 	"letterhead/internal/variants"
 )
 
-// onlyDisk is a store whose memory holds nothing.
+// onlyDisk configures a store whose memory holds nothing.
 func onlyDisk(folder string) variants.Config { return variants.Config{MemoryBytes: 1, Folder: folder} }
 
 func fileOf(folder string, i int) string {
@@ -28,10 +28,10 @@ func fileOf(folder string, i int) string {
 	return filepath.Join(folder, name[:2], name)
 }
 
-// block is what a small picture takes on disk.
+// block is the size of a small image on disk.
 const block = 4096
 
-// onDisk is what the files of a folder take, in whole blocks.
+// onDisk returns the size of the files of a folder, in whole blocks.
 func onDisk(t testing.TB, folder string) (files int, total int64) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
@@ -51,7 +51,7 @@ func onDisk(t testing.TB, folder string) (files int, total int64) {
 	return files, total
 }
 
-// used sets when a file was last used.
+// used sets the time of last use of a file.
 func used(t testing.TB, path string, at time.Time) {
 	t.Helper()
 	if err := os.Chtimes(path, at, at); err != nil {
@@ -75,7 +75,7 @@ func TestPicturesOutliveTheProcess(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder is %v, %v", info.Mode(), err)
 	}
-	// Files that only take the time of who looks through the folder: nobody waits for that.
+	// Files that only slow the scan down: no caller waits for it.
 	for i := range 500 {
 		path := fileOf(folder, 1000+i)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -145,7 +145,7 @@ func TestAfterARestartTheLongestUnusedGoFirst(t *testing.T) {
 			if made, old := s.wants(i, 10), i*7%pictures >= 10; made != old {
 				t.Errorf("picture %d, unused for %d minutes: made again %t", i, i*7%pictures, made)
 			}
-			if i*7%pictures >= 10 { // it has pushed out another
+			if i*7%pictures >= 10 { // the file was evicted by this one
 				break
 			}
 		}
@@ -173,7 +173,7 @@ func TestTheLongestUnusedMakesRoom(t *testing.T) {
 	})
 }
 
-// Nobody asks the disk for what memory gives: that is not a reason to lose it with the next restart.
+// An image that is served from memory, and so never read from disk, must survive the next restart.
 func TestWhatMemoryGivesStaysOnDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := variants.Config{Folder: t.TempDir(), DiskBytes: 10 * block, MemoryBytes: 1500}
@@ -282,7 +282,7 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// Whatever stands in a file, what is answered is the picture.
+// Whatever a file contains, the answer is the right image.
 func FuzzFile(f *testing.F) {
 	folder := f.TempDir()
 	s := open(f, onlyDisk(folder))
@@ -314,7 +314,7 @@ func TestOnlyWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
 			filepath.Join(folder, "unfinished-123"): false,
 			filepath.Join(folder, "notes.txt"):      true,
 			filepath.Join(shard, "notes.txt"):       true,
-			filepath.Join(shard, "unfinished-1"):    true, // none of ours: they are in the folder above
+			filepath.Join(shard, "unfinished-1"):    true, // not ours: unfinished files are in the parent folder
 		} {
 			noError(t, os.WriteFile(name, []byte("half"), 0o600))
 			used(t, name, old)
@@ -368,7 +368,7 @@ func TestAFolderThatCannotBeUsedCostsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		noError(t, os.WriteFile(file, nil, 0o600))
-		var log bytes.Buffer // one goroutine at a time writes: this one waits for the others
+		var log bytes.Buffer // one goroutine at a time writes: the test waits for the others
 		cfg := onlyDisk(filepath.Join(file, "logos"))
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		s := open(t, cfg)
@@ -405,7 +405,7 @@ func TestLargePicturesAreAnsweredAndNotKept(t *testing.T) {
 		if files, _ := onDisk(t, folder); files != 0 || s.number("entries", "memory") != 0 {
 			t.Errorf("%d files", files)
 		}
-		// What is larger than a level is kept in the other.
+		// An image larger than one level is kept in the other.
 		small := open(t, variants.Config{Folder: t.TempDir(), MemoryBytes: 20_000, DiskBytes: 2 * block})
 		small.wants(1, 10_000)
 		small.wants(2, 10)
@@ -420,7 +420,7 @@ func TestLargePicturesAreAnsweredAndNotKept(t *testing.T) {
 	})
 }
 
-// Whatever happens, answers are right and both levels stay within their bounds.
+// After any sequence of operations, answers are correct and both levels stay within their limits.
 func TestWhateverHappensTheBoundsHold(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -459,7 +459,7 @@ func TestWhateverHappensTheBoundsHold(t *testing.T) {
 			},
 			"damage": func(r *rapid.T) {
 				path := fileOf(cfg.Folder, pictures.Draw(r, "picture"))
-				if data, err := os.ReadFile(path); err == nil { // not while it is written
+				if data, err := os.ReadFile(path); err == nil { // not while it is being written
 					s.Close()
 					noError(t, os.WriteFile(path, data[:len(data)-1], 0o600))
 					s = open(t, cfg)
@@ -470,7 +470,7 @@ func TestWhateverHappensTheBoundsHold(t *testing.T) {
 	})
 }
 
-// Two processes that were given one folder by mistake may undo each other's work, but never spoil it.
+// Two processes that use one folder by mistake may undo each other's work, but never corrupt it.
 func TestTwoStoresInOneFolder(t *testing.T) {
 	t.Parallel()
 	cfg := onlyDisk(t.TempDir())

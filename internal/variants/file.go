@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// A file is the header and the picture's bytes:
+// A file is a header followed by the image's bytes:
 //
 //	8 bytes   fileMagic, whose last byte is the version of the format
-//	32 bytes  the key, so that a file under another's name is not taken for it
-//	32 bytes  SHA-256 of the picture, so that neither half a file nor a changed one is taken for whole
+//	32 bytes  the key, which detects a file under another key's name
+//	32 bytes  SHA-256 of the image, which detects a truncated or changed file
 //
-// Its name is the key in hex, in a folder named after the key's first byte. A file is written under a name
-// that begins with unfinished, in the folder above those, and then renamed. Nothing is flushed: what a power
-// failure spoils is found by the digest and made again.
+// Its name is the key in hex, in a folder named after the key's first byte. A file is written under a
+// name that begins with "unfinished", in the parent folder, and then renamed. Files are not synced:
+// the digest detects damage from a power failure, and the image is made again.
 const (
 	fileMagic  = "lhvaria\x01"
 	headerSize = len(fileMagic) + len(Key{}) + sha256.Size
 	unfinished = "unfinished-"
 
-	// blockBytes is what files are counted in, as most file systems do.
+	// blockBytes is the unit in which files are counted, as in most file systems.
 	blockBytes = 4096
 )
 
 var errDamaged = errors.New("the file is not what was written")
 
-// onDisk is what a picture of some bytes takes on disk, in bytes.
+// onDisk returns the size on disk of an image of body bytes.
 func onDisk(body int) int64 { return inBlocks(int64(headerSize + body)) }
 
 func inBlocks(size int64) int64 { return (size + blockBytes - 1) / blockBytes * blockBytes }
@@ -42,7 +42,7 @@ func pathOf(folder string, key Key) string {
 	return filepath.Join(folder, name[:2], name)
 }
 
-// keyOf reads the name of a file in the folder of a first byte.
+// keyOf parses the name of a file in the folder of a first byte.
 func keyOf(first, name string) (Key, bool) {
 	var key Key
 	if len(name) != hex.EncodedLen(len(key)) || !strings.HasPrefix(name, first) || strings.ToLower(name) != name {
@@ -52,10 +52,10 @@ func keyOf(first, name string) (Key, bool) {
 	return key, err == nil
 }
 
-// writeFile puts a picture where readFile finds it, whole or not at all.
+// writeFile atomically stores an image for readFile.
 func writeFile(folder string, key Key, p Picture) error {
 	path := pathOf(folder, key)
-	// Somebody may have taken the folders away.
+	// The folders may have been removed.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -78,15 +78,15 @@ func writeFile(folder string, key Key, p Picture) error {
 	return nil
 }
 
-// readFile returns a picture and when its file was written or touched. Errors: errDamaged, those of package
-// os.
+// readFile returns an image and when its file was written or touched. Errors: errDamaged, those of
+// package os.
 func readFile(folder string, key Key) (Picture, time.Time, error) {
 	path := pathOf(folder, key)
 	f, err := os.Open(path)
 	if err != nil {
 		return Picture{}, time.Time{}, err
 	}
-	defer f.Close() // was only read
+	defer f.Close() // opened for reading only
 	info, err := f.Stat()
 	if err != nil {
 		return Picture{}, time.Time{}, err
@@ -95,7 +95,7 @@ func readFile(folder string, key Key) (Picture, time.Time, error) {
 	if !info.Mode().IsRegular() || size <= int64(headerSize) || size > int64(headerSize+maxKept) {
 		return Picture{}, time.Time{}, fmt.Errorf("%s of %d bytes: %w", path, size, errDamaged)
 	}
-	// The header has its own place, so that memory holds the body alone.
+	// The header has a separate buffer, so that memory holds only the body.
 	var header [headerSize]byte
 	body := make([]byte, size-int64(headerSize))
 	if _, err = io.ReadFull(f, header[:]); err == nil {

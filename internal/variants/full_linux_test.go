@@ -10,13 +10,14 @@ import (
 	"letterhead/internal/disk/disktest"
 )
 
-// smallDisk has room for what two sharers may keep, and not for ballast besides.
+// smallDisk has room for the files of two processes, but not for additional ballast.
 const (
 	smallDisk = "1m"
 	ballast   = 824 << 10
 )
 
-// TestTwoProcessesShareASmallDisk is as TestTwoProcessesShareAFullDisk, with a disk that really has no space.
+// TestTwoProcessesShareASmallDisk is like TestTwoProcessesShareAFullDisk, with a disk that is really
+// full.
 func TestTwoProcessesShareASmallDisk(t *testing.T) {
 	t.Parallel()
 	disktest.Run(t, "TestOnASmallDisk")
@@ -27,7 +28,7 @@ func TestOnASmallDisk(t *testing.T) {
 	weight := filepath.Join(at, "ballast")
 	full := func([]*sharer) {
 		err := os.WriteFile(weight, make([]byte, ballast), 0o600)
-		if err != nil && !errors.Is(err, syscall.ENOSPC) { // which is as full as can be
+		if err != nil && !errors.Is(err, syscall.ENOSPC) { // the disk is full
 			t.Fatal(err)
 		}
 	}

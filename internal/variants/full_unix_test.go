@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// sharedFolder names the variable that makes a test's process one of two on a folder.
+	// sharedFolder is the environment variable that makes a test's process one of two on a folder.
 	sharedFolder = "LETTERHEAD_TEST_VARIANTS_SHARED"
-	// sharerBytes is what each of the two may keep: less than half of its pictures.
+	// sharerBytes is the limit of each of the two: less than half of its images.
 	sharerBytes    = 100 * block
 	sharerPictures = 200
 )
 
-// What a sharer is told to do, one line each.
+// Commands to a sharer, one per line.
 const (
-	orderRound = "round" // open a store, ask for all pictures, close it, and write a tally
-	orderKeep  = "keep"  // have a picture made that nobody asked for before, ask for it again in another store, and write a tally
-	orderFull  = "full"  // no file can have more than 1,000 bytes from here on, as on a disk that is full in the middle
-	orderSpace = "space" // it can again
+	orderRound = "round" // open a store, get all images, close it, and write a tally
+	orderKeep  = "keep"  // get a new image, get it again from another store, and write a tally
+	orderFull  = "full"  // limit files to 1,000 bytes from here on, as on a disk that becomes full during a write
+	orderSpace = "space" // remove the limit
 )
 
-// tally is what a round came to.
+// tally is the result of a round.
 type tally struct{ FromDisk, Unkept, Damaged int }
 
 func (y tally) String() string {
@@ -40,7 +40,7 @@ func (y tally) String() string {
 
 const tallied = "tally "
 
-// TestShareAFolder is one of two processes on a folder. Its pictures are those of the other.
+// TestShareAFolder is one of two processes on a folder. Both use the same images.
 func TestShareAFolder(t *testing.T) {
 	folder := os.Getenv(sharedFolder)
 	if folder == "" {
@@ -68,7 +68,7 @@ func TestShareAFolder(t *testing.T) {
 			var y tally
 			for n := range 3 * sharerPictures {
 				i := n * 7 % sharerPictures
-				if !s.wants(i, 300*(i%40)+1) { // which checks what is served
+				if !s.wants(i, 300*(i%40)+1) { // also checks the returned image
 					y.FromDisk++
 				}
 			}
@@ -115,7 +115,7 @@ func (s *sharer) order(t *testing.T, what string) {
 	noError(t, err)
 }
 
-// tally reads what a round came to.
+// tally reads the result of a round.
 func (s *sharer) tally(t *testing.T) (y tally) {
 	t.Helper()
 	var said []string
@@ -130,8 +130,8 @@ func (s *sharer) tally(t *testing.T) (y tally) {
 	return y
 }
 
-// onAFullDisk has two processes serve from one folder while its disk is full, and when it is not any more. Each
-// checks all that it serves.
+// onAFullDisk lets two processes serve from one folder while its disk is full, and afterwards. Each
+// checks all images that it serves.
 func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) {
 	both := []*sharer{startSharer(t, folder), startSharer(t, folder)}
 	round := func(what string) []tally {
@@ -149,7 +149,8 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 		}
 		return all
 	}
-	// keeps has each make and keep one alone: in a round the files of one may go before the other comes to them.
+	// keeps lets each process make and keep one image alone: in a round the files of one may be
+	// removed before the other reads them.
 	keeps := func(rounds []tally) {
 		t.Helper()
 		for i, s := range both {
@@ -174,7 +175,7 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 	keeps(round("with space at last"))
 	for _, s := range both {
 		noError(t, s.orders.Close())
-		for s.lines.Scan() { // all it says, or it could not end
+		for s.lines.Scan() { // read all its output, or it could not exit
 		}
 		noError(t, s.wait())
 	}

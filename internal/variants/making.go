@@ -14,20 +14,20 @@ import (
 
 var (
 	errEmpty = errors.New("make picture: it has no bytes")
-	// errEnded is what a making says whose function ended its goroutine, as a test's Fatal does.
+	// errEnded is the error of a making whose function ended its goroutine, as a test's Fatal does.
 	errEnded = errors.New("make picture: it did not return")
 )
 
-// making is one picture on its way: from disk, or waiting for a turn, or being made.
+// making is one image in progress: being read from disk, waiting for a turn, or being made.
 type making struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
-	disk   *disk // nil when it is not written
-	within bool  // the turn of another making
+	disk   *disk // nil if it is not written
+	within bool  // runs in the turn of another making
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// Under the store's lock.
+	// Guarded by the store's lock.
 	waiters int
 	begun   bool // it has its turn
 
@@ -37,7 +37,7 @@ type making struct {
 	err     error
 }
 
-// join adds the caller to the making of a key, which it starts when there is none.
+// join adds the caller to the making of a key, which it starts if there is none.
 func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind making) (*making, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		return m, nil
 	}
 	m := &making{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
-	// It may have been made since the caller looked.
+	// The image may have been made since the caller's check.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		m.picture, m.err = p, nil
@@ -58,7 +58,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		close(m.done)
 		return m, nil
 	}
-	// The others who will wait for it must not lose it when this caller leaves.
+	// Other callers may join, so the making must survive this caller.
 	m.ctx, m.cancel = context.WithTimeout(context.WithoutCancel(ctx), s.cfg.MakeTimeout)
 	s.makings[key] = m
 	s.running.Add(1)
@@ -66,8 +66,9 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 	return m, nil
 }
 
-// leave takes a caller from a making, and says whether that has begun. When it was the last, a making that has not is
-// given up, so that a crowd that has left does not keep the processors from those who are there.
+// leave removes a caller from a making, and reports whether the making has begun. When the last caller
+// leaves, a making that has not begun is abandoned, so that callers who left do not use processors
+// that others need.
 func (s *Store) leave(m *making) (begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *Store) run(m *making) {
 	m.picture, m.err = s.obtain(m)
 }
 
-// end answers those who wait. The picture is in memory by now: whoever comes after finds it there.
+// end answers the waiting callers. The image is in memory by now: later callers find it there.
 func (s *Store) end(m *making) {
 	s.mu.Lock()
 	if s.makings[m.key] == m {
@@ -115,23 +116,23 @@ func (s *Store) obtain(m *making) (Picture, error) {
 		return Picture{}, err
 	}
 	if cap(body)-len(body) > len(body)/8 {
-		body = bytes.Clone(body) // what is counted is what is held
+		body = bytes.Clone(body) // do not hold uncounted capacity
 	}
 	p := Picture{Body: body, Sum: sha256.Sum256(body)}
 	s.keep(m, p)
 	return p, nil
 }
 
-// turn is what a making has of what all of them share: leave to work, and room.
+// turn holds a making's shared resources: permission to work, and room.
 type turn struct {
 	store  *Store
 	making *making
-	has    bool // leave to work
+	has    bool // permission to work
 	part   room.Part
 }
 
-// take waits until there is room, and then until the picture may be made. Both are given in the order in which they
-// were asked for.
+// take waits until there is room, and then until the image may be made. Both are granted in the order
+// of the requests.
 func (t *turn) take(want room.Part) error {
 	s, ctx := t.store, t.making.ctx
 	if want == (room.Part{}) && s.turns.TryAcquire(1) {
@@ -159,7 +160,7 @@ func (t *turn) take(want room.Part) error {
 	return s.overdue(t.making)
 }
 
-// end gives everything back.
+// end returns all resources.
 func (t *turn) end() {
 	t.part.Give()
 	t.part = room.Part{}
@@ -169,16 +170,17 @@ func (t *turn) end() {
 	t.has = false
 }
 
-// make makes the picture. As often as it needs more room than there is, its turn is another's meanwhile.
+// make makes the image. Whenever it needs more room than there is, it releases its turn to others and
+// is retried.
 func (t *turn) make() ([]byte, error) {
 	s, m := t.store, t.making
 	asks := t
 	if m.within {
-		asks = nil // and not the turn of the making that it is within, whose context this one's comes of
+		asks = nil // not the turn of the enclosing making, from whose context this one is derived
 	}
 	ctx := context.WithValue(m.ctx, turnKey{}, asks)
 	var took time.Duration
-	failed := false // also when the function ends its goroutine
+	failed := false // true also if the function ends its goroutine
 	defer func() {
 		if failed {
 			s.metrics.failed.Inc()
@@ -217,7 +219,7 @@ func (t *turn) make() ([]byte, error) {
 	}
 }
 
-// begin says whether there is still somebody to make the picture for.
+// begin reports whether callers still wait for the image.
 func (s *Store) begin(m *making) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +227,8 @@ func (s *Store) begin(m *making) bool {
 	return m.begun
 }
 
-// pause takes it back that a making has begun. ok is false, and the making given up, when all have left.
+// pause marks a making as not begun. If all callers have left it abandons the making and returns
+// false.
 func (s *Store) pause(m *making) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +240,7 @@ func (s *Store) pause(m *making) (ok bool) {
 	return false
 }
 
-// giveUp ends a making that nobody waits for. The lock is held.
+// giveUp abandons a making without callers. The lock is held.
 func (s *Store) giveUp(m *making) {
 	if s.makings[m.key] == m {
 		delete(s.makings, m.key)
@@ -246,7 +249,7 @@ func (s *Store) giveUp(m *making) {
 	s.metrics.abandoned.Inc()
 }
 
-// overdue says why a making's context ended before its picture was there.
+// overdue returns the reason why a making's context ended before it was done.
 func (s *Store) overdue(m *making) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +262,8 @@ func (s *Store) overdue(m *making) error {
 	return fmt.Errorf("picture not made within %s: %w", s.cfg.MakeTimeout, context.DeadlineExceeded)
 }
 
-// call makes the picture. A panic is an error: the caller's own goroutine, which a server would end with the
-// request alone, is not this one.
+// call makes the image. It converts a panic to an error: it does not run on the caller's goroutine,
+// where a server would recover it.
 func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -274,25 +277,25 @@ func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	return body, err
 }
 
-// noRoom is what a making returns that may not hold what it needs yet.
+// noRoom is the error of a making that needs more room than there is.
 type noRoom struct{ room.Part }
 
 func (*noRoom) Error() string { return "too little room to make the picture in" }
 
-// turnKey is what a making's context has the turn under that Need asks for; nil where it asks for nothing.
+// turnKey is the context key of the turn that Need uses; the value is nil in a nested making.
 type turnKey struct{}
 
-// Need asks for what a making is about to hold, in bytes: all of it, and what it asked for before is in that. ctx is
-// the making's; with any other, Need has nothing to say.
+// Need reserves the total number of bytes that a making is about to hold, including earlier requests.
+// ctx is the context of the making; with any other context Need does nothing.
 //
-// An error means that others hold too much. The making must return it: it is called again when there is room, and
-// meanwhile its turn is another's.
+// An error means that others hold too much. The making must return it: it is called again when there
+// is room, and its turn goes to others in the meantime.
 func Need(ctx context.Context, bytes int64) error {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	if t == nil || bytes <= t.part.Bytes() {
 		return nil
 	}
-	t.part.Give() // who waits for a part has no other, so that nobody waits for him
+	t.part.Give() // a waiting making holds no room, so that makings never wait for each other
 	t.part = room.Part{}
 	want := t.store.cfg.Room.Part(bytes)
 	if !want.Try() {

@@ -6,11 +6,11 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// entryOverhead is what an entry takes besides its body: the key, the digest, the map's and the policy's
-// nodes; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
+// entryOverhead is the memory of an entry in addition to its body: the key, the digest, and the nodes
+// of the map and the policy; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
 const entryOverhead = 190
 
-// memory holds the pictures that are asked for most.
+// memory holds the most used images.
 type memory struct {
 	entries *otter.Cache[Key, Picture]
 	limit   int64 // bytes
@@ -27,12 +27,12 @@ func newMemory(limit int64) (*memory, error) {
 	return &memory{entries: entries, limit: limit}, nil
 }
 
-// inMemory is what a picture takes in memory, in bytes.
+// inMemory returns the size of an image in memory, in bytes.
 func inMemory(p Picture) int64 { return int64(cap(p.Body)) + entryOverhead }
 
 func (m *memory) get(key Key) (Picture, bool) { return m.entries.GetIfPresent(key) }
 
-// has does not count as a use.
+// has reports whether a key is present; it does not count as a use.
 func (m *memory) has(key Key) bool {
 	_, ok := m.entries.GetEntryQuietly(key)
 	return ok

@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/variants"
 )
 
-// childFolder names the variable that makes the test's binary a process to kill.
+// childFolder is the environment variable that makes the test binary a process to kill.
 const childFolder = "LETTERHEAD_TEST_VARIANTS_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write has pictures made for ever.
+// write makes images forever.
 func write(folder string) {
 	s, err := variants.New(variants.Config{MemoryBytes: 1, Folder: folder, DiskBytes: 1 << 20})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAKillInTheMiddleOfWritesSpoilsNothing(t *testing.T) {
 	}
 }
 
-// A folder that is a pipe is a disk that does not answer.
+// A named pipe in place of a folder acts as a disk that does not respond.
 func TestASlowDiskDelaysNoAnswer(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "pipe")
@@ -100,7 +100,7 @@ func TestASlowDiskDelaysNoAnswer(t *testing.T) {
 		s.Close()
 	}()
 	const size = 1 << 20
-	for i := range 20 { // more than may wait to be written
+	for i := range 20 { // more than fit into the write queue
 		s.wants(i, size)
 	}
 	if n := s.number("unwritten_total"); n != 4 {
@@ -108,10 +108,10 @@ func TestASlowDiskDelaysNoAnswer(t *testing.T) {
 	}
 }
 
-// A disk that never answers, here again a pipe, does not hold the end of the process.
+// A disk that never responds, again a pipe, does not delay the end of the process.
 func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
 	t.Parallel()
-	answers := func(t *testing.T, pipe string) { // now that nobody waits for it
+	answers := func(t *testing.T, pipe string) { // after the store stopped waiting for it
 		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 		noError(t, err)
 		noError(t, f.Close())
@@ -137,7 +137,7 @@ func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
 		cfg.CloseTimeout = 20 * time.Millisecond
 		s = open(t, cfg)
 		for deadline := time.Now().Add(time.Minute); s.number("entries", "disk") == 0 && time.Now().Before(deadline); {
-			runtime.Gosched() // until the folder is looked through
+			runtime.Gosched() // until the scan is done
 		}
 		pipe := fileOf(cfg.Folder, 1)
 		noError(t, os.Remove(pipe))
@@ -152,8 +152,8 @@ func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
 	})
 }
 
-// A disk that hangs while a making asks for what is kept holds that making until its time is over, not its turn for
-// ever.
+// If the disk hangs while a making asks for a kept image, the making fails when its time is over, and
+// its turn is released.
 func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
 	t.Parallel()
 	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1, MakeTimeout: 200 * time.Millisecond}
@@ -162,7 +162,7 @@ func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
 	s.Close()
 	s = open(t, cfg)
 	for deadline := time.Now().Add(time.Minute); s.number("entries", "disk") == 0 && time.Now().Before(deadline); {
-		runtime.Gosched() // until the folder is looked through
+		runtime.Gosched() // until the scan is done
 	}
 	pipe := fileOf(cfg.Folder, 1)
 	noError(t, os.Remove(pipe))
@@ -171,7 +171,7 @@ func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
 		s.Kept(ctx, key(1))
 		return nil, ctx.Err()
 	})
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, variants.ErrBusy) { // as the machine is too
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, variants.ErrBusy) { // ErrBusy if the machine is busy
 		t.Error(err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -182,12 +182,12 @@ func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // the disk answers, whether it was asked or not
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the disk respond, whether it was read or not
 	noError(t, err)
 	noError(t, f.Close())
 }
 
-// A disk that is full in the middle of a file, here by a limit of the process.
+// The disk becomes full during a write, here because of a limit of the process.
 func TestAFileThatCannotBeWrittenWholeIsNoFile(t *testing.T) {
 	folder := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run", "^TestWritesWithALimit$", "-test.v")

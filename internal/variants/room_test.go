@@ -13,16 +13,17 @@ import (
 
 const mib = 1 << 20
 
-// holding is a making that needs room, and ends when the test has it end.
+// holding is a making that needs room and ends when the test calls end.
 type holding struct {
 	answer chan error
-	begun  bool // it has what it needs
+	begun  bool // it has the room that it needs
 	calls  int
 	ctx    context.Context
 	free   chan struct{}
 }
 
-// hold asks for a picture that needs so many bytes one after the other, and returns when everybody stands still.
+// hold requests an image that successively needs these numbers of bytes, and returns when all
+// goroutines are blocked.
 func (s opened) hold(ctx context.Context, i int, needs ...int64) *holding {
 	h := &holding{answer: make(chan error, 1), free: make(chan struct{})}
 	go func() {
@@ -44,7 +45,7 @@ func (s opened) hold(ctx context.Context, i int, needs ...int64) *holding {
 	return h
 }
 
-// end has it end, and returns when everybody stands still.
+// end ends the making, and returns when all goroutines are blocked.
 func (h *holding) end(t *testing.T) {
 	t.Helper()
 	close(h.free)
@@ -54,7 +55,8 @@ func (h *holding) end(t *testing.T) {
 	synctest.Wait()
 }
 
-// TestSmallPicturesPassThoseThatWaitForRoom: a third of the room is theirs, and who waits for room takes no turn.
+// TestSmallPicturesPassThoseThatWaitForRoom: a third of the room is reserved for small images, and
+// makings that wait for room take no turn.
 func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
@@ -77,7 +79,7 @@ func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 		}
 		second.end(t)
 		third.end(t)
-		for i := range 40 { // of what they asked for first nothing is kept
+		for i := range 40 { // earlier requests are not kept
 			h := s.hold(t.Context(), 100+i, 1*mib, 20*mib)
 			if !h.begun {
 				t.Fatalf("there is no room after %d that asked twice", i)
@@ -90,8 +92,8 @@ func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 	})
 }
 
-// TestALargePictureGetsItsTurn: neither later ones that would fit nor small ones pass it for ever, and one that needs
-// more than all of the room has all of it.
+// TestALargePictureGetsItsTurn: neither later images that would fit nor small ones overtake it
+// forever, and an image that needs more than all of the room gets all of it.
 func TestALargePictureGetsItsTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 8, Room: room.New(90 * mib)})
@@ -140,7 +142,7 @@ func TestSmallPicturesAreBoundedToo(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForRoomCanLeave, and then nothing is made for him; what he had is free.
+// TestWhoWaitsForRoomCanLeave, after which its image is not made and its room is free.
 func TestWhoWaitsForRoomCanLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
@@ -167,7 +169,7 @@ func TestWhoWaitsForRoomCanLeave(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForRoomPastTheDeadline: it is ErrBusy, as it is for a turn.
+// TestNobodyWaitsForRoomPastTheDeadline but gets ErrBusy, as when waiting for a turn.
 func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
@@ -184,7 +186,7 @@ func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
 		if s.number("refused_total") != 1 {
 			t.Errorf("%v counted as refused", s.number("refused_total"))
 		}
-		close(first.free) // what it holds is taken until it really ends
+		close(first.free) // its room is taken until it really ends
 		synctest.Wait()
 		third := s.hold(t.Context(), 3, 60*mib)
 		if second.begun || !third.begun {

@@ -1,10 +1,10 @@
-// Package variants keeps pictures that were made of others: in memory, and on disk for longer. Nothing in it
-// is needed; what is lost is made again.
+// Package variants caches images derived from others: in memory, and on disk for longer. It is only a
+// cache; lost images are made again.
 //
-// A picture is looked for in memory, then on disk, and is made when it is in neither. Those who ask for one
-// key at the same time wait for one look at the disk and one making (making.go). Files are written behind the
-// answer and checked when they are read (disk.go, file.go), so neither a full disk nor a kill in the middle
-// of a write can spoil an answer.
+// An image is looked up in memory, then on disk, and is made if it is in neither. Concurrent callers
+// of one key share one read from disk and one making (making.go). Files are written after the answer
+// and verified when they are read (disk.go, file.go), so neither a full disk nor a kill during a write
+// can corrupt an answer.
 package variants
 
 import (
@@ -25,23 +25,23 @@ import (
 )
 
 const (
-	// DefaultMemoryBytes holds some 20,000 logos of 128 pixels.
+	// DefaultMemoryBytes holds about 20,000 logos of 128 pixels.
 	DefaultMemoryBytes = 64 << 20
-	// DefaultDiskBytes holds some 260,000 logos, most of which take one block each.
+	// DefaultDiskBytes holds about 260,000 logos, most of which take one block each.
 	DefaultDiskBytes = 1 << 30
-	// DefaultWaiting is the crowd that a machine of two processors serves within a second.
+	// DefaultWaiting is the number of images that a machine with two processors makes within a second.
 	DefaultWaiting = 256
-	// DefaultCloseTimeout is past what a disk that is well takes to write what is queued, and well within what a
-	// process is given to end.
+	// DefaultCloseTimeout is more than a healthy disk needs to write the queue, and much less than a
+	// process is given to exit.
 	DefaultCloseTimeout = 5 * time.Second
-	// DefaultMakeTimeout is past what a drawing takes and within what a browser's user waits for.
+	// DefaultMakeTimeout is more than rendering takes and less than a browser's user waits.
 	DefaultMakeTimeout = 5 * time.Second
 
-	// maxKept bounds a picture that is kept. One of 1024 pixels stays below it even when it is noise; what is
-	// above would push a thousand logos out.
+	// maxKept limits the size of a cached image. One of 1024 pixels is smaller even if it is noise; a
+	// larger one would evict a thousand logos.
 	maxKept = 4<<20 + 64<<10
 
-	// These keep a typing error from asking for all there is.
+	// These prevent a typing error from using all memory or disk space.
 	maxMemoryBytes = 64 << 30
 	maxDiskBytes   = 1 << 40
 	maxConcurrent  = 4096
@@ -51,37 +51,37 @@ const (
 	maxCloseTimeout = time.Minute
 )
 
-// ErrBusy: as many pictures are being made, or wait for that, as may be. Try again in a moment.
+// ErrBusy means that the maximum number of images is being made or waiting. Try again in a moment.
 var ErrBusy = errors.New("too many pictures are being made")
 
 var errClosed = fmt.Errorf("the store of pictures is closed: %w", context.Canceled)
 
-// Key names a variant: a digest of all that decides its bytes.
+// Key identifies a variant: a digest of everything that determines its bytes.
 type Key [sha256.Size]byte
 
-// Picture is a made picture. Its bytes are shared and must not be changed.
+// Picture is a made image. Its bytes are shared and must not be modified.
 type Picture struct {
 	Body []byte
 	Sum  [sha256.Size]byte // SHA-256 of Body
 }
 
-// Config of a Store. Zero fields are the defaults.
+// Config configures a Store. Zero fields are the defaults.
 type Config struct {
 	MemoryBytes int64
 	Folder      string // "" = memory only
 	DiskBytes   int64
-	Concurrent  int           // pictures made at once; by default one for each processor
-	Waiting     int           // pictures that wait for that; more are ErrBusy
-	Room        *room.Room    // that makings hold bytes of, as far as they tell (Need), and others too; nil: one of its own
-	MakeTimeout time.Duration // of one picture, its wait included
-	// CloseTimeout bounds Close, which a disk that does not answer, or a function that does not see its context end,
-	// would otherwise hold for ever.
+	Concurrent  int           // images made concurrently; by default one per processor
+	Waiting     int           // images that wait to be made; more are ErrBusy
+	Room        *room.Room    // memory limit shared by makings that call Need, and others; nil: one per Store
+	MakeTimeout time.Duration // of one image, including its wait
+	// CloseTimeout limits Close, which a disk that does not respond, or a function that ignores its
+	// context, would otherwise block forever.
 	CloseTimeout time.Duration
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	within := func(name string, value, most int64) {
@@ -139,8 +139,8 @@ type Store struct {
 	running sync.WaitGroup // of the goroutines of makings and of Kept
 }
 
-// New opens a store. A folder that cannot be used costs time later and nothing more. Errors: those of
-// Config.Validate, and of the registerer.
+// New opens a store. An unusable folder only costs time later. Errors: those of Config.Validate, and
+// of the registerer.
 func New(cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -166,9 +166,9 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close gives up what is being made, writes what is to be kept, and returns when nothing of the store runs
-// any more. What still runs after Config.CloseTimeout is left to itself: it holds no lock, and what it comes to is
-// dropped. Folders keep what is in them. Pictures in memory can still be had.
+// Close abandons images being made, writes queued files, and returns when all goroutines of the store
+// have ended. Goroutines that still run after Config.CloseTimeout are abandoned: they hold no lock,
+// and their results are dropped. Folders keep their contents. Images in memory remain available.
 func (s *Store) Close() {
 	s.mu.Lock()
 	first := !s.closed
@@ -203,25 +203,26 @@ func (s *Store) Close() {
 	}
 }
 
-// Get returns the picture of a key, and has it made when it is not there. Those that ask for one key at the
-// same time wait for one making, which goes on when its first caller leaves; one that has not begun when the
-// last of them leaves is given up. The context of a making holds the values of its first caller's, and ends
+// Get returns the image of a key, and makes it if it is not cached. Concurrent callers of one key wait
+// for one making, which continues when its first caller leaves; one that has not begun when the last
+// caller leaves is abandoned. The context of a making has the values of its first caller's, and ends
 // after Config.MakeTimeout.
 //
-// Errors: ErrBusy; those of make, and one when make panics or returns nothing; context.DeadlineExceeded when
-// the making took longer than it may; ctx.Err(); context.Canceled after Close.
+// Errors: ErrBusy; those of make, and an error if make panics or returns nothing;
+// context.DeadlineExceeded if the making took too long; ctx.Err(); context.Canceled after Close.
 func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
 	return s.get(ctx, key, make, making{disk: s.disk})
 }
 
-// GetWithin is Get for what a making needs itself, with the making's context: it is made in that one's turn, so neither
-// waits for the other, and in the room that it has, so Need has nothing to say there. Once it has begun, GetWithin
-// returns when it has ended, as the turn and the room would be another's.
+// GetWithin is Get for an image that a making needs, called with the context of that making. It is
+// made in the turn and the room of the enclosing making, so neither waits for the other and Need does
+// nothing. Once the nested making has begun, GetWithin returns only when it has ended, because the
+// turn and the room would otherwise go to another.
 func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
 	return s.get(ctx, key, make, making{disk: s.disk, within: true})
 }
 
-// Kept returns a picture of Get that is kept. For a disk that does not answer it waits until ctx ends.
+// Kept returns an image if it is cached. If the disk does not respond it waits until ctx ends.
 func (s *Store) Kept(ctx context.Context, key Key) (Picture, bool) {
 	if p, ok := s.memory.get(key); ok {
 		return p, true
@@ -246,7 +247,7 @@ func (s *Store) Kept(ctx context.Context, key Key) (Picture, bool) {
 	}
 }
 
-// start counts one more that runs, unless the store is closed.
+// start adds a running goroutine, unless the store is closed.
 func (s *Store) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,8 +258,8 @@ func (s *Store) start() bool {
 	return true
 }
 
-// GetUnwritten is Get for pictures that are kept in memory alone: cheap ones of which strangers can ask for any
-// number, who would otherwise push what is costly from the disk.
+// GetUnwritten is Get for images that are cached in memory only: cheap ones that strangers can request
+// in any number, which would otherwise evict expensive ones from the disk.
 func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
 	return s.get(ctx, key, make, making{})
 }
@@ -280,7 +281,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 		return m.picture, m.err
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-m.ctx.Done(): // make may go on for a while, the caller need not
+	case <-m.ctx.Done(): // make may continue for a while; the caller need not wait
 		select {
 		case <-m.done:
 			return m.picture, m.err
@@ -294,7 +295,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 	return Picture{}, err
 }
 
-// keep keeps a picture where it fits.
+// keep caches an image where it fits.
 func (s *Store) keep(m *making, p Picture) {
 	if len(p.Body) > maxKept {
 		return

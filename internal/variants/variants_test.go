@@ -20,7 +20,7 @@ import (
 	"letterhead/internal/variants"
 )
 
-// opened is a store and what it counts.
+// opened is a store with its metrics.
 type opened struct {
 	*variants.Store
 	t       testing.TB
@@ -39,7 +39,7 @@ func open(t testing.TB, cfg variants.Config) opened {
 	return opened{s, t, numbers}
 }
 
-// number returns a metric of the store by the end of its name and the value of its only label.
+// number returns a metric of the store by the suffix of its name and the value of its only label.
 func (s opened) number(name string, label ...string) float64 {
 	s.t.Helper()
 	families, err := s.numbers.Gather()
@@ -57,7 +57,7 @@ func (s opened) number(name string, label ...string) float64 {
 		}
 		return 0
 	}
-	if strings.HasSuffix(name, "errors_total") { // it has no line before the first error
+	if strings.HasSuffix(name, "errors_total") { // it has no series before the first error
 		return 0
 	}
 	s.t.Fatalf("there is no metric %s", name)
@@ -74,7 +74,7 @@ func valueOf(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// wants has a picture made, or finds it, and checks it.
+// wants gets an image, made or cached, and checks it.
 func (s opened) wants(i, size int) (made bool) {
 	s.t.Helper()
 	p, err := s.Get(context.Background(), key(i), func(context.Context) ([]byte, error) {
@@ -97,7 +97,7 @@ func checkPicture(t testing.TB, p variants.Picture, i, size int) {
 
 func key(i int) variants.Key { return sha256.Sum256(fmt.Appendf(nil, "key %d", i)) }
 
-// body is what picture i is like at some size.
+// body returns the content of image i with the given size.
 func body(i, size int) []byte {
 	b := bytes.Repeat(fmt.Appendf(nil, "picture %d. ", i), size/10+1)
 	return b[:size]
@@ -114,14 +114,14 @@ type stuck struct {
 	store opened
 	calls atomic.Int64
 	ctx   chan context.Context
-	give  chan error // nil = the picture
+	give  chan error // nil = success
 }
 
 func (s opened) stuck() *stuck {
 	return &stuck{store: s, ctx: make(chan context.Context, 1), give: make(chan error)}
 }
 
-// ask asks in the background, and returns when everybody stands still.
+// ask calls Get in the background, and returns when all goroutines are blocked.
 func (m *stuck) ask(ctx context.Context, i int) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
@@ -179,7 +179,7 @@ func TestAHundredCallersWaitForOneMakingThatOutlivesItsFirst(t *testing.T) {
 	})
 }
 
-// Callers who come at the very moment when a making ends must not start another.
+// Callers that arrive exactly when a making ends must not start another.
 func TestNobodyMakesAPictureASecondTime(t *testing.T) {
 	t.Parallel()
 	s := open(t, variants.Config{})
@@ -215,7 +215,7 @@ func TestAMakingThatHasBegunIsKeptThoughAllHaveLeft(t *testing.T) {
 		left := m.ask(ctx, 1)
 		leave()
 		<-left
-		again := m.ask(t.Context(), 1) // joins what was left
+		again := m.ask(t.Context(), 1) // joins the abandoned making
 		m.give <- nil
 		if err := <-again; err != nil || m.calls.Load() != 1 || s.wants(1, 3000) {
 			t.Errorf("%v, begun %d times", err, m.calls.Load())
@@ -322,7 +322,7 @@ func TestPastTheWaitingItIsBusyAtOnce(t *testing.T) {
 		if err := <-m.ask(t.Context(), 5); !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 0 {
 			t.Errorf("the sixth: %v after %s", err, time.Since(begin))
 		}
-		accepted = append(accepted, m.ask(t.Context(), 4)) // waits for what waits already
+		accepted = append(accepted, m.ask(t.Context(), 4)) // waits for the waiting making
 		for range 5 {
 			<-m.ctx
 			m.give <- nil
@@ -338,7 +338,7 @@ func TestPastTheWaitingItIsBusyAtOnce(t *testing.T) {
 	})
 }
 
-// Memory and disk answer also when nothing can be made.
+// Memory and disk answer even if nothing can be made.
 func TestABusyStoreStillGivesWhatItHas(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
@@ -413,7 +413,7 @@ func TestAMakingEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// A function that does not look at its context holds its turn, but not those who wait.
+// A function that ignores its context keeps its turn, but its callers return.
 func TestNobodyWaitsPastTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
@@ -468,7 +468,7 @@ func TestCloseGivesUpWhatIsBeingMade(t *testing.T) {
 	})
 }
 
-// A function that does not look at its context holds Close for its time, and what it returns afterwards harms nothing.
+// A function that ignores its context delays Close by its timeout, and its later result does no harm.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Folder: t.TempDir()})
@@ -532,7 +532,7 @@ func TestWhatIsWarmAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A slice that has room to grow holds what is not counted.
+// The unused capacity of a slice takes memory, too.
 func TestMemoryIsCountedAsItIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const bound = 1 << 20

@@ -14,8 +14,8 @@ import (
 	"letterhead/internal/variants"
 )
 
-// TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn: with one turn for all, a making that waited for another would
-// wait for itself.
+// TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn: with one turn for all, a making that waited for
+// another turn would wait for itself.
 func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d turns", turns), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithinFailsWithTheMaking that asked for it, and is tried again by the next.
+// TestWhatIsWithinFailsWithTheMaking that asked for it, and is retried by the next.
 func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
@@ -78,7 +78,8 @@ func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
 	})
 }
 
-// TestWhatIsWithinHasTheRoomOfItsMaking, and asks for none: two that would wait for each other's both end.
+// TestWhatIsWithinHasTheRoomOfItsMaking, and reserves none: two makings that need each other's image
+// both end.
 func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
@@ -107,7 +108,7 @@ func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
 	})
 }
 
-// TestTheTurnIsTakenUntilWhatIsWithinEnds, though the time of the making that it is within is over.
+// TestTheTurnIsTakenUntilWhatIsWithinEnds, even if the time of the enclosing making is over.
 func TestTheTurnIsTakenUntilWhatIsWithinEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// codeword is what is written for a symbol.
+// codeword is the code of a symbol.
 type codeword struct {
 	bits   uint16 // the first one lowest
 	length uint8
@@ -13,13 +13,13 @@ type codeword struct {
 
 const (
 	maxLength       = 15 // bits of a codeword
-	maxLengthLength = 7  // bits of one for the length of another
+	maxLengthLength = 7  // bits of a codeword for the length of another
 	lengthSymbols   = 19
-	// Symbols in place of equal lengths.
+	// Symbols for runs of equal lengths.
 	repeatLength, fewZeros, manyZeros = 16, 17, 18
 )
 
-// code writes the prefix code for symbols that are counted, and returns it.
+// code writes the prefix code for the counted symbols, and returns it.
 func (o *writer) code(counts []uint32) []codeword {
 	used := make([]uint32, 0, 3)
 	for s, n := range counts {
@@ -30,7 +30,7 @@ func (o *writer) code(counts []uint32) []codeword {
 	if len(used) == 0 {
 		used = append(used, 0)
 	}
-	// One or two bytes have a short form. There is always one among the greens: the first pixel.
+	// One or two byte values have a short form. There is always one among the greens: the first pixel.
 	if last := used[len(used)-1]; len(used) <= 2 && last < literals {
 		o.write(1, 1)
 		o.write(uint32(len(used)-1), 1)
@@ -54,7 +54,7 @@ func (o *writer) code(counts []uint32) []codeword {
 	return codewords(long)
 }
 
-// run is a length of a codeword, or some that are equal.
+// run is a length of a codeword, or a run of equal ones.
 type run struct {
 	symbol, extra uint8
 	n             uint8 // bits of extra
@@ -108,7 +108,7 @@ func (o *writer) lengths(long []uint8) {
 	for _, s := range order[:n] {
 		o.write(uint32(inner[s]), 3)
 	}
-	o.write(0, 1) // all symbols have their length
+	o.write(0, 1) // all symbols have a length
 	code := codewords(inner)
 	for _, r := range runs {
 		o.write(uint32(code[r.symbol].bits), int(code[r.symbol].length))
@@ -122,12 +122,14 @@ type node struct {
 	parent int32
 }
 
-// codeLengths returns the lengths of Huffman's code, none above most. At least two symbols are counted.
+// codeLengths returns the lengths of a Huffman code, limited to most. At least two symbols are
+// counted.
 func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 	const symbolBits = 16
 	leaves := o.leaves[:0] // by weight, then symbol
 	out := make([]uint8, len(counts))
-	// A floor under the weights makes the tree flatter until it is flat enough: in the end all weights are equal.
+	// Increase the minimum of the weights until the tree is flat enough: in the end all weights are
+	// equal.
 	for floor := uint32(1); ; floor *= 2 {
 		leaves = leaves[:0]
 		for s, n := range counts {
@@ -140,7 +142,8 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 		for _, l := range leaves {
 			nodes = append(nodes, node{weight: uint32(l >> symbolBits)})
 		}
-		// Branches come to be in order of their weight, behind the leaves: the lightest of all is at one of two heads.
+		// Branches are created in order of their weight, after the leaves: the lightest of all is at
+		// one of two heads.
 		leaf, branch := 0, len(leaves)
 		lightest := func() int {
 			if leaf < len(leaves) && (branch == len(nodes) || nodes[leaf].weight <= nodes[branch].weight) {
@@ -156,7 +159,7 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 			nodes = append(nodes, node{weight: nodes[a].weight + nodes[b].weight})
 		}
 		o.leaves, o.nodes = leaves, nodes
-		// From the root down, a node's depth stands in the place of its weight.
+		// From the root down, replace a node's weight by its depth.
 		nodes[len(nodes)-1].weight = 0
 		deepest := uint32(0)
 		for i := len(nodes) - 2; i >= 0; i-- {
@@ -172,7 +175,8 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 	}
 }
 
-// codewords gives the codewords of the lengths: shorter ones first, and those of a length in order of their symbols.
+// codewords returns the codewords for the lengths: shorter ones first, and those of equal length in
+// order of their symbols.
 func codewords(long []uint8) []codeword {
 	var next [maxLength + 2]uint16
 	for _, n := range long {
@@ -183,7 +187,8 @@ func codewords(long []uint8) []codeword {
 	for n := 1; n < len(next); n++ {
 		next[n] = (next[n-1] + next[n]) << 1
 	}
-	// next[n] is now the first codeword of n bits: all shorter ones, each times two for each bit it lacks.
+	// next[n] is now the first codeword of n bits: the number of shorter ones, each doubled for each
+	// missing bit.
 	out := make([]codeword, len(long))
 	for s, n := range long {
 		if n > 0 {

@@ -1,31 +1,31 @@
 package vp8l
 
-// symbol is a pixel, or a copy of some that went before.
+// symbol is a pixel, or a copy of earlier ones.
 type symbol struct {
-	length uint32 // pixels that are copied; 0 for a pixel
+	length uint32 // copied pixels; 0 for a pixel
 	value  uint32 // the pixel, or the code of the distance
 }
 
 const (
 	minCopy = 3
 	maxCopy = 4096
-	// longEnough is a copy that no better one is looked for.
+	// longEnough is the length of a copy that ends the search for a better one.
 	longEnough = 64
-	// maxDistance leaves the codes of distances below 1<<20.
+	// maxDistance keeps the codes of distances below 1<<20.
 	maxDistance = 1<<20 - nearCodes
-	// maxCandidates bounds the places that are compared for one copy, and so the time that a picture takes.
+	// maxCandidates limits the positions that are compared for one copy, and so the time for an image.
 	maxCandidates = 12
 	maxHashBits   = 14
 )
 
-// copier finds pixels that have been there before, by a chain of the places that begin with the same three.
+// copier finds repeated pixels, by a chain of the positions that begin with the same three.
 type copier struct {
 	pixels []uint32
 	width  int
 	shift  int     // of hashes
-	head   []int32 // by hash: the last place, plus 1
-	prev   []int32 // by place: the one before it, plus 1
-	known  int     // places below it are in the chains
+	head   []int32 // by hash: the last position, plus 1
+	prev   []int32 // by position: the previous one, plus 1
+	known  int     // positions below it are in the chains
 }
 
 func (c *copier) learn(until int) {
@@ -38,7 +38,7 @@ func (c *copier) learn(until int) {
 	}
 }
 
-// find returns the longest copy for a place, of those that were looked at, and 0 when there is none.
+// find returns the longest copy for a position among the candidates, or 0 if there is none.
 func (c *copier) find(at int) (length, distance int) {
 	c.learn(at + 1)
 	if at >= c.known {
@@ -72,7 +72,7 @@ func (c *copier) find(at int) (length, distance int) {
 	return length, distance
 }
 
-// copies turns pixels into symbols.
+// copies converts pixels to symbols.
 func (o *writer) copies(pixels []uint32, width int) []symbol {
 	hashBits := 4
 	for hashBits < maxHashBits && 1<<hashBits < len(pixels) {
@@ -86,7 +86,8 @@ func (o *writer) copies(pixels []uint32, width int) []symbol {
 	out := o.symbols[:0]
 	for i := 0; i < len(pixels); {
 		length, distance := c.find(i)
-		// The copy that begins one pixel later may be so much longer that it is worth the pixel.
+		// The copy that begins one pixel later may be so much longer that it is worth encoding the
+		// pixel.
 		for length > 0 && length < longEnough {
 			next, nextDistance := c.find(i + 1)
 			if next <= length+1 {
@@ -109,11 +110,12 @@ func (o *writer) copies(pixels []uint32, width int) []symbol {
 	return out
 }
 
-// nearCodes are the codes of places near by in two dimensions. Those of others follow.
+// nearCodes is the number of codes for positions that are near in two dimensions. Those of other
+// distances follow.
 const nearCodes = 120
 
-// nearCode has the codes, less 1, of the places in the rows above: each row from 8 columns to the right of a pixel
-// (column 8-x) to 7 to the left.
+// nearCode has the codes, minus 1, of the positions in the rows above: each row from 8 columns to the
+// right of a pixel (column 8-x) to 7 to the left.
 var nearCode = [8 * 16]uint8{
 	96, 73, 55, 39, 23, 13, 5, 1, 255, 255, 255, 255, 255, 255, 255, 255,
 	101, 78, 58, 42, 26, 16, 8, 2, 0, 3, 9, 17, 27, 43, 59, 79,

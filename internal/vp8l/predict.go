@@ -1,6 +1,7 @@
 package vp8l
 
-// Predictors that are tried: flat parts and edges along an axis need no other, and gradients are what the last is for.
+// Predictors that are tried: the first ones suffice for flat areas and axis-aligned edges, the last
+// one is for gradients.
 const (
 	fromLeft     = 1
 	fromAbove    = 2
@@ -9,10 +10,11 @@ const (
 
 const tileBits = 4
 
-// tiles is how many tiles, each with a predictor of its own, a side takes.
+// tiles returns the number of tiles per side, each with its own predictor.
 func tiles(side int) int { return (side + 1<<tileBits - 1) >> tileBits }
 
-// predicted returns the predictor of each tile, and sets how much each pixel differs from what is predicted.
+// predicted returns the predictor of each tile, and sets the residuals: the differences of the pixels
+// from their predictions.
 func predicted(residuals, pixels []uint32, w, h int) (modes []uint32) {
 	modes = make([]uint32, 0, tiles(w)*tiles(h))
 	for top := 0; top < h; top += 1 << tileBits {
@@ -68,7 +70,7 @@ func minus(a, b uint32) uint32 {
 	return (even+a&^even-b&^even)&^even | (^uint32(even)+a&even-b&even)&even
 }
 
-// size is how far the channels of a residual are from 0.
+// size returns the distance of a residual's channels from 0.
 func size(p uint32) int {
 	n := 0
 	for range 4 {
@@ -79,7 +81,7 @@ func size(p uint32) int {
 	return n
 }
 
-// gradient goes on, in each channel, as from above left to the left and to above.
+// gradient extrapolates, in each channel, from the corner to the left and above.
 func gradient(left, above, corner uint32) uint32 {
 	if above == corner {
 		return left

@@ -1,8 +1,8 @@
-// Package vp8l writes lossless WebP (RFC 9649).
+// Package vp8l encodes lossless WebP (RFC 9649).
 //
-// It stands in for nativewebp 0.9.3, which writes prefix codes longer than the format allows: one of sixty noisy
-// pictures could not be read again. Its pictures of real logos were 16 % larger too, and a logo that was made smaller
-// and written as WebP took 3.8 ms in place of 2.7.
+// It replaces nativewebp 0.9.3, which writes prefix codes longer than the format allows: one of sixty
+// noisy images could not be decoded. Its images of real logos were also 16 % larger, and scaling down
+// a logo and encoding it as WebP took 3.8 ms instead of 2.7.
 package vp8l
 
 import (
@@ -14,13 +14,14 @@ import (
 	"sync"
 )
 
-// MaxSide is the longest side that the format has, in pixels.
+// MaxSide is the longest side that the format allows, in pixels.
 const MaxSide = 1 << 14
 
-// ErrSide: the picture has no pixels, or a side longer than MaxSide.
+// ErrSide means that the image has no pixels, or a side longer than MaxSide.
 var ErrSide = errors.New("vp8l: the sides must be 1 to 16384 pixels")
 
-// Encode returns a picture as a WebP file. What is clear becomes clear black. Errors: ErrSide.
+// Encode returns an image as a WebP file. Transparent pixels become transparent black. Errors:
+// ErrSide.
 func Encode(img *image.NRGBA) ([]byte, error) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out, err := begin(w, h)
@@ -39,8 +40,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			alpha &= a
 			to[x] = 0
 			if a > 0 {
-				// Green is taken from the others here already; it is the second transform that is told of below, but
-				// the first that the reader's way back ends with.
+				// Green is subtracted from the other channels here already; it is the second transform
+				// declared below, and the first that a decoder undoes last.
 				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
 			}
 		}
@@ -57,8 +58,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 	return out.file(), nil
 }
 
-// EncodePaletted is Encode for a picture whose palette has up to 256 colors, all of type color.NRGBA. The stride is
-// the width. Errors: ErrSide.
+// EncodePaletted is Encode for an image whose palette has up to 256 colors, all of type color.NRGBA.
+// The stride is the width. Errors: ErrSide.
 func EncodePaletted(img *image.Paletted) ([]byte, error) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out, err := begin(w, h)
@@ -88,9 +89,10 @@ func EncodePaletted(img *image.Paletted) ([]byte, error) {
 	return out.file(), nil
 }
 
-// bundled puts as many indexes into one pixel's green as its eight bits hold. It returns the width in such pixels.
+// bundled packs as many indexes into one pixel's green channel as its eight bits hold. It returns the
+// width in such pixels.
 func (o *writer) bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
-	shift := 0 // log2 of how many
+	shift := 0 // log2 of the number of indexes per pixel
 	switch {
 	case colors <= 2:
 		shift = 3
@@ -123,16 +125,16 @@ const (
 	colorIndexing = 3
 )
 
-// writer collects bits, the lowest first, behind the space for a file's header.
+// writer collects bits, the lowest first, after the space for a file's header.
 type writer struct {
 	data []byte
 	bits uint64
-	n    int // of bits
+	n    int // number of bits
 	*scratch
 }
 
-// scratch is what is needed for the time of one picture. It is kept for the next: of a small logo it is half of what
-// would have to be cleared and collected for a drawing.
+// scratch is the temporary memory for one image. It is reused for the next: for a small logo it is
+// half of the memory that would have to be cleared and collected per drawing.
 type scratch struct {
 	pixels, residuals []uint32
 	head, prev        []int32 // of a copier
@@ -142,12 +144,13 @@ type scratch struct {
 	runs              []run // of lengths
 }
 
-// maxScratch is the pixels of a picture whose scratch is kept: those of 256 by 256. It is up to 1.5 MB.
+// maxScratch is the largest image, in pixels, whose scratch is kept: 256 by 256. It takes up to 1.5
+// MB.
 const maxScratch = 1 << 16
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// sized returns a slice of a length, with anything in it, in the place of one of before.
+// sized returns a slice of a length, with arbitrary content, reusing an earlier one.
 func sized[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
 		*s = make([]T, n)
@@ -164,7 +167,7 @@ func begin(w, h int) (*writer, error) {
 	return &writer{data: make([]byte, fileHeader, 4096), scratch: scratches.Get().(*scratch)}, nil
 }
 
-// end gives back what is kept for the next picture.
+// end keeps the scratch for the next image.
 func (o *writer) end() {
 	if cap(o.prev) <= maxScratch {
 		scratches.Put(o.scratch)
@@ -224,10 +227,10 @@ const (
 	distances = 40
 )
 
-// picture writes pixels as what they are, or as copies of those before them. whole is the picture itself, not what
-// belongs to a transform.
+// picture writes pixels as literals, or as copies of earlier ones. whole means the image itself, not
+// the data of a transform.
 func (o *writer) picture(pixels []uint32, width int, whole bool) {
-	o.write(0, 1) // no cache of colors
+	o.write(0, 1) // no color cache
 	if whole {
 		o.write(0, 1) // one set of codes for all
 	}

@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/vp8l"
 )
 
-// wants encodes a picture, with a palette too when it has few colors, and reads it back.
+// wants encodes an image, with a palette too if it has few colors, and decodes it.
 func wants(t *testing.T, img *image.NRGBA) {
 	t.Helper()
 	want := slices.Clone(img.Pix)
@@ -60,7 +60,7 @@ func wants(t *testing.T, img *image.NRGBA) {
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestNoPixelIsLost is about sizes, numbers of colors, and how often they come.
+// TestNoPixelIsLost varies sizes, numbers of colors, and their frequencies.
 func TestNoPixelIsLost(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(1500) {
@@ -80,7 +80,7 @@ func TestNoPixelIsLost(t *testing.T) {
 			}
 		}
 		img := image.NewNRGBA(image.Rect(0, 0, w, h))
-		skew, c := 1+r.IntN(4), 0 // the higher, the longer the runs and the rarer most colors
+		skew, c := 1+r.IntN(4), 0 // larger values make longer runs and rarer colors
 		for i := range w * h {
 			if r.IntN(skew) == 0 {
 				c = int(math.Pow(r.Float64(), float64(skew)) * float64(len(colors)))
@@ -91,7 +91,7 @@ func TestNoPixelIsLost(t *testing.T) {
 	}
 }
 
-// TestSmoothPictures: shades with noise of all strengths, up to the farthest copies.
+// TestSmoothPictures: gradients with noise of all strengths, up to the farthest copies.
 func TestSmoothPictures(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(40) {
@@ -113,8 +113,8 @@ func TestSmoothPictures(t *testing.T) {
 	wants(t, img)
 }
 
-// TestCodesAreNeverTooLong: how often the reds come grows as Fibonacci's numbers do, of which Huffman's code has
-// words of 18 bits. The format has 15.
+// TestCodesAreNeverTooLong: the frequencies of the reds grow like Fibonacci numbers, for which a
+// Huffman code has codewords of 18 bits. The format allows 15.
 func TestCodesAreNeverTooLong(t *testing.T) {
 	t.Parallel()
 	const side = 256

@@ -7,13 +7,13 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// maxRanges is how many media ranges of Accept headers are looked at. Browsers send about ten.
+// maxRanges is how many media ranges of Accept headers are read. Browsers send about ten.
 const maxRanges = 100
 
-// Negotiate chooses between WebP and PNG by a request's Accept headers. WebP needs to be named: a browser that can
-// show it says so, while image/* and */* come from many that cannot. Of two that are named the q-values decide
-// (RFC 9110, section 12.4.2), and WebP where they are equal. What is malformed names nothing; PNG is what
-// everybody can show.
+// Negotiate chooses between WebP and PNG by a request's Accept headers. WebP must be named: browsers
+// that support it do so, while many clients that send image/* or */* do not support it. If both are
+// named the q-values decide (RFC 9110, section 12.4.2), with a preference for WebP if they are equal.
+// Malformed elements are ignored; PNG is the default.
 func Negotiate(accept []string) imaging.Format {
 	webp, png := 0.0, 0.0 // the highest q of each
 	looked := 0
@@ -38,8 +38,8 @@ func Negotiate(accept []string) imaging.Format {
 	return imaging.PNG
 }
 
-// mediaRange reads one element of an Accept header. Parameters other than q are not looked at: neither of our
-// formats has any. ok is false where q is no number from 0 to 1.
+// mediaRange parses one element of an Accept header. Parameters other than q are ignored: neither of
+// our formats has any. ok is false if q is not a number from 0 to 1.
 func mediaRange(element string) (mediaType string, q float64, ok bool) {
 	mediaType, parameters := cutUnquoted(element, ';')
 	q = 1
@@ -57,19 +57,20 @@ func mediaRange(element string) (mediaType string, q float64, ok bool) {
 	return trimmed(mediaType), q, true
 }
 
-// weight reads a q-value: digits and a point, more of them than the three that the grammar allows as well.
+// weight parses a q-value: digits and a point, with more digits than the three that the grammar
+// allows.
 func weight(s string) (float64, bool) {
-	if strings.Trim(s, "0123456789.") != "" { // no sign, exponent or underscore, which ParseFloat would read
+	if strings.Trim(s, "0123456789.") != "" { // no sign, exponent or underscore, which ParseFloat would accept
 		return 0, false
 	}
 	q, err := strconv.ParseFloat(s, 64)
 	return q, err == nil && q <= 1
 }
 
-// trimmed is a text without HTTP's optional white space around it.
+// trimmed returns a text without the optional white space of HTTP around it.
 func trimmed(s string) string { return strings.Trim(s, " \t") }
 
-// cutUnquoted cuts at the first separator that stands in no quoted string.
+// cutUnquoted cuts at the first separator outside of quoted strings.
 func cutUnquoted(s string, separator byte) (before, after string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -77,7 +78,7 @@ func cutUnquoted(s string, separator byte) (before, after string) {
 		case s[i] == '"':
 			quoted = !quoted
 		case quoted && s[i] == '\\':
-			i++ // whatever comes next belongs to the string
+			i++ // the next byte belongs to the string
 		case !quoted && s[i] == separator:
 			return s[:i], s[i+1:]
 		}

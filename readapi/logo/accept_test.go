@@ -23,7 +23,7 @@ func TestWebPIsSentToThoseWhoNameIt(t *testing.T) {
 		"image/webp;q=0.001":                        imaging.WebP,
 		"image/webp;q=1.000":                        imaging.WebP,
 		"image/webp;q=0, */*":                       imaging.PNG,
-		"image/webp;q=0.1,*/*":                      imaging.WebP, // not PNG by name
+		"image/webp;q=0.1,*/*":                      imaging.WebP, // PNG is not named
 		"image/png,image/webp":                      imaging.WebP,
 		"image/png;q=1,image/webp;q=0.1":            imaging.PNG,
 		"image/png;q=0.1,image/webp;q=0.9":          imaging.WebP,
@@ -38,7 +38,7 @@ func TestWebPIsSentToThoseWhoNameIt(t *testing.T) {
 		`image/webp;a="\";q=0";q=0`:                 imaging.PNG,
 		`text/html;a=",image/webp,"`:                imaging.PNG,
 		`text/html;a="\",image/webp,"`:              imaging.PNG,
-		`text/html;a=",image/webp`:                  imaging.PNG, // the string does not end
+		`text/html;a=",image/webp`:                  imaging.PNG, // unterminated string
 		"image/webp;q=2":                            imaging.PNG,
 		"image/webp;q=-1":                           imaging.PNG,
 		"image/webp;q=":                             imaging.PNG,
@@ -53,7 +53,7 @@ func TestWebPIsSentToThoseWhoNameIt(t *testing.T) {
 		",,;;,image/webp,;":                         imaging.WebP,
 		"\xff,image/webp":                           imaging.WebP,
 		strings.Repeat("a/b,", 99) + "image/webp":   imaging.WebP,
-		strings.Repeat("a/b,", 2000) + "image/webp": imaging.PNG, // past what is looked at
+		strings.Repeat("a/b,", 2000) + "image/webp": imaging.PNG, // beyond the limit
 		// Chromium, Firefox and Safari for an <img>.
 		"image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8":                                                   imaging.WebP,
 		"image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5":                                              imaging.WebP,
@@ -90,7 +90,8 @@ func TestAFormatThatIsAskedForIsNotNegotiated(t *testing.T) {
 	}
 }
 
-// FuzzAccept: it is WebP or PNG, WebP only for who names it, and how the header is split and spelled does not matter.
+// FuzzAccept: the result is WebP or PNG, WebP only if it is named, and does not depend on how the
+// header is split and spelled.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"image/webp", "image/webp;q=0,*/*", `a/b;c="\",image/webp"`, "image/png;q=0.5 , IMAGE/webp ;Q=0.5", ",;=\"\\", strings.Repeat("x,", 300)} {
 		f.Add(seed, "image/png;q=0.1")

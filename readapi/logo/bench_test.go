@@ -12,8 +12,8 @@ import (
 	"letterhead/starter"
 )
 
-// drawings are real logos as intake leaves them: some of the starter index, mostly of one color, and those of
-// package imaging's tests, which are of many.
+// drawings returns real logos as intake stores them: some of the starter index, mostly of one color,
+// and those of package imaging's tests, which have many.
 func drawings(b *testing.B) [][]byte {
 	b.Helper()
 	const step = 40
@@ -48,7 +48,7 @@ func drawings(b *testing.B) [][]byte {
 	return out
 }
 
-// brands stores each drawing as a vector, or as the raster of 256 pixels that intake makes of it.
+// brands stores each drawing as a vector, or as the raster of 256 pixels that intake creates from it.
 func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand {
 	b.Helper()
 	var out []logo.Brand
@@ -66,8 +66,8 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 	return out
 }
 
-// BenchmarkDraw draws real logos as WebP of 128 pixels: cold, so that every one is made, and warm, so that every
-// one is kept in memory.
+// BenchmarkDraw draws real logos as WebP of 128 pixels: cold, so that each one is made, and warm, so
+// that each one is in memory.
 func BenchmarkDraw(b *testing.B) {
 	svgs := drawings(b)
 	o := asked(128, imaging.WebP)
@@ -84,7 +84,7 @@ func BenchmarkDraw(b *testing.B) {
 				w := newWorld(b)
 				brands := w.brands(b, svgs, from.raster)
 				if !warm {
-					// Too little memory for any picture.
+					// Too little memory for any image.
 					drawn, err := variants.New(variants.Config{MemoryBytes: 1})
 					if err != nil {
 						b.Fatal(err)
@@ -112,7 +112,8 @@ func BenchmarkDraw(b *testing.B) {
 	}
 }
 
-// BenchmarkDrawOfTwoInks is the same warm, of brands whose first logo is called light and has to be looked at.
+// BenchmarkDrawOfTwoInks is the warm case for brands whose first logo has the theme light and must be
+// inspected.
 func BenchmarkDrawOfTwoInks(b *testing.B) {
 	w := newWorld(b)
 	var brands []logo.Brand
@@ -134,7 +135,8 @@ func BenchmarkDrawOfTwoInks(b *testing.B) {
 	}
 }
 
-// BenchmarkBytes draws real logos at 128 pixels in every format, and reports what the pictures take in the mean.
+// BenchmarkBytes draws real logos at 128 pixels in every format, and reports the mean size of the
+// images.
 func BenchmarkBytes(b *testing.B) {
 	svgs := drawings(b)
 	w := newWorld(b)

@@ -11,25 +11,27 @@ import (
 // Source is a stored file that a logo can be drawn from.
 type Source struct {
 	ID     string
-	Format imaging.Format // SVG, PNG, WebP or JPEG
-	Side   int            // longest side in pixels; 0 for a vector, or when nobody knows
-	Bytes  int64          // of the file, as the record has it
-	Ink    Theme          // of the logo; Any when it is not known or the logo brings its own ground
+	Format imaging.Format // imaging.SVG, PNG, WebP or JPEG
+	Side   int            // longest side in pixels; 0 for a vector, or if unknown
+	Bytes  int64          // size of the file, according to the record
+	Ink    Theme          // of the logo; Any if unknown or if the logo has a background
 }
 
-// Pale says of a file of light ink whether it would hardly be seen on white. Nil says it of all of them.
+// Pale reports whether a file with light ink would be hardly visible on white. Nil reports true for
+// all of them.
 type Pale func(Source) bool
 
-// Choose returns the stored files that can be drawn from, the best first. The others are for when it turns out
-// that the best is not there or cannot be drawn. Nil means that the brand has no logo.
+// Choose returns the stored files from which a logo can be drawn, the best first. The others are used
+// if the best is missing or cannot be drawn. Nil means that the brand has no logo.
 //
-// The logo's type decides first, then its ink, then how well its files serve the size: a vector, else a raster
-// that is large enough, else the largest. What is alike stays in the order of the record. Of the logo's files a
-// vector comes first, then the smallest raster that is large enough, then the other large ones, then the small
-// ones from the largest down.
+// The logo's type decides first, then its ink, then how well its files serve the size: a vector, else
+// a raster that is large enough, else the largest. Equal logos stay in the order of the record. Among
+// the logo's files a vector comes first, then the smallest raster that is large enough, then the other
+// large ones, then the small ones from the largest down.
 //
-// Of the ink, what is asked for comes first. With nothing asked for, all are alike but the pale ones, which are
-// last: most pages are white. pale is asked about light ink only, and only where the type has another logo.
+// If the options name an ink, logos of that ink come first. Otherwise all are equal except the pale
+// ones, which are last: most pages are white. pale is called for light ink only, and only if the type
+// has another logo.
 func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 	type ranked struct {
 		logo *eventschemas.Logo
@@ -58,7 +60,7 @@ func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 	return out
 }
 
-// first is the first of what Choose returns, found without making the others: it is all that most requests need.
+// first returns the first result of Choose without computing the others: most requests need only that.
 func first(logos []eventschemas.Logo, o Options, pale Pale) (best Source, ok bool) {
 	var bestRank logoRank
 	for i := range logos {
@@ -76,12 +78,12 @@ func first(logos []eventschemas.Logo, o Options, pale Pale) (best Source, ok boo
 	return best, ok
 }
 
-// lookSide is the size at which a logo is looked at, in pixels: large enough for the half clear edges of its ink to
-// count for little. It is the same whatever is asked for, so that a brand does not change its logo with the size.
+// lookSide is the size at which a logo is inspected, in pixels: large enough that antialiased edges
+// hardly count. It does not depend on the requested size, so a brand has the same logo in all sizes.
 const lookSide = 128
 
-// isPassedOver says of the logo at i whether others of its type come first, because it is pale and nothing was
-// asked about its ink.
+// isPassedOver reports whether other logos of its type take precedence over the logo at i, because it
+// is pale and no ink was requested.
 func isPassedOver(logos []eventschemas.Logo, i int, o Options, pale Pale) bool {
 	if o.Theme != Any || inkOf(&logos[i]) != Light {
 		return false
@@ -99,7 +101,7 @@ func isPassedOver(logos []eventschemas.Logo, i int, o Options, pale Pale) bool {
 	return false
 }
 
-// bestOf returns the best file of one logo. ok is false when it has none.
+// bestOf returns the best file of one logo. ok is false if it has none.
 func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok bool) {
 	var bestRank fileRank
 	for i := range l.Formats {
@@ -114,7 +116,7 @@ func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok boo
 	return best, logoRank{typeRank(o.Type, l.Type), themeRank(o.Theme, inkOf(l)), bestRank.serves, bestRank.missing()}, ok
 }
 
-// sourceOf reads a stored file's entry. ok is false for what no picture is drawn from.
+// sourceOf parses a stored file's entry. ok is false if no image can be drawn from the file.
 func sourceOf(l *eventschemas.Logo, f *eventschemas.Asset) (s Source, ok bool) {
 	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Bytes: f.Size, Ink: inkOf(l)}
 	switch s.Format {
@@ -145,7 +147,8 @@ func (r logoRank) compare(other logoRank) int {
 		cmp.Compare(r.serves, other.serves), cmp.Compare(r.missing, other.missing))
 }
 
-// stand-ins are what is taken for a type, the type itself first. What is not in a list is other, and last.
+// The types that may replace a requested type, starting with the type itself. Types that are not
+// listed rank as other, and last.
 var (
 	iconOrder   = [...]Type{Icon, Symbol, Full}
 	symbolOrder = [...]Type{Symbol, Icon, Full}
@@ -168,9 +171,9 @@ func typeRank(asked Type, has string) int {
 	return len(order)
 }
 
-// themeRank prefers the asked ink. A logo without a theme comes before one of the other theme: mostly it is
-// opaque, so it brings its own ground and is seen on any other, and where its ink is not known it may well be
-// the right one, while the other theme was made for the opposite ground.
+// themeRank prefers the requested ink. A logo without a theme precedes one of the other theme: mostly
+// it is opaque, so its own background makes it visible on any page, and if its ink is unknown it may
+// be the right one, while the other theme was made for the opposite background.
 func themeRank(asked, ink Theme) int {
 	switch {
 	case asked == Any, asked == ink:
@@ -181,10 +184,10 @@ func themeRank(asked, ink Theme) int {
 	return inkOfLast
 }
 
-// inkOfLast is the rank of the ink that is taken when there is no other.
+// inkOfLast is the rank of the least suitable ink.
 const inkOfLast = 2
 
-// How a file serves a size, best first.
+// Ranks of how a file serves a size, best first.
 const (
 	isVector = iota
 	isLargeEnough
@@ -194,7 +197,7 @@ const (
 // fileRank orders the files of one logo, the smallest first.
 type fileRank struct {
 	serves int
-	side   int // of those that are large enough the smallest, of the others the largest first
+	side   int // among files that are large enough the smallest first, among the others the largest
 	format int
 }
 
@@ -202,7 +205,7 @@ func (r fileRank) compare(other fileRank) int {
 	return cmp.Or(cmp.Compare(r.serves, other.serves), cmp.Compare(r.side, other.side), cmp.Compare(r.format, other.format))
 }
 
-// missing is how far from the size a file is that is too small. Logos that are large enough are all alike.
+// missing is by how much a file is too small. Files that are large enough are equal.
 func (r fileRank) missing() int {
 	if r.serves == isTooSmall {
 		return r.side
@@ -220,9 +223,9 @@ func (s Source) rank(o Options) fileRank {
 	return fileRank{isTooSmall, -s.Side, s.formatRank(o)}
 }
 
-// formatRank orders files of the same size. One that is served as it is needs no drawing; otherwise what decodes
-// fastest to the same pixels: PNG takes half to nine tenths of the time of lossless WebP (measured on
-// logos of 256 pixels). JPEG has lost some of them.
+// formatRank orders files of the same size. A file that is served unchanged needs no drawing;
+// otherwise the format that decodes fastest to the same pixels comes first: PNG takes 50 to 90 percent
+// of the time of lossless WebP (measured on logos of 256 pixels). JPEG is lossy.
 func (s Source) formatRank(o Options) int {
 	switch {
 	case s.isServedBy(o):
@@ -235,8 +238,9 @@ func (s Source) formatRank(o Options) int {
 	return 3
 }
 
-// isServedBy says whether the file itself is what is asked for: the vector, or a raster in its format that is
-// not to be made smaller. JPEG is not, because there are turned ones, and others with a ground of their own.
+// isServedBy reports whether the file itself is the requested image: the vector, or a raster in its
+// format that need not be made smaller. JPEG never is, because some are rotated and others have a
+// different background.
 func (s Source) isServedBy(o Options) bool {
 	switch s.Format {
 	case imaging.SVG:

@@ -13,8 +13,8 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// record reads logos as "icon/dark svg png256 webp256, logo png512"; ? is a file whose size nobody knows. A file's
-// id is its place: "0.2" is the third file of the first logo.
+// record parses logos like "icon/dark svg png256 webp256, logo png512"; ? is a file of unknown size. A
+// file's id is its position: "0.2" is the third file of the first logo.
 func record(text string) []eventschemas.Logo {
 	var out []eventschemas.Logo
 	for i, part := range strings.Split(text, ",") {
@@ -108,15 +108,16 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseWithPaleInk: what was asked about is a record's logo by its place, with the file that was shown.
+// TestChooseWithPaleInk: entries in asked are a logo by its position in the record, with the inspected
+// file.
 func TestChooseWithPaleInk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		why, logos string
 		o          logo.Options
-		pale       string // logos that are
+		pale       string // pale logos
 		want       string
-		asked      string // files
+		asked      string // inspected files
 	}{
 		{"the record's first", "icon/light svg, icon/dark svg", logo.Options{}, "", "0.0 1.0", "0.0"},
 		{"but not a pale one", "icon/light svg, icon/dark svg", logo.Options{}, "0", "1.0 0.0", "0.0"},
@@ -159,8 +160,8 @@ func TestChooseTellsWhatItChose(t *testing.T) {
 	}
 }
 
-// TestChooseOfAnything: whatever a record holds, each file that can be drawn from is there once, and what comes
-// first is best by each rule in its turn.
+// TestChooseOfAnything: for any record, each usable file is returned once, and the first is the best
+// by each rule in turn.
 func TestChooseOfAnything(t *testing.T) {
 	t.Parallel()
 	number := rapid.SampledFrom([]int{-1, 0, 1, 16, 64, 127, 128, 129, 256, 512, 1024, 9999})

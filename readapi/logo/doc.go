@@ -1,6 +1,7 @@
-// Package logo draws the logo of a brand as somebody asks for it: which of its logos, how large, in which format,
-// or what stands for it when there is none.
+// Package logo draws the logo of a brand according to a request: which of its logos, how large, in
+// which format, or a fallback if there is none.
 //
-// Parse reads what was asked for, from path, query and Accept. Choose says which stored file is the one to draw
-// from. A Studio draws, and keeps what it drew. None of it knows keys, limits or HTTP answers; package readapi does.
+// Parse parses the request from path, query and Accept headers. Choose selects the stored file to draw
+// from. A Studio draws and caches images. The package does not know keys, limits or HTTP responses,
+// which are in package readapi.
 package logo

@@ -4,56 +4,53 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Sizes that are served, of the longest side in pixels; what lies outside is clamped.
+// Limits of the requested longest side, in pixels; other values are clamped.
 const (
 	MinSize     = 16
 	MaxSize     = 1024
 	DefaultSize = 128
 )
 
-// Type is the kind of logo that is asked for.
+// Type is the kind of logo requested.
 type Type string
 
-// The types.
 const (
 	Icon   Type = "icon"
 	Symbol Type = "symbol"
 	Full   Type = "logo" // wordmark or lockup
 )
 
-// Theme is the color of the ink; Any where none was asked for.
+// Theme is the color of the ink; Any if none was requested.
 type Theme string
 
-// The themes.
 const (
 	Any   Theme = ""
 	Light Theme = "light"
 	Dark  Theme = "dark"
 )
 
-// Fallback is what stands for a logo that is not there.
+// Fallback is the replacement for a missing logo.
 type Fallback string
 
-// The fallbacks.
 const (
 	Monogram    Fallback = "monogram"
 	Transparent Fallback = "transparent"
-	NotFound    Fallback = "404" // a transparent picture, answered with status 404
+	NotFound    Fallback = "404" // a transparent image with status 404
 )
 
-// Options are a logo as it is asked for.
+// Options describe a requested logo.
 type Options struct {
 	Type Type
 	Size int // longest side, MinSize to MaxSize
-	// Format is imaging.WebP, PNG, SVG or JPEG. Where it is SVG and there is no vector, a PNG is drawn.
+	// Format is imaging.WebP, PNG, SVG or JPEG. If it is SVG and there is no vector, a PNG is drawn.
 	Format     imaging.Format
-	Negotiated bool // the format came from Accept, not from the request's address
-	// Theme is the ink, also when it was asked for by the background that the logo is to sit on.
+	Negotiated bool // the format came from Accept, not from the URL
+	// Theme is the ink, even if the request named the background on which the logo is shown.
 	Theme    Theme
 	Fallback Fallback
 }
 
-// opposite is the theme for a background: dark ink for a light one.
+// opposite returns the theme for a background: dark ink for a light one.
 func opposite(background Theme) Theme {
 	switch background {
 	case Light:

@@ -7,7 +7,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// What is kept of a look at a file.
+// Stored results of inspecting a file.
 const (
 	looksPale = "pale"
 	looksWell = "seen"
@@ -20,14 +20,14 @@ func paleness(img *image.NRGBA) []byte {
 	return []byte(looksWell)
 }
 
-// pale says whether a file would hardly be seen on white. It is looked at once, and what was seen is kept among
-// the pictures. Errors: those of Draw, and those of isFault.
+// pale reports whether a file would be hardly visible on white. It inspects a file once and caches the
+// result with the images. Errors: those of Draw, and those of isFault.
 func (s *Studio) pale(ctx context.Context, from Source) (bool, error) {
 	look, err := s.made(ctx, lookAt(from))
 	return err == nil && string(look.Body) == looksPale, err
 }
 
-// eye looks at files for Choose, and remembers what kept it from looking.
+// eye inspects files for Choose, and remembers the error that prevented it.
 type eye struct {
 	studio *Studio
 	ctx    context.Context
@@ -40,7 +40,7 @@ func (e *eye) pale(s Source) bool {
 	}
 	pale, err := e.studio.pale(e.ctx, s)
 	if isFault(err) {
-		return true // what cannot be drawn is not seen
+		return true // a file that cannot be drawn is not visible
 	}
 	e.err = err
 	return pale

@@ -18,10 +18,10 @@ import (
 	"letterhead/starter"
 )
 
-// yellow is light by its luma, and seen on white by everybody who knows Python.
+// yellow is light by its luma, but visible on white, as in the logo of Python.
 var yellow = color.NRGBA{0xff, 0xd4, 0x3b, 0xff}
 
-// framed is a disk of one color on a larger one of another.
+// framed returns a disk of one color on a larger one of another.
 func framed(rim, inside color.NRGBA) *image.NRGBA {
 	const side, width = 96, 12
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
@@ -30,19 +30,19 @@ func framed(rim, inside color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// sideBySide is a clear picture with a share of its ink in one color, the rest in another.
+// sideBySide returns a transparent image with a share of its ink in one color, the rest in another.
 func sideBySide(share int, left, right color.NRGBA) *image.NRGBA {
 	img := bar(100, 40, right)
 	draw.Draw(img, image.Rect(0, 10, share, 30), image.NewUniform(left), image.Point{}, draw.Src)
 	return img
 }
 
-// TestFirstLogoThatIsSeenOnWhite: with nothing asked, the record's first logo is shown though its ink is called light,
-// if a white page does not swallow it.
+// TestFirstLogoThatIsSeenOnWhite: without a requested theme the record's first logo is shown although
+// its theme is light, if it is visible on a white page.
 func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	dark := iconOf("dark", w.raster(bar(90, 90, black))) // smaller, so that it is nothing but the ink that decides for it
+	dark := iconOf("dark", w.raster(bar(90, 90, black))) // smaller, so that only the ink can decide for it
 	for _, c := range []struct {
 		why   string
 		file  eventschemas.Asset
@@ -68,7 +68,7 @@ func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
 		b := brandOf(iconOf("light", c.file), dark)
 		for _, size := range []int{16, 128, 1024} {
 			o := asked(size, imaging.PNG)
-			if c.file.Format == "svg" { // which would come first for that
+			if c.file.Format == "svg" { // which would come first for its format
 				b.Logos[1] = iconOf("dark", w.put(barSVG(t, "#000000"), "svg"))
 				if !c.shown {
 					want = b.Logos[1].Formats[0]
@@ -78,7 +78,7 @@ func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
 				t.Errorf("%s at %d pixels: shown %t, want %t", c.why, size, !c.shown, c.shown)
 			}
 		}
-		// Whoever names the ink or the ground gets what is called so.
+		// A request that names the ink or the background gets the logo with that theme.
 		o := asked(64, imaging.PNG)
 		if o.Theme = logo.Light; w.draw(b, o).From.ID != c.file.ID {
 			t.Errorf("%s: another for light ink", c.why)
@@ -86,20 +86,20 @@ func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
 		if o.Theme = logo.Dark; w.draw(b, o).From.ID != b.Logos[1].Formats[0].ID {
 			t.Errorf("%s: another for dark ink", c.why)
 		}
-		// Alone it is shown, whatever it is.
+		// A brand's only logo is always shown.
 		if got := w.draw(brandOf(iconOf("light", c.file)), asked(64, imaging.PNG)); got.From.ID != c.file.ID {
 			t.Errorf("%s: not shown alone", c.why)
 		}
 	}
 }
 
-// TestLooksAreKept counts what is drawn and read: a file is looked at once, also across a restart.
+// TestLooksAreKept counts draws and reads: a file is inspected once, even across a restart.
 func TestLooksAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cache := t.TempDir()
 	b := brandOf(iconOf("light", w.put(barSVG(t, "#ffffff"), "svg")), iconOf("dark", w.put(barSVG(t, "#000000"), "svg")))
-	for round, want := range []int64{3, 0} { // a look and two sizes; nothing
+	for round, want := range []int64{3, 0} { // an inspection and two sizes; nothing
 		drawn, err := variants.New(variants.Config{Folder: cache})
 		if err != nil {
 			t.Fatal(err)
@@ -120,8 +120,8 @@ func TestLooksAreKept(t *testing.T) {
 	}
 }
 
-// TestFirstLogoThatCannotBeLookedAt is passed over while there is another; storage that is away is no reason to
-// show another logo for a week.
+// TestFirstLogoThatCannotBeLookedAt: the logo is skipped if there is another; unavailable storage is
+// no reason to show another logo for a week.
 func TestFirstLogoThatCannotBeLookedAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,25 +143,25 @@ func TestFirstLogoThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// filesAway is storage that cannot be reached.
+// filesAway is unavailable storage.
 type filesAway struct{}
 
 func (filesAway) Read(context.Context, string, string) ([]byte, error) {
 	return nil, assets.ErrUnavailable
 }
 
-// mostLost is what a logo may lose of its ink on white.
+// mostLost is the share of its ink that a logo may lose on white.
 const mostLost = 0.4
 
-// lost is the share of a picture's ink that a page swallows, told in the plainest way: the page flows in from the
-// border, over and over, until nothing changes.
+// lost returns the share of an image's ink that is invisible on a page, computed in the simplest way:
+// the page flows in from the border, repeatedly, until nothing changes.
 func lost(img image.Image, ground color.NRGBA) float64 {
 	const least = 1.3 // contrast
 	box := img.Bounds()
 	page := image.NewNRGBA(box)
 	draw.Draw(page, box, image.NewUniform(ground), image.Point{}, draw.Src)
 	draw.Draw(page, box, img, box.Min, draw.Over)
-	// A frame around the picture is gone from the start.
+	// A frame around the image belongs to the page from the start.
 	wide, high := box.Dx()+2, box.Dy()+2
 	gone := make([]bool, wide*high)
 	for i := range gone {
@@ -193,7 +193,7 @@ func lost(img image.Image, ground color.NRGBA) float64 {
 	return swallowed / max(ink, 1)
 }
 
-// starterBrands are brands of the starter index, chosen by their place in it and what they are, and a studio for them.
+// starterBrands returns brands of the starter index, selected by is, and a studio for them.
 func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.Brand, *logo.Studio) {
 	t.Helper()
 	files := starterFiles{}
@@ -218,8 +218,9 @@ func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.B
 	return brands, newStudio(t, files, r)
 }
 
-// TestStarterLogosAreSeenOnTheirPage: of a sample of the starter index, and some brands that everybody knows, what is
-// given for a page is seen there. A few are not: those of several inks, which nobody but their owners can reverse.
+// TestStarterLogosAreSeenOnTheirPage: for a sample of the starter index, and some well-known brands,
+// the logo chosen for a page is visible there. A few are not: logos of several inks, which only their
+// owners can reverse.
 func TestStarterLogosAreSeenOnTheirPage(t *testing.T) {
 	t.Parallel()
 	named := []string{"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com", "notion.so"}
@@ -227,7 +228,7 @@ func TestStarterLogosAreSeenOnTheirPage(t *testing.T) {
 	for _, page := range []struct {
 		ground color.NRGBA
 		ink    logo.Theme
-		most   int // of the sample that are not seen
+		most   int // number of invisible logos in the sample
 	}{{white, logo.Dark, len(brands) / 100}, {color.NRGBA{0x12, 0x12, 0x12, 0xff}, logo.Light, len(brands) / 25}} {
 		o := asked(64, imaging.PNG)
 		o.Theme = page.ink
@@ -250,12 +251,13 @@ func TestStarterLogosAreSeenOnTheirPage(t *testing.T) {
 	}
 }
 
-// TestStarterLogosWithNothingAsked: no logo of the starter index that is shown with nothing asked loses more of its ink
-// on a white page than may be, and more than another of its type; and the first of a type is passed over for that only.
-// The test tells seen from lost in a way of its own, so there is a little room between.
+// TestStarterLogosWithNothingAsked: no logo of the starter index that is shown without a requested
+// theme loses more of its ink on a white page than mostLost and more than another of its type, and the
+// first of a type is skipped only for that reason. The test computes visibility differently, so there
+// is a small tolerance.
 func TestStarterLogosWithNothingAsked(t *testing.T) {
 	t.Parallel()
-	// Those where light ink is the brand's own, and some of the others.
+	// Brands with light ink, and some of the others.
 	brands, studio := starterBrands(t, func(n int, b starter.Brand) bool {
 		return len(b.Record.Logos) > 1 && (n%10 == 0 || slices.ContainsFunc(b.Record.Logos, func(l eventschemas.Logo) bool {
 			return l.Theme != nil && *l.Theme == "light" && !l.IsReversed()

@@ -12,14 +12,14 @@ import (
 	"letterhead/readapi/query"
 )
 
-// maxPath bounds what is read of a path, in bytes as it is sent: more than a domain of the 1,024 bytes that may be
-// sent of one and all options take, every byte of them escaped.
+// maxPath limits the length of a path, in bytes as sent: enough for a domain of 1,024 bytes and all
+// options, with every byte escaped.
 const maxPath = 4 << 10
 
-// maxShown bounds how much of a request an error repeats, in bytes.
+// maxShown limits how much of a request an error quotes, in bytes.
 const maxShown = 60
 
-// InvalidError says in a sentence what is wrong with a request.
+// InvalidError explains in a sentence what is wrong with a request.
 type InvalidError struct{ Sentence string }
 
 func (e *InvalidError) Error() string { return e.Sentence }
@@ -28,7 +28,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidError{Sentence: fmt.Sprintf(format, args...)}
 }
 
-// What may be asked for. Names have one spelling, in small letters.
+// Allowed values. Names are lower case.
 var (
 	types     = []Type{Icon, Symbol, Full}
 	formats   = []imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}
@@ -36,25 +36,27 @@ var (
 	fallbacks = []Fallback{Monogram, Transparent, NotFound}
 )
 
-// lettermark is the monogram of the path options, whose names are those of the compatible third-party form.
+// lettermark is the name of the monogram in path options, which use the names of the compatible
+// third-party URLs.
 const lettermark Fallback = "lettermark"
 
-// wishes are what a path or a query asks for; what it does not ask for is zero.
+// wishes are the options in a path or a query; missing ones are zero.
 type wishes struct {
 	kind       Type
-	size       int // within the sizes that are served
+	size       int // clamped
 	format     imaging.Format
 	theme      Theme
 	background Theme
 	fallback   Fallback
 }
 
-// Parse reads a request for a logo. path is what stands behind /logo/ (or behind the slash of a host of its own),
-// still percent-encoded; accept are the request's Accept headers. Other query parameters than those of a logo are
-// not looked at. The domain is returned as it was sent, decoded. Errors: *InvalidError.
+// Parse parses a request for a logo. path is the part after /logo/ (or after the slash on a separate
+// host), still percent-encoded; accept contains the request's Accept headers. Unknown query parameters
+// are ignored. The domain is returned as sent, decoded. Errors: *InvalidError.
 //
-// A path may hold options, in any order and with a slash behind them: w, h, theme, type and fallback with their
-// values, and one bare type, whose ending is a format. What path and query both ask for they have to ask for alike.
+// A path may contain options, in any order and each followed by a slash: w, h, theme, type and
+// fallback with their values, and one bare type, whose extension is a format. If path and query
+// contain the same option, the values must be equal.
 func Parse(path, rawQuery string, accept []string) (domain string, o Options, err error) {
 	domain, here, err := parsePath(path)
 	if err != nil {
@@ -82,10 +84,10 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 	return domain, o, nil
 }
 
-// pathOptions are those that a path has with a value behind each, and a value for example.
+// pathOptions are the path options with a value, and an example of each.
 var pathOptions = map[string]string{"w": "256", "h": "256", "theme": "dark", "type": "icon", "fallback": "lettermark"}
 
-// parsePath reads what a path asks for, segment by segment.
+// parsePath parses the options of a path, segment by segment.
 func parsePath(path string) (domain string, w wishes, err error) {
 	if len(path) > maxPath {
 		return "", wishes{}, invalid("The path is longer than %d bytes.", maxPath)
@@ -125,7 +127,7 @@ func parsePath(path string) (domain string, w wishes, err error) {
 	return domain, w, nil
 }
 
-// takeBare reads the one segment that has no name: a type, whose ending is the format.
+// takeBare parses the one segment without a name: a type, whose extension is the format.
 func (w *wishes) takeBare(segment string) (err error) {
 	name, ending, ended := strings.Cut(segment, ".")
 	switch {
@@ -142,7 +144,7 @@ func (w *wishes) takeBare(segment string) (err error) {
 	return err
 }
 
-// takeOption reads an option with its value. Of two sizes the larger is the longest side.
+// takeOption parses an option with its value. The larger of two sizes is the longest side.
 func (w *wishes) takeOption(name, value string) (err error) {
 	what := "The path option " + name
 	switch name {
@@ -163,8 +165,8 @@ func (w *wishes) takeOption(name, value string) (err error) {
 	return err
 }
 
-// parseQuery reads the parameters of a query, also those that another goes before: what is wrong is told while
-// somebody looks.
+// parseQuery parses the parameters of a query, including those that the path overrides, so that errors
+// in them are reported.
 func parseQuery(rawQuery string) (wishes, error) {
 	p := &parameters{raw: rawQuery}
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
@@ -175,7 +177,7 @@ func parseQuery(rawQuery string) (wishes, error) {
 	return asked, p.err
 }
 
-// parameters are read one by one; the first that is wrong is the error.
+// parameters are parsed one by one; err is the first error.
 type parameters struct {
 	raw string
 	err error
@@ -207,7 +209,7 @@ func chosen[T ~string](p *parameters, name string, list []T) (choice T) {
 	return choice
 }
 
-// agree returns an error where path and query ask for the same thing differently.
+// agree returns an error if path and query contain different values for the same option.
 func agree(path, query wishes) error {
 	for _, wish := range []struct {
 		name    string
@@ -231,7 +233,7 @@ func differ[T comparable](a, b T) bool {
 	return a != none && b != none && a != b
 }
 
-// oneOf finds a value in a list; what says whose value it is.
+// oneOf finds a value in a list; what names the option in errors.
 func oneOf[T ~string](what, value string, list []T) (T, error) {
 	if i := slices.Index(list, T(value)); i >= 0 {
 		return list[i], nil
@@ -244,8 +246,7 @@ func oneOf[T ~string](what, value string, list []T) (T, error) {
 	return "", invalid("%s is %s or %s, not %s.", what, strings.Join(names, ", "), list[last], shown(value))
 }
 
-// pixels reads the length of a side, digits and nothing else, and brings it within the sizes that are served. A
-// number may be as large as it likes.
+// pixels parses a length, digits only, and clamps it. The number may be arbitrarily large.
 func pixels(what, value string) (int, error) {
 	digits := strings.TrimLeft(value, "0")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
@@ -258,7 +259,7 @@ func pixels(what, value string) (int, error) {
 	return min(max(side, MinSize), MaxSize), nil
 }
 
-// shown is a part of a request as an error repeats it.
+// shown returns a part of a request as an error quotes it.
 func shown(text string) string {
 	if len(text) > maxShown {
 		return fmt.Sprintf("%q…", text[:maxShown])

@@ -14,7 +14,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// plain is what nothing but a domain asks for.
+// plain are the options of a request for just a domain.
 var plain = logo.Options{Type: logo.Icon, Size: logo.DefaultSize, Format: imaging.PNG, Negotiated: true, Fallback: logo.Monogram}
 
 func with(changes ...func(*logo.Options)) logo.Options {
@@ -92,7 +92,7 @@ func TestWhatIsAskedForIsRead(t *testing.T) {
 		"acme.com/fallback/transparent":             with(fallback(logo.Transparent)),
 		"acme.com/fallback/404":                     with(fallback(logo.NotFound)),
 		"acme.com/fallback/404?fallback=404":        with(fallback(logo.NotFound)),
-		// Not ours, or not this endpoint's.
+		// Parameters that are unknown, or not of this endpoint.
 		"acme.com?c=lh_pk_x&utm_source=%zz&SIZE=x&size[]=x&h=x&key=&key=": plain,
 		"acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon?c=x":    with(size(256), theme(logo.Dark)),
 	} {
@@ -104,7 +104,7 @@ func TestWhatIsAskedForIsRead(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotValidIsRefused, with words of the sentence that says why.
+// TestWhatIsNotValidIsRefused, with words of the sentence that explains why.
 func TestWhatIsNotValidIsRefused(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
@@ -242,8 +242,8 @@ func TestADomainIsDecodedOnce(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is sent, the options lie within what is served, or a sentence says what is wrong; what is of
-// no matter changes nothing.
+// FuzzParse: for any input the options are within their limits, or an error explains what is wrong;
+// irrelevant parts have no effect.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"acme.com", "acme.com/icon", "acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon.png", "acme.com/type/logo/", "//", "%zz", "a%2Fb",
@@ -277,7 +277,7 @@ func FuzzParse(f *testing.F) {
 		if values, err := url.ParseQuery(query); err == nil && values.Has("format") == o.Negotiated && !strings.Contains(path, ".") && !strings.Contains(path, "%") {
 			t.Fatalf("%q %q: negotiated is %t", path, query, o.Negotiated)
 		}
-		// Written out in full, in another order and with what is ignored, it is the same request.
+		// Written out in full, in another order and with ignored parts, it is the same request.
 		options := []string{fmt.Sprintf("w/%d", o.Size), "type/" + string(o.Type), "fallback/" + map[bool]string{true: "lettermark", false: string(o.Fallback)}[o.Fallback == logo.Monogram]}
 		if o.Theme != logo.Any {
 			options = append(options, "theme/"+string(o.Theme))

@@ -22,12 +22,12 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// The drawings in testdata/pixels are SVG files of one feature each, and beside each what Chromium makes of it.
-// To draw the references anew, with Chromium 156 or later as `chromium`:
+// testdata/pixels contains SVG files of one feature each, with Chromium's rendering next to each. To
+// render the references again, with Chromium 156 or later as `chromium`:
 //
 //	go test ./readapi/logo -run TestPixels -update-pixels
 //
-// To see them side by side with what is served now:
+// To see them next to the current output:
 //
 //	go test ./readapi/logo -run TestPixels -pixel-sheet ../../reports/pixels.png
 var (
@@ -37,21 +37,23 @@ var (
 
 const pixelFolder = "testdata/pixels"
 
-// pixelSizes are the longer sides, in pixels, that are compared.
+// pixelSizes are the compared sizes of the longer side, in pixels.
 var pixelSizes = []int{128, 64}
 
 const (
-	// cellSide is that of a cell, in pixels: within less, two renderers place the same edge differently.
+	// cellSide is the side of a cell, in pixels: below it, two renderers place the same edge
+	// differently.
 	cellSide = 2
-	// cellDiffers is the difference of a premultiplied channel from which a cell is wrong, as where renderers
-	// were measured against each other.
+	// cellDiffers is the difference of a premultiplied channel from which a cell is wrong, as in
+	// comparisons of other renderers.
 	cellDiffers = 24
-	// mostWrong is the share of inked cells that may be wrong: where two renderers smooth a slanted edge
-	// differently, a few cells of it come out so.
+	// mostWrong is the share of inked cells that may be wrong: if two renderers antialias a slanted
+	// edge differently, a few of its cells differ.
 	mostWrong = 0.02
 )
 
-// pixelCases are the drawings whose sides are not 1:1, or that resvg is known to draw differently.
+// pixelCases are the drawings whose aspect ratio is not 1:1, or that resvg is known to draw
+// differently.
 var pixelCases = map[string]struct {
 	aspect float64 // width to height; 0 = 1
 	wrong  float64 // share of wrong cells; 0 = mostWrong
@@ -71,7 +73,7 @@ type pixelDrawing struct {
 	name          string
 	svg           []byte
 	wrong         float64
-	width, height int // of its 128 pixels
+	width, height int // of its 128-pixel rendering
 }
 
 func (d pixelDrawing) at(size int) image.Point {
@@ -111,9 +113,9 @@ func pixelDrawings(t *testing.T) []pixelDrawing {
 	return out
 }
 
-// TestPixels takes each drawing the way of a crawled logo: through the sanitizer into the store, and from there
-// through the studio. What comes out, as PNG and as WebP, is compared with what Chromium makes of the file as it
-// came.
+// TestPixels processes each drawing like a crawled logo: through the sanitizer into the store, and
+// from there through the studio. The PNG and the WebP are compared with Chromium's rendering of the
+// original file.
 func TestPixels(t *testing.T) {
 	drawings := pixelDrawings(t)
 	if *updatePixels {
@@ -155,7 +157,7 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// intake stores a vector as a crawl does, without the rasters that it keeps beside it.
+// intake stores a vector as a crawl does, without the rasters that a crawl adds.
 func (w *world) intake(t testing.TB, svg []byte) logo.Brand {
 	t.Helper()
 	clean, info, err := imaging.SanitizeSVG(svg)
@@ -169,7 +171,7 @@ func (w *world) intake(t testing.TB, svg []byte) logo.Brand {
 	return brandOf(iconOf("", eventschemas.Asset{ID: id, Format: "svg", Width: info.Width, Height: info.Height, Size: int64(len(clean))}))
 }
 
-// decoded asks the studio for a logo, and reads its answer.
+// decoded draws a logo with the studio and decodes it.
 func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA {
 	t.Helper()
 	made, err := w.Draw(t.Context(), b, o)
@@ -205,7 +207,8 @@ func premultiplied(img *image.NRGBA) []uint8 {
 	return out.Pix
 }
 
-// wrongCells cuts both pictures into a grid and returns the share of wrong cells among those where either has ink.
+// wrongCells divides both images into a grid and returns the share of wrong cells among those where
+// either has ink.
 func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
 	t.Helper()
 	if got.Rect != want.Rect {
@@ -245,7 +248,7 @@ func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
 	return float64(wrong) / float64(inked)
 }
 
-// drawReferences has Chromium draw every file in every size, on one page, and cuts the pictures out.
+// drawReferences lets Chromium render every file in every size on one page, and crops the images.
 func drawReferences(t *testing.T, drawings []pixelDrawing) {
 	const across, cell = 8, 160
 	var page strings.Builder
@@ -289,7 +292,7 @@ func drawReferences(t *testing.T, drawings []pixelDrawing) {
 	}
 }
 
-// pixelSheets collects what is compared. It is safe for concurrent use.
+// pixelSheets collects the compared images. It is safe for concurrent use.
 type pixelSheets struct {
 	mu    sync.Mutex
 	pairs map[string][2]*image.NRGBA
@@ -307,8 +310,8 @@ func (s *pixelSheets) add(name string, size int, drawn, want *image.NRGBA) {
 	s.pairs[name] = [2]*image.NRGBA{want, drawn}
 }
 
-// write puts three pictures of each drawing side by side, in the order of names: Chromium's, ours, and what
-// differs, the darker the more.
+// write draws three images of each drawing in a row, in the order of names: Chromium's, ours, and the
+// difference, darker where it is larger.
 func (s *pixelSheets) write(t *testing.T, drawings []pixelDrawing) {
 	if *pixelSheet == "" {
 		return

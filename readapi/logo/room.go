@@ -6,16 +6,16 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// What a drawing holds at most beside what it is decoded from, in bytes for each pixel. The encoders' are of noise, of
-// which nothing is repeated; real logos take a third.
+// Upper bounds of the memory that drawing needs in addition to its decoded input, in bytes per pixel.
+// Those of the encoders are for noise, which does not compress; real logos take a third.
 const (
 	heldOfMade = 4  // without an encoder
-	heldAsWebP = 28 // pixels, what they differ by, the places they are found at, symbols
-	heldAsPNG  = 14 // pixels, indexes, the file as it grows
-	heldAsJPEG = 12 // pixels, the same on a ground, the file
+	heldAsWebP = 28 // pixels, their differences, hash chains, symbols
+	heldAsPNG  = 14 // pixels, indexes, the growing file
+	heldAsJPEG = 12 // pixels, the same on a background, the file
 )
 
-// need is what making a picture of some size holds, in bytes.
+// need returns the memory, in bytes, for making an image of some size.
 func (f form) need(size image.Point) int64 {
 	pixels := int64(size.X) * int64(size.Y)
 	switch f.format {
@@ -29,11 +29,11 @@ func (f form) need(size image.Point) int64 {
 	return heldOfMade * pixels
 }
 
-// largest is the size that the form has at most.
+// largest returns the maximum size of the form.
 func (f form) largest() image.Point { return image.Pt(f.size, f.size) }
 
-// needOf is what making the variant of a stored raster holds, in bytes, with the file. Errors: those of
-// imaging.DecodeCost.
+// needOf returns the memory, in bytes, for making the variant of a stored raster, including the file.
+// Errors: those of imaging.DecodeCost.
 func (v variant) needOf(data []byte, stored imaging.Info, within imaging.Limits) (int64, error) {
 	held, err := imaging.DecodeCost(data, within, v.size)
 	if err != nil {

@@ -30,10 +30,12 @@ import (
 	"letterhead/starter"
 )
 
-// The sheets are for eyes: `make logo-sheet` draws them into reports/, by the path that a request takes.
+// The sheets are for visual inspection: `make logo-sheet` draws them into reports/, with the same code
+// as a request.
 var sheetFolder = flag.String("sheet", "", "draw contact sheets into this folder")
 
-// wellKnown are brands whose looks everybody can judge; others of the starter index are drawn beside them.
+// wellKnown are brands whose logos everyone can judge; they are drawn with others of the starter
+// index.
 var wellKnown = strings.Fields(`
 	adobe.com airbnb.com apple.com audi.com bmw.com cloudflare.com debian.org docker.com ebay.com facebook.com fedex.com
 	figma.com github.com google.com hbo.com ibm.com ikea.com instagram.com intel.com kubernetes.io linkedin.com
@@ -42,10 +44,10 @@ var wellKnown = strings.Fields(`
 
 const sheetBrands = 60
 
-// ground is a page that logos lie on.
+// ground is the background of a page.
 type ground struct {
 	color color.NRGBA
-	theme logo.Theme // of the ink that is asked for it
+	theme logo.Theme // theme requested for it
 }
 
 var grounds = []ground{
@@ -53,10 +55,11 @@ var grounds = []ground{
 	{color.NRGBA{0x11, 0x11, 0x11, 0xff}, logo.Light},
 }
 
-// sheetGrounds has besides what is shown with nothing asked.
+// sheetGrounds adds the case without a requested theme.
 var sheetGrounds = append(slices.Clone(grounds), ground{grounds[0].color, logo.Any})
 
-// starterFiles are the vectors of the starter index by their ids. A store would write each of them to disk first.
+// starterFiles are the vectors of the starter index by their ids, without writing them to a store on
+// disk.
 type starterFiles map[string][]byte
 
 func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
@@ -66,7 +69,7 @@ func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
 	return nil, assets.ErrNotFound
 }
 
-// openSheet returns 60 brands of the starter index and a studio that has their files.
+// openSheet returns 60 brands of the starter index and a studio with their files.
 func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
 	t.Helper()
 	ctx := t.Context()
@@ -119,7 +122,7 @@ func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
 	return brands, studio
 }
 
-// drawnFor draws an icon for a ground.
+// drawnFor draws an icon for a background.
 func drawnFor(t *testing.T, studio *logo.Studio, b logo.Brand, g ground, size int) image.Image {
 	t.Helper()
 	picture, err := studio.Draw(t.Context(), b, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG, Theme: g.theme, Fallback: logo.Monogram})
@@ -133,8 +136,9 @@ func drawnFor(t *testing.T, studio *logo.Studio, b logo.Brand, g ground, size in
 	return img
 }
 
-// TestStarterLogosOnPages draws 60 brands of the starter index for light and dark pages: none is smaller than asked
-// for, and whoever names the page sees no less of a logo than whoever names the other one.
+// TestStarterLogosOnPages draws 60 brands of the starter index for light and dark pages: none is
+// smaller than requested, and the logo for a page is no less visible there than the logo for the other
+// page.
 func TestStarterLogosOnPages(t *testing.T) {
 	t.Parallel()
 	brands, studio := openSheet(t)
@@ -165,16 +169,18 @@ func TestStarterLogosOnPages(t *testing.T) {
 	}
 }
 
-// plainlySeen is the contrast that WCAG 2.2 asks of graphics (1.4.11). What has more of it is not the better logo.
+// plainlySeen is the contrast that WCAG 2.2 requires of graphics (1.4.11). More contrast does not make
+// a better logo.
 const plainlySeen = 3
 
-// contrastLight is what WCAG's contrast is the ratio of.
+// contrastLight returns the luminance term of WCAG's contrast ratio.
 func contrastLight(c color.NRGBA) float64 {
 	light := func(v uint8) float64 { return math.Pow(float64(v)/255, 2.2) }
 	return 0.2126*light(c.R) + 0.7152*light(c.G) + 0.0722*light(c.B) + 0.05
 }
 
-// seenOn returns the contrast of a picture with its ground, the mean of the tenth of its pixels that have most.
+// seenOn returns the contrast of an image with its background: the mean over the tenth of its pixels
+// with the highest contrast.
 func seenOn(img image.Image, ground color.NRGBA) float64 {
 	page := image.NewNRGBA(image.Rect(0, 0, img.Bounds().Dx(), img.Bounds().Dy()))
 	draw.Draw(page, page.Rect, image.NewUniform(ground), image.Point{}, draw.Src)
@@ -193,7 +199,7 @@ func seenOn(img image.Image, ground color.NRGBA) float64 {
 	return sum / float64(len(best))
 }
 
-// scripts are names for the sheet of monograms, each with what it is an example of.
+// scripts are names for the sheet of monograms, each with the script it shows.
 var scripts = []struct{ label, domain, name string }{
 	{"Latin", "acme.com", "Acme"}, {"two words", "goldmansachs.com", "Goldman Sachs"}, {"wide", "willmason.com", "Will Mason"},
 	{"narrow", "illyice.com", "Illy Ice"}, {"two signs", "3m.com", "3M"}, {"digits", "23andme.com", "23andMe"}, {"hyphen", "t-online.de", ""},
@@ -243,16 +249,16 @@ type entry struct {
 	brand logo.Brand
 }
 
-// page is how entries are laid out: each on all grounds side by side, with all sizes on each.
+// page is the layout of entries: each on all backgrounds in a row, with all sizes on each.
 type page struct {
 	face    font.Face
 	draw    func(logo.Brand, ground, int) image.Image
 	sizes   []int
 	columns int
-	entries int // of one file
+	entries int // per file
 }
 
-// write draws as many files as the entries fill.
+// write draws as many files as needed for the entries.
 func (p page) write(name string, entries []entry) error {
 	if err := os.MkdirAll(*sheetFolder, 0o755); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"letterhead/workers/crawl/picture"
 )
 
-// gradient is a picture of many colors.
+// gradient returns an image with many colors.
 func gradient(w, h int) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for i := 0; i < len(img.Pix); i += 4 {
@@ -25,8 +25,9 @@ func gradient(w, h int) *image.NRGBA {
 	return img
 }
 
-// TestALargeRasterAloneGivesWhatACrawlsFormsGive: a crawl keeps a small form of a large raster, other sources have the
-// large one alone. The pictures are the same, whichever size is asked for first, and after a restart.
+// TestALargeRasterAloneGivesWhatACrawlsFormsGive: a crawl keeps a small form of a large raster, other
+// sources have only the large one. The resulting images are the same, whichever size is requested
+// first, and after a restart.
 func TestALargeRasterAloneGivesWhatACrawlsFormsGive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,7 +65,7 @@ func TestALargeRasterAloneGivesWhatACrawlsFormsGive(t *testing.T) {
 	}
 }
 
-// TestALargeRasterIsReadOnceForAllSmallSizes, though many ask for them at the same time.
+// TestALargeRasterIsReadOnceForAllSmallSizes, even if many are requested at the same time.
 func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -85,8 +86,8 @@ func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
 	}
 }
 
-// TestLargeRastersThatWaitForRoomAreAllDrawn: icons of a page's tab, each smaller than what its small form takes to be
-// made.
+// TestLargeRastersThatWaitForRoomAreAllDrawn: favicons, each smaller than the memory needed to make
+// its small form.
 func TestLargeRastersThatWaitForRoomAreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,27 +16,27 @@ import (
 	"letterhead/internal/variants"
 )
 
-// ErrNotDrawn: what is stored of the logo cannot be drawn.
+// ErrNotDrawn means that no stored file of the logo can be drawn.
 var ErrNotDrawn = errors.New("the logo could not be drawn")
 
-// Brand is what a logo is drawn of.
+// Brand is the input for drawing a logo.
 type Brand struct {
 	Domain string // registrable
-	Name   string // "" when it is not known
+	Name   string // "" if unknown
 	Logos  []eventschemas.Logo
 }
 
-// Picture is a logo as it is answered. Its bytes are shared and must not be changed.
+// Picture is the image that answers a request. Its bytes are shared and must not be modified.
 type Picture struct {
 	Body        []byte
-	ContentType string // one of the constants below; it says what Body is, not what was asked for
-	ETag        string // strong, in its quotes: a digest of the bytes
-	From        Source // that it was drawn from; zero for a fallback
-	// Fallback: it stands for a logo that is not there.
+	ContentType string // one of the constants below; the type of Body, which may differ from the requested one
+	ETag        string // strong, quoted: a digest of the bytes
+	From        Source // the file that it was drawn from; zero for a fallback
+	// Fallback means that the image replaces a missing logo.
 	Fallback bool
 }
 
-// The media types of pictures.
+// The media types of images.
 const (
 	ContentTypePNG  = "image/png"
 	ContentTypeWebP = "image/webp"
@@ -45,37 +45,38 @@ const (
 )
 
 type (
-	// Files are the stored logos; *assets.Store. Errors: assets.ErrNotFound, ErrDamaged, ErrUnavailable.
+	// Files are the stored logos; *assets.Store. Errors: assets.ErrNotFound, ErrDamaged,
+	// ErrUnavailable.
 	Files interface {
 		Read(ctx context.Context, id, ext string) ([]byte, error)
 	}
-	// Vectors draws an SVG; *resvg.Renderer. Errors: those of imaging for the file's own faults, the same for each
-	// call with the same file and side; context.DeadlineExceeded when the time is up.
+	// Vectors draws an SVG; *resvg.Renderer. Errors: those of imaging for faults of the file, the same
+	// for each call with the same file and side; context.DeadlineExceeded if the time is up.
 	Vectors interface {
 		Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
 	}
 )
 
 const (
-	// maxTries bounds the files that are tried for one picture. A crawl keeps at most five of a logo.
+	// maxTries limits the files that are tried for one image. A crawl keeps at most five of a logo.
 	maxTries = 10
-	// maxVectorTries bounds the vectors among them: one may take as many steps as the renderer allows.
+	// maxVectorTries limits the vectors among them: each may take as many steps as the renderer
+	// allows.
 	maxVectorTries = 2
-	// faultyTime is how long a file that cannot be drawn is passed over.
+	// faultyTime is how long a file that cannot be drawn is skipped.
 	faultyTime = 10 * time.Minute
-	// maxFaulty bounds the files that are remembered for that, some 150 bytes each.
+	// maxFaulty limits the number of such files that are remembered, about 150 bytes each.
 	maxFaulty = 4096
 )
 
-// Studio draws logos and keeps what it drew. It is safe for concurrent use.
+// Studio draws and caches logos. It is safe for concurrent use.
 type Studio struct {
 	files   Files
 	vectors Vectors
 	drawn   *variants.Store
-	faulty  *otter.Cache[variants.Key, time.Time] // variants that could not be drawn, and when that was seen
+	faulty  *otter.Cache[variants.Key, time.Time] // variants that could not be drawn, and when
 }
 
-// NewStudio returns a studio.
 func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, error) {
 	if files == nil || vectors == nil || drawn == nil {
 		return nil, errors.New("logo studio: files, vectors or variants are missing")
@@ -87,10 +88,10 @@ func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, er
 	return &Studio{files: files, vectors: vectors, drawn: drawn, faulty: faulty}, nil
 }
 
-// Draw returns the picture that the options ask for. The same brand and options give the same bytes.
+// Draw returns the image for the options. The same brand and options give the same bytes.
 //
-// Each stored file has variants of its own: when the best is missing, damaged or cannot be drawn, the answer is
-// the next one's variant, and the best gets its turn again with the next request.
+// Each stored file has separate variants: if the best file is missing, damaged or cannot be drawn, the
+// answer is the next one's variant, and the next request tries the best file again.
 //
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
 func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) {
@@ -129,12 +130,12 @@ func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) 
 	return Picture{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
 }
 
-// isFault says whether an error is about one file only, so that another may do.
+// isFault reports whether an error concerns one file only, so that another may be used.
 func isFault(err error) bool {
 	return errors.Is(err, errFault) || errors.Is(err, assets.ErrNotFound) || errors.Is(err, assets.ErrDamaged)
 }
 
-// variant returns the picture that one file gives. Errors: those of Draw, and those of isFault.
+// variant returns the image drawn from one file. Errors: those of Draw, and those of isFault.
 func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, error) {
 	pale := false
 	if asksPaleness(from, o) {
@@ -152,7 +153,8 @@ func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, 
 	return picture, nil
 }
 
-// made returns a variant, and makes it where it is not kept. Errors: those of Draw, and those of isFault.
+// made returns a variant, and makes it if it is not cached. Errors: those of Draw, and those of
+// isFault.
 func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) {
 	key := v.key()
 	made, err := s.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
@@ -171,13 +173,13 @@ func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) 
 	return made, nil
 }
 
-// isFaulty reports whether a variant could not be drawn a short while ago.
+// isFaulty reports whether a variant could not be drawn recently.
 func (s *Studio) isFaulty(key variants.Key) bool {
 	seen, is := s.faulty.GetIfPresent(key)
 	return is && time.Since(seen) < faultyTime
 }
 
-// fallback returns what stands for a logo that is not there.
+// fallback returns the replacement for a missing logo.
 func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, error) {
 	f := fallbackOf(b, o)
 	made, err := s.drawn.GetUnwritten(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
@@ -194,29 +196,29 @@ func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, err
 	return picture, nil
 }
 
-// failed turns what can go wrong into the errors of Draw, and leaves those that isFault knows.
+// failed converts errors to those of Draw, except the ones that isFault recognizes.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case isFault(err), errors.Is(err, variants.ErrBusy), errors.Is(err, assets.ErrUnavailable), ctx.Err() != nil:
 		return err
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w: %w", variants.ErrBusy, err) // the time of the making was up, not the caller's
+		return fmt.Errorf("%w: %w", variants.ErrBusy, err) // the time limit of the making was exceeded, not the caller's
 	}
 	return fmt.Errorf("%w: %w", ErrNotDrawn, err)
 }
 
 func pictureOf(made variants.Picture) Picture {
-	const digest = 16 // bytes of it: equal by accident less often than a disk lies
+	const digest = 16 // bytes used: equal by accident less often than a disk returns wrong data
 	var tag [2 + 2*digest]byte
 	tag[0], tag[len(tag)-1] = '"', '"'
 	hex.Encode(tag[1:], made.Sum[:digest])
 	return Picture{Body: made.Body, ContentType: contentType(made.Body), ETag: string(tag[:])}
 }
 
-// contentType tells pictures that were made here apart.
+// contentType returns the media type of an image that was made here.
 func contentType(body []byte) string {
 	if len(body) == 0 || body[0] == '<' {
-		return ContentTypeSVG // looking closer, as Sniff does for strangers' files, takes ten times as long
+		return ContentTypeSVG // a closer look, like Sniff's for untrusted files, takes ten times as long
 	}
 	switch imaging.Sniff(body) {
 	case imaging.WebP:

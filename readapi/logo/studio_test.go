@@ -32,7 +32,7 @@ import (
 // renderer is compiled once for all tests.
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
 
-// vectors counts what the real renderer draws.
+// vectors counts the draws of the real renderer.
 type vectors struct{ drawn atomic.Int64 }
 
 func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
@@ -44,7 +44,7 @@ func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGB
 	return r.Render(ctx, svg, side)
 }
 
-// files counts what is read of the real store.
+// files counts the reads of the real store.
 type files struct {
 	*assets.Store
 	read atomic.Int64
@@ -55,7 +55,7 @@ func (f *files) Read(ctx context.Context, id, ext string) ([]byte, error) {
 	return f.Store.Read(ctx, id, ext)
 }
 
-// world is a studio over a folder of files.
+// world is a studio with a folder of files.
 type world struct {
 	*logo.Studio
 	t       testing.TB
@@ -66,7 +66,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	// Compiled before anything is drawn: under the race detector it takes longer than one picture may.
+	// Compile before drawing: under the race detector it takes longer than an image may.
 	if _, err := renderer(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func newStudio(t testing.TB, files logo.Files, vectors logo.Vectors) *logo.Studi
 	return studio
 }
 
-// put stores a file as it is and returns its entry.
+// put stores a file unchanged and returns its entry.
 func (w *world) put(data []byte, format string) eventschemas.Asset {
 	w.t.Helper()
 	id, err := w.files.Put(w.t.Context(), data, format)
@@ -113,7 +113,7 @@ func (w *world) put(data []byte, format string) eventschemas.Asset {
 	return a
 }
 
-// raster stores a picture as PNG.
+// raster stores an image as PNG.
 func (w *world) raster(img *image.NRGBA) eventschemas.Asset {
 	w.t.Helper()
 	data, err := imaging.EncodePNG(img)
@@ -123,7 +123,7 @@ func (w *world) raster(img *image.NRGBA) eventschemas.Asset {
 	return w.put(data, "png")
 }
 
-// path is where the folder has a file.
+// path returns the path of a file in the folder.
 func (w *world) path(a eventschemas.Asset) string {
 	w.t.Helper()
 	found := ""
@@ -175,14 +175,14 @@ var (
 	faint = color.NRGBA{0xee, 0xee, 0xee, 0xff}
 )
 
-// bar is a clear picture with a bar across its middle.
+// bar returns a transparent image with a bar across its middle.
 func bar(width, height int, ink color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	draw.Draw(img, image.Rect(0, height/4, width, 3*height/4), image.NewUniform(ink), image.Point{}, draw.Src)
 	return img
 }
 
-// barSVG is the same as a vector, as intake leaves it.
+// barSVG returns the same as a vector, as stored by intake.
 func barSVG(t testing.TB, fill string) []byte {
 	t.Helper()
 	data, _, err := imaging.SanitizeSVG([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><path fill="` + fill + `" d="M0 10h80v20H0z"/></svg>`))
@@ -239,7 +239,8 @@ func TestSVGIsServedAsItIsStored(t *testing.T) {
 	}
 }
 
-// TestSVGThatIntakeWouldNotHaveLeft is about files of an older release, or a folder that others write to.
+// TestSVGThatIntakeWouldNotHaveLeft is about files of an older release, or a folder with another
+// writer.
 func TestSVGThatIntakeWouldNotHaveLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +249,7 @@ func TestSVGThatIntakeWouldNotHaveLeft(t *testing.T) {
 	if p.ContentType != logo.ContentTypeSVG || bytes.Contains(p.Body, []byte("alert")) || !bytes.Contains(p.Body, []byte("M0 0h8v8H0z")) {
 		t.Errorf("%s %s", p.ContentType, p.Body)
 	}
-	// One with nothing left is no logo; its raster is.
+	// An empty SVG is not a logo; its raster is.
 	nothing := []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(2)</script></svg>`)
 	p = w.draw(brandOf(iconOf("", w.put(nothing, "svg"), w.raster(bar(40, 40, teal)))), asked(64, imaging.SVG))
 	if got := pixels(t, p); got.Rect.Dx() != 40 || p.ContentType != logo.ContentTypePNG {
@@ -370,7 +371,7 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
-// TestMonogramsAreOfTheirBrand: what is kept of one brand's is not another's.
+// TestMonogramsAreOfTheirBrand: the cached monogram of one brand is not used for another.
 func TestMonogramsAreOfTheirBrand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -403,7 +404,8 @@ func TestSmallestPicture(t *testing.T) {
 	}
 }
 
-// TestStoredPictureThatCannotBeRead has its right name and header, as one has that an encoder wrote wrongly.
+// TestStoredPictureThatCannotBeRead: the file has the right name and header, like one that an encoder
+// wrote incorrectly.
 func TestStoredPictureThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
@@ -424,7 +426,7 @@ func TestStoredPictureThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// unDrawable passes for an SVG, and its element never ends.
+// unDrawable looks like an SVG, but its element is not closed.
 const unDrawable = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><path d="M0 0h8v8H0z">`
 
 func TestWhatCannotBeDrawnFallsBackToTheNextFile(t *testing.T) {
@@ -432,7 +434,7 @@ func TestWhatCannotBeDrawnFallsBackToTheNextFile(t *testing.T) {
 	w := newWorld(t)
 	broken := w.put([]byte(unDrawable), "svg")
 	half := w.raster(bar(128, 64, black))
-	half.Height = nil // and one whose size nobody wrote down
+	half.Height = nil // and one of unknown size
 	b := brandOf(iconOf("dark", broken, w.put([]byte("\x89PNG\r\n\x1a\nno more"), "png"), half), iconOf("dark", w.put(barSVG(t, "#118899"), "svg")))
 	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.SVG, imaging.JPEG} {
 		for range 2 {
@@ -455,10 +457,10 @@ func TestMissingAndDamagedFilesFallBackUntilTheyAreThereAgain(t *testing.T) {
 	vector := w.put(svg, "svg")
 	b := brandOf(iconOf("dark", vector, w.raster(bar(128, 64, black))))
 	path := w.path(vector)
-	other := barSVG(t, "#ff0000") // a whole file, and not the one that the id names
+	other := barSVG(t, "#ff0000") // an intact file, but not the one with this id
 	for _, c := range []struct {
 		name  string
-		size  int // another each time: what is kept of a whole file is answered without it
+		size  int // different each time: a cached image of an intact file is answered without it
 		spoil func() error
 	}{
 		{"missing", 50, func() error { return os.Remove(path) }},
@@ -495,7 +497,7 @@ func TestStoreThatIsAway(t *testing.T) {
 	if _, err := w.Draw(t.Context(), b, asked(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) || errors.Is(err, logo.ErrNotDrawn) {
 		t.Errorf("away: %v", err)
 	}
-	if p := w.draw(brandOf(), asked(64, imaging.PNG)); !p.Fallback { // needs nothing stored
+	if p := w.draw(brandOf(), asked(64, imaging.PNG)); !p.Fallback { // needs no stored file
 		t.Errorf("%+v", p)
 	}
 	if err := os.Rename(w.folder+".away", w.folder); err != nil {
@@ -514,7 +516,7 @@ func TestCallerWhoLeft(t *testing.T) {
 	}
 }
 
-// failing draws nothing and counts how often it is asked.
+// failing draws nothing and counts its calls.
 type failing struct {
 	err   error
 	asked int
@@ -525,7 +527,7 @@ func (f *failing) Render(context.Context, []byte, int) (*image.NRGBA, error) {
 	return nil, f.err
 }
 
-// TestVectorsThatCannotBeDrawnAreNotTriedEachTime: one that takes too much would take it again.
+// TestVectorsThatCannotBeDrawnAreNotTriedEachTime: a retry would be as expensive.
 func TestVectorsThatCannotBeDrawnAreNotTriedEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -560,7 +562,7 @@ func TestVectorsThatCannotBeDrawnAreNotTriedEachTime(t *testing.T) {
 	})
 }
 
-// heavy draws nothing above a size, as if that took too much.
+// heavy fails above a size, as if drawing took too much.
 type heavy struct {
 	vectors
 	above int
@@ -581,7 +583,7 @@ func TestAVectorThatTakesTooMuchIsDrawnSmaller(t *testing.T) {
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
 	for _, c := range []struct {
 		asked, above int
-		tried        []int // the last one is drawn, when it is not above
+		tried        []int // the last one is drawn, unless it is above
 	}{
 		{1024, 1024, []int{1024}},
 		{1024, 600, []int{1024, 512}},
@@ -627,7 +629,8 @@ func (l *late) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 	return l.vectors.Render(ctx, svg, side)
 }
 
-// TestTimeIsUp_AnswersBusyAndKeepsNothing: a machine that was busy for a while gives the picture that every other gives.
+// TestTimeIsUp_AnswersBusyAndKeepsNothing: a machine that was busy for a while later gives the same
+// image as every other.
 func TestTimeIsUp_AnswersBusyAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -671,8 +674,8 @@ func filesIn(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestStepsDecideTheSize draws blurs with few steps, each time with a new renderer and nothing kept: alone, and
-// beside others that take their turns between. The clock has no say, since there is none.
+// TestStepsDecideTheSize draws blurs with few steps, each time with a new renderer and without a
+// cache: alone, and concurrently with others. The result does not depend on the time.
 func TestStepsDecideTheSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -722,7 +725,8 @@ func TestStepsDecideTheSize(t *testing.T) {
 	}
 }
 
-// TestASizeThatTookTooMuchIsNotTriedAgain: a request that ran out of time below it does not pay for it twice.
+// TestASizeThatTookTooMuchIsNotTriedAgain: a request that ran out of time at a smaller size does not
+// try the size twice.
 func TestASizeThatTookTooMuchIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,38 +17,39 @@ import (
 	"letterhead/internal/variants"
 )
 
-// drawingVersion raises with every change of what is drawn of the same file, or let through of it, so that no
-// older variant is answered.
+// drawingVersion must be incremented with every change of what is drawn from the same file, or left in
+// it by the sanitizer, so that no older variant is answered.
 const drawingVersion = 5
 
-// maxStoredPixels is four times what a crawl keeps of a raster at most, 1024 by 1024. What is larger would take
-// some 250 MB to draw, and nobody put it there to be drawn.
+// maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
+// would take about 250 MB to draw and is not a legitimate logo.
 const maxStoredPixels = 4 * 1024 * 1024
 
-// errFault: a file's own fault, which it has the next time too.
+// errFault means that the file itself is faulty, so a retry fails, too.
 var errFault = errors.New("the file cannot be drawn")
 
-// what names the kinds of pictures in keys.
+// what is the kind of an image in keys.
 type what byte
 
 const (
 	drawnLogo what = 'l'
 	drawnMark what = 'm'
 	drawnNone what = 't'
-	lookedAt  what = 'p' // no picture: whether a file is pale
-	smallForm what = 's' // what later sizes of a large raster are drawn from
-	tooMuch   what = 'x' // no picture: that a vector takes too much at a size
+	lookedAt  what = 'p' // not an image: whether a file is pale
+	smallForm what = 's' // a large raster's small form, from which later sizes are drawn
+	tooMuch   what = 'x' // not an image: records that a vector takes too much at a size
 )
 
-// smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster. Of a raster that
-// was stored without one it is made with the first picture that needs no more, and kept among the variants.
+// smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster.
+// For a raster without one it is made with the first image that needs no more, and cached with the
+// variants.
 const smallSide = 256
 
-// form is the picture that is made, whatever it shows: all that decides its bytes beside that.
+// form determines the bytes of an image, apart from its content.
 type form struct {
 	format imaging.Format
-	size   int         // longest side at most; 0 where it changes nothing
-	ground imaging.RGB // that a JPEG is laid on; else zero
+	size   int         // maximum of the longest side; 0 if irrelevant
+	ground imaging.RGB // background of a JPEG; otherwise zero
 }
 
 // appendTo adds the form to a key.
@@ -68,8 +69,8 @@ func (f form) encode(img *image.NRGBA) ([]byte, error) {
 	return imaging.EncodePNG(img)
 }
 
-// groundOf is what a JPEG is laid on: what the asked theme is for; else white, or black under what would hardly
-// be seen on white.
+// groundOf returns the background of a JPEG: that of the requested theme; otherwise white, or black
+// for a logo that would be hardly visible on white.
 func groundOf(format imaging.Format, asked Theme, pale bool) imaging.RGB {
 	switch {
 	case format != imaging.JPEG:
@@ -80,20 +81,20 @@ func groundOf(format imaging.Format, asked Theme, pale bool) imaging.RGB {
 	return imaging.White
 }
 
-// variant is what is made of a stored file: a picture, or what a look at it tells.
+// variant is derived from a stored file: an image, or the result of inspecting it.
 type variant struct {
 	form
 	source Source
 	what   what
 }
 
-// asksPaleness says whether what a file's picture is laid on depends on its being pale.
+// asksPaleness reports whether the background of a file's image depends on whether the file is pale.
 func asksPaleness(s Source, o Options) bool {
 	return o.Format == imaging.JPEG && o.Theme == Any && s.Ink == Light
 }
 
-// variantOf leaves out of the options what makes no difference to the bytes. Paleness is left out too, but where
-// asksPaleness says that it matters.
+// variantOf drops options that do not affect the bytes, including paleness unless asksPaleness reports
+// that it matters.
 func variantOf(s Source, o Options, pale bool) variant {
 	f := form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, pale)}
 	switch {
@@ -110,12 +111,12 @@ func variantOf(s Source, o Options, pale bool) variant {
 
 func lookAt(s Source) variant { return variant{form: form{size: lookSide}, source: s, what: lookedAt} }
 
-// fitsSmall says whether the small form of a raster is enough for the variant.
+// fitsSmall reports whether the small form of a raster is sufficient for the variant.
 func (v variant) fitsSmall() bool {
 	return v.source.Format != imaging.SVG && v.format != imaging.SVG && v.size <= smallSide && v.what != smallForm
 }
 
-// small is the small form of the variant's source.
+// small returns the small form of the variant's source.
 func (v variant) small() variant {
 	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, what: smallForm}
 }
@@ -165,8 +166,8 @@ func isFileFault(err error) bool {
 func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	switch {
 	case v.format == imaging.SVG:
-		// Every stored SVG was rebuilt on intake, and rebuilding one again changes nothing. It is done all the
-		// same, once per variant: what a stricter release leaves out is then left out of what is stored already.
+		// Every stored SVG was sanitized on intake, and sanitizing one again changes nothing. It is
+		// repeated once per variant so that a stricter release also applies to stored files.
 		data, _, err := imaging.SanitizeSVG(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
@@ -179,16 +180,18 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 	return s.drawRaster(ctx, data, v)
 }
 
-// leastHalved is the smallest size, in pixels, that is tried of a vector that takes too much at the asked one. What
-// takes too much at 256 was not put there to be drawn.
+// leastHalved is the smallest size, in pixels, that is tried for a vector that takes too much at the
+// requested one. A file that takes too much at 256 is not a legitimate logo.
 const leastHalved = 256
 
-// drawVector draws at the asked size, or at a half or a quarter of it when the vector takes too many steps or too
-// much memory there: the cost of blurs and other filters grows with the pixels, and a smaller logo is better than
-// none. Steps and memory depend on the file and the size alone, so the same request gives the same picture on every
-// machine. When the time is up the error is not the file's, and nothing is kept.
+// drawVector draws at the requested size, or at a half or a quarter of it if the vector takes too many
+// steps or too much memory there: the cost of blurs and other filters grows with the pixels, and a
+// smaller logo is better than none. Steps and memory depend only on the file and the size, so the same
+// request gives the same image on every machine. If the time is up the error is not the file's, and
+// nothing is cached.
 //
-// A size that took too much is remembered for a while: a request that ran out of time does not pay for it again.
+// A size that took too much is remembered for a while: a request that ran out of time does not repeat
+// it.
 func (s *Studio) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
 	for size := v.size; ; size /= 2 {
 		last := size/2 < leastHalved
@@ -204,7 +207,7 @@ func (s *Studio) drawVector(ctx context.Context, v variant, data []byte) (*image
 	}
 }
 
-// drawRaster makes the variant of a stored raster, or of its small form.
+// drawRaster makes the variant from a stored raster, or from its small form.
 func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	within := imaging.Limits{Pixels: maxStoredPixels}
 	info, err := imaging.ProbeWithin(data, within)
@@ -233,12 +236,12 @@ func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte
 		return nil, err
 	}
 	if v.is(info) {
-		return data, nil // it was read first: not even an encoder of ours is believed
+		return data, nil // it was decoded first: not even our own encoder is trusted
 	}
 	return v.made(img)
 }
 
-// made is what an image of the variant's size gives.
+// made encodes an image of the variant's size.
 func (v variant) made(img *image.NRGBA) ([]byte, error) {
 	if v.what == lookedAt {
 		return paleness(img), nil
@@ -246,17 +249,17 @@ func (v variant) made(img *image.NRGBA) ([]byte, error) {
 	return v.encode(img)
 }
 
-// is says whether a stored raster is the variant: it was encoded on intake as one would be now.
+// is reports whether a stored raster is the variant: it was encoded on intake as it would be now.
 func (v variant) is(stored imaging.Info) bool {
-	// A JPEG that is turned is upright in no other way.
+	// A rotated JPEG is upright only after decoding.
 	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size
 }
 
-// standIn is a picture for a logo that is not there.
+// standIn is an image that replaces a missing logo.
 type standIn struct {
 	form
 	what what
-	mark monogram.Monogram // of drawnMark
+	mark monogram.Monogram // for drawnMark
 }
 
 func fallbackOf(b Brand, o Options) standIn {

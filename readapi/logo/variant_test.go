@@ -10,7 +10,8 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// TestVariantsAreShared counts what is read: requests of one group are one variant, those of two groups are two.
+// TestVariantsAreShared counts reads: requests of one group use one variant, those of two groups use
+// two.
 func TestVariantsAreShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -18,7 +19,7 @@ func TestVariantsAreShared(t *testing.T) {
 	raster := iconOf("dark", w.raster(bar(200, 100, teal)))
 	light := iconOf("light", raster.Formats...)
 	pale := iconOf("light", w.raster(bar(200, 100, white)))
-	for _, looked := range []eventschemas.Logo{light, pale} { // a look reads the file too, once
+	for _, looked := range []eventschemas.Logo{light, pale} { // an inspection reads the file too, once
 		w.draw(brandOf(looked), asked(16, imaging.JPEG))
 	}
 	with := func(size int, format imaging.Format, change func(*logo.Options)) logo.Options {
@@ -71,7 +72,7 @@ func TestVariantsAreShared(t *testing.T) {
 	}
 }
 
-// TestOneDrawingForManyAtOnce is about the page that shows one logo to many readers in its first moment.
+// TestOneDrawingForManyAtOnce: a new page shows one logo to many readers at the same time.
 func TestOneDrawingForManyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,7 +99,8 @@ func TestOneDrawingForManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestKeptVariantCostsLittle bounds what an answer that is kept allocates: one string and what calls the store.
+// TestKeptVariantCostsLittle limits the allocations of a cached answer: one string and the call of the
+// store.
 func TestKeptVariantCostsLittle(t *testing.T) {
 	w := newWorld(t)
 	b := brandOf(iconOf("light", w.raster(bar(300, 300, teal))), iconOf("dark", w.raster(bar(200, 100, teal)), w.raster(bar(256, 128, teal))))

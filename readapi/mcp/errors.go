@@ -23,18 +23,18 @@ type Error struct {
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"`
 
-	status int // of HTTP, when the message stands alone; 0 = 200
+	status int // HTTP status for a POST with a single message; 0 = 200
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// InvalidArguments refuses a tool call for its arguments. Data is optional.
+// InvalidArguments returns an error for the arguments of a tool call. data is optional.
 func InvalidArguments(message string, data any) *Error {
 	return &Error{Code: CodeInvalidParams, Message: message, Data: data}
 }
 
-// Failure is an outcome of a tool that its caller should know about: not an error of the protocol, but a
-// result with isError, which models get to read.
+// Failure is a tool outcome that its caller should know: not a protocol error, but a result with
+// isError, which models can read.
 type Failure struct {
 	Code       string `json:"code"`
 	Message    string `json:"message"`
@@ -43,7 +43,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// response is a JSON-RPC response. ID is null for a message whose id could not be read.
+// response is a JSON-RPC response. ID is null for a message whose id could not be parsed.
 type response struct {
 	Version string `json:"jsonrpc"`
 	ID      any    `json:"id"`
@@ -59,20 +59,20 @@ func failed(id any, e *Error) *response {
 	return &response{Version: jsonrpcVersion, ID: id, Error: e}
 }
 
-// Reply is what goes back over HTTP: a JSON body, or none with 202.
+// Reply is the HTTP response: a JSON body, or none with 202.
 type Reply struct {
 	Status int
 	Body   []byte
-	Code   int // of the error, when the POST is refused as a whole or its one message is; else 0
+	Code   int // of the error, if the POST or its only message is rejected; otherwise 0
 }
 
-// Refuse is the reply to a POST that is refused before its messages are read.
+// Refuse returns the reply to a POST that is rejected before its messages are read.
 func Refuse(status int, e *Error) Reply {
 	e.status = status
 	return alone(failed(nil, e))
 }
 
-// alone is the reply of a POST that holds one message.
+// alone returns the reply to a POST with one message.
 func alone(r *response) Reply {
 	reply := Reply{Status: http.StatusOK, Body: encode(r)}
 	if r.Error != nil {
@@ -84,11 +84,11 @@ func alone(r *response) Reply {
 	return reply
 }
 
-// encode writes a value of this package, all of which encode: ids come from JSON, results are checked.
+// encode encodes a value of this package. It cannot fail: ids come from JSON, and results are checked.
 func encode(value any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false) // & stays readable in URLs
+	encoder.SetEscapeHTML(false) // keep & readable in URLs
 	if err := encoder.Encode(value); err != nil {
 		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The answer could not be written."}}`)
 	}

@@ -13,7 +13,7 @@ import (
 // MaxBody is the largest body of a POST, in bytes.
 const MaxBody = 64 << 10
 
-// ErrTooLarge: the body has more than MaxBody bytes.
+// ErrTooLarge means that the body has more than MaxBody bytes.
 var ErrTooLarge = errors.New("the body is larger than 64 KB")
 
 // ReadBody reads the body of a POST. Errors: ErrTooLarge, and those of the connection.
@@ -31,10 +31,10 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// AllowsHost tells whether a request may be answered by the name that it was sent to. On a connection that
-// came over the loopback interface that has to be a loopback name, or the host of the base URL, which a
-// proxy on the same machine passes on. Any other name is a web page's that had its name resolved to this
-// machine (DNS rebinding). Over other interfaces every name is allowed: there the key decides.
+// AllowsHost reports whether a request's host name is allowed. On a connection over the loopback
+// interface it must be a loopback name, or the host of the base URL, which a proxy on the same machine
+// forwards. Any other name belongs to a web page whose name was resolved to this machine (DNS
+// rebinding). On other interfaces every name is allowed: there the key decides.
 func (s *Server) AllowsHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !isLoopback(hostOf(local.String())) {
@@ -44,7 +44,7 @@ func (s *Server) AllowsHost(r *http.Request) bool {
 	return isLoopback(host) || host != "" && strings.EqualFold(host, s.host)
 }
 
-// hostOf takes the port off a host, and the brackets off an IPv6 address.
+// hostOf removes the port of a host, and the brackets of an IPv6 address.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host

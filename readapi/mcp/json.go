@@ -12,20 +12,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of the JSON that is read. All of it has MaxBody bytes at most.
+// Limits of the parsed JSON, which has MaxBody bytes at most.
 const (
-	// maxDepth bounds how deep objects and arrays lie in each other. Messages of the protocol need less than 10;
-	// what clients put into capabilities and _meta is theirs.
+	// maxDepth limits the nesting of objects and arrays. Messages of the protocol need less than 10;
+	// capabilities and _meta may contain anything.
 	maxDepth = 64
-	// maxExponentDigits bounds an exponent as a double has it (308). Arithmetic with numbers beyond costs time
-	// and memory by the value of the exponent, which has nothing to do with the size of the body.
+	// maxExponentDigits limits an exponent to that of a double (308). Arithmetic with larger numbers
+	// takes time and memory in proportion to the exponent, not to the size of the body.
 	maxExponentDigits = 3
 )
 
-// readJSON reads one JSON text (RFC 8259) more strictly than encoding/json does: UTF-8 only, without halves of
-// surrogate pairs, no name twice in an object, no deeper than maxDepth, numbers within the range of a double. What
-// two readers may read differently is refused, because a proxy that checks requests may be the other one. Numbers
-// are json.Number, in the caller's own spelling.
+// readJSON parses one JSON text (RFC 8259) more strictly than encoding/json: UTF-8 only, no unpaired
+// surrogates, no duplicate names in an object, no nesting deeper than maxDepth, numbers within the
+// range of a double. It rejects input that another parser may interpret differently, because a proxy
+// that checks requests may use such a parser. Numbers are json.Number, as spelled by the caller.
 func readJSON(text []byte) (any, error) {
 	tokens := jsontext.NewDecoder(bytes.NewReader(text))
 	value, err := readValue(tokens)
@@ -33,7 +33,7 @@ func readJSON(text []byte) (any, error) {
 		if _, err = tokens.ReadToken(); errors.Is(err, io.EOF) {
 			return value, nil
 		}
-		err = errNoJSON // something stands after it
+		err = errNoJSON // there is trailing data
 	}
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -67,7 +67,7 @@ func readValue(tokens *jsontext.Decoder) (any, error) {
 		return number, checkNumber(number)
 	case jsontext.KindTrue, jsontext.KindFalse:
 		return token.Bool(), nil
-	default: // the decoder lets nothing else stand here
+	default: // the decoder allows nothing else here
 		return nil, nil
 	}
 }
@@ -79,7 +79,7 @@ func readObject(tokens *jsontext.Decoder) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		text := name.String() // the token is gone with the next
+		text := name.String() // the next token overwrites it
 		if object[text], err = readValue(tokens); err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ func TestReadJSONTakesWhatEveryReaderTakesAlike(t *testing.T) {
 	}
 }
 
-// TestAtMostFiveToolCallsRunAtOnce: of ten calls of a batch, five run until one ends.
+// TestAtMostFiveToolCallsRunAtOnce: of ten calls in a batch, five run until one ends.
 func TestAtMostFiveToolCallsRunAtOnce(t *testing.T) {
 	s := newServer(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,8 @@ func TestAtMostFiveToolCallsRunAtOnce(t *testing.T) {
 	})
 }
 
-// TestAToolThatBreaksItsPromiseIsAnInternalError: neither an error nor a broken result reaches the client.
+// TestAToolThatBreaksItsPromiseIsAnInternalError: the client sees neither the error nor the invalid
+// result.
 func TestAToolThatBreaksItsPromiseIsAnInternalError(t *testing.T) {
 	s := newServer(t)
 	post, _ := s.Read(http.Header{}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`))
@@ -100,9 +101,9 @@ func TestAToolThatBreaksItsPromiseIsAnInternalError(t *testing.T) {
 	}
 }
 
-// FuzzRead feeds bodies and headers to the reader, and lets every tool call succeed. Whatever comes, the reply
-// has a documented status and a body of JSON-RPC, none only with 202; a request is answered with its own id; and
-// no call is run that the schema does not allow.
+// FuzzRead parses any bodies and headers, and lets every tool call succeed. The reply always has a
+// documented status and a JSON-RPC body, which is empty only with 202; a request is answered with its
+// id; and no call runs that the schema does not allow.
 func FuzzRead(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,

@@ -11,7 +11,7 @@ import (
 
 const jsonrpcVersion = "2.0"
 
-// Methods that are answered.
+// Supported methods.
 const (
 	methodInitialize = "initialize"
 	methodPing       = "ping"
@@ -20,7 +20,7 @@ const (
 	methodCall       = "tools/call"
 )
 
-// MaxBatch bounds the messages of a batch.
+// MaxBatch limits the messages in a batch.
 const MaxBatch = 10
 
 type kind int
@@ -28,28 +28,28 @@ type kind int
 const (
 	request kind = iota + 1
 	notification
-	clientResponse // nothing is ever asked of a client, but some send them
-	noMessage      // refused as a whole
+	clientResponse // the server sends no requests, but some clients send responses
+	noMessage      // rejected as a whole
 )
 
 // message is one JSON-RPC message.
 type message struct {
 	kind    kind
-	id      any // string or json.Number of a request; nil when it could not be read
+	id      any // string or json.Number of a request; nil if it could not be parsed
 	method  string
-	params  map[string]any // nil when there are none
-	modern  bool           // it brings version and capabilities along
+	params  map[string]any // nil if there are none
+	modern  bool           // it contains version and capabilities
 	refusal *Error         // of a request, or of noMessage
 }
 
-// Post is a POST that was read.
+// Post is a parsed POST.
 type Post struct {
 	messages []message
 	batch    bool
 }
 
-// Read reads the body of a POST. A refusal is for the POST as a whole: -32700 for what is no JSON, -32600 for
-// a version that is not spoken here and for a batch that may not be, and a message that stands alone.
+// Read parses the body of a POST. A refusal rejects the whole POST: -32700 for invalid JSON, -32600
+// for an unsupported version, for a batch that is not allowed, and for an invalid single message.
 func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 	value, err := readJSON(body)
 	if err != nil {
@@ -104,8 +104,8 @@ func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 	return p, nil
 }
 
-// readMessage tells a request, a notification and a response apart, by JSON-RPC 2.0 and what the protocol
-// narrows of it: an id is a string or a whole number, never null, and params is an object.
+// readMessage distinguishes requests, notifications and responses, according to JSON-RPC 2.0 and the
+// protocol's restrictions: an id is a string or a whole number, never null, and params is an object.
 func readMessage(value any) message {
 	m := message{kind: noMessage, id: readID(value)}
 	invalid := func(text string) message {
@@ -148,7 +148,7 @@ func readMessage(value any) message {
 	return m
 }
 
-// readID returns the id of a message, nil when there is none that can be one. Its spelling is kept.
+// readID returns the id of a message as spelled, nil if there is no valid one.
 func readID(value any) any {
 	object, _ := value.(map[string]any)
 	switch id := object["id"].(type) {
@@ -162,13 +162,13 @@ func readID(value any) any {
 	return nil
 }
 
-// CallsTools tells whether the POST holds a request to call a tool.
+// CallsTools reports whether the POST contains a tool call.
 func (p *Post) CallsTools() bool {
 	return slices.ContainsFunc(p.messages, func(m message) bool { return m.kind == request && m.method == methodCall })
 }
 
-// Methods lists the methods of the POST, each once, for logs: a method that is not answered here is "other",
-// because clients write there what they like.
+// Methods returns the distinct methods of the POST, for logs: unsupported methods are "other", because
+// clients may send any text.
 func (p *Post) Methods() []string {
 	var methods []string
 	for _, m := range p.messages {

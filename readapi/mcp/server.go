@@ -11,21 +11,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxSideBySide bounds the tool calls of one batch that run at once, as it does for the look-ups of the REST
-// batch.
+// maxSideBySide limits the concurrent tool calls of one batch, like the lookups of the REST batch.
 const maxSideBySide = 5
 
-// listTTL is how long clients may keep the list of tools: it changes with a release only.
+// listTTL is how long clients may cache the list of tools: it changes with a release only.
 const listTTL = 60 * 60 * 1000 // milliseconds
 
-// Config sets a Server up.
+// Config configures a Server.
 type Config struct {
 	Name, Title, Version string // of the server
-	Instructions         string // how models should use the tools
-	BaseURL              string // how clients reach the service
+	Instructions         string // instructions for models on using the tools
+	BaseURL              string // URL of the service for clients
 }
 
-// Server answers the protocol for a list of tools. It has no state and may be used by many at once.
+// Server implements the protocol for a list of tools. It is stateless and safe for concurrent use.
 type Server struct {
 	info         map[string]any
 	instructions string
@@ -50,7 +49,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Call is a tool call whose arguments are valid by the tool's inputSchema.
+// Call is a tool call whose arguments conform to the tool's inputSchema.
 type Call struct {
 	Index     int  // of the message in the batch
 	Batch     bool // the POST is a batch
@@ -58,15 +57,15 @@ type Call struct {
 	Arguments Arguments
 }
 
-// Handler runs tool calls. It returns the result, a JSON object that fits the tool's outputSchema. A *Failure
-// becomes a result with isError, an *Error the error of the response, and every other error -32603. Calls of
-// one batch run at the same time.
+// Handler runs tool calls. It returns the result, a JSON object that conforms to the tool's
+// outputSchema. A *Failure becomes a result with isError, an *Error the error of the response, and
+// every other error -32603. Calls of one batch run concurrently.
 type Handler func(ctx context.Context, c Call) (json.RawMessage, error)
 
-// Answer answers the messages of a POST. With denied, every tool call is answered with it unseen.
+// Answer answers the messages of a POST. If denied is set, it is the answer to every tool call.
 func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Handler) Reply {
 	responses := make([]*response, len(p.messages))
-	var calls errgroup.Group // without a context: one call's failure is nothing to the others
+	var calls errgroup.Group // without a context: a failed call must not affect the others
 	calls.SetLimit(maxSideBySide)
 	for i := range p.messages {
 		m := &p.messages[i]
@@ -94,8 +93,8 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 	}
 }
 
-// answer answers one message; nil when there is nothing to answer. A notification is never acted upon: a tool
-// call without an id would be paid for and answered to nobody.
+// answer answers one message; it returns nil if there is nothing to answer. Notifications are never
+// executed: a tool call without an id would be charged without an answer.
 func (s *Server) answer(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) *response {
 	switch {
 	case m.kind == noMessage:
@@ -146,7 +145,7 @@ func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failu
 }
 
 func (s *Server) initialize(params map[string]any) (any, error) {
-	// Who the client is and what it can do changes nothing here, so it is not asked for.
+	// The client's identity and capabilities are ignored, so they are not required.
 	asked, ok := params["protocolVersion"].(string)
 	if !ok {
 		return nil, InvalidArguments("params.protocolVersion is a string.", nil)
@@ -191,13 +190,14 @@ func (s *Server) call(ctx context.Context, m *message, c Call, denied *Failure, 
 	return callResult{head: s.head(m), Content: text(structured), Structured: structured}, nil
 }
 
-// failure is a result with isError. It has no structuredContent, which would have to fit the outputSchema.
+// failure returns a result with isError. It has no structuredContent, which would have to conform to
+// the outputSchema.
 func (s *Server) failure(m *message, f *Failure) callResult {
 	encoded := encode(f)
 	return callResult{head: s.head(m), Content: text(encoded[:len(encoded)-1]), IsError: true}
 }
 
-// head is what a result of 2026-07-28 carries, and one before does not.
+// head returns the fields that results contain from 2026-07-28 on; it is empty before.
 func (s *Server) head(m *message) head {
 	if !m.modern {
 		return head{}

@@ -22,7 +22,7 @@ const (
 	ToolGetLogoURL   = "get_logo_url"
 )
 
-// toolsFile is the list of tools as clients get it. What it says of arguments is what is enforced.
+// toolsFile is the list of tools as sent to clients. Its argument schemas are enforced.
 //
 //go:embed tools.json
 var toolsFile []byte
@@ -66,7 +66,7 @@ func readTools() (map[string]*tool, []json.RawMessage, error) {
 	return tools, listed, nil
 }
 
-// check validates arguments by the tool's inputSchema. The message names each argument that is wrong.
+// check validates arguments against the tool's inputSchema. The message names each invalid argument.
 func (t *tool) check(arguments map[string]any) error {
 	err := t.input.Validate(arguments)
 	if err == nil {
@@ -96,23 +96,24 @@ func (t *tool) check(arguments map[string]any) error {
 	return InvalidArguments("Invalid arguments: "+strings.Join(wrong, "; ")+".", nil)
 }
 
-// Arguments are those of a call, valid by the inputSchema; each accessor is for an argument of that type.
+// Arguments are the arguments of a call, valid according to the inputSchema; each accessor is for an
+// argument of that type.
 type Arguments map[string]any
 
-// Text returns a string, or "" when it is not there.
+// Text returns a string, or "" if it is missing.
 func (a Arguments) Text(name string) string {
 	s, _ := a[name].(string)
 	return s
 }
 
-// Truth returns a boolean, or false when it is not there.
+// Truth returns a boolean, or false if it is missing.
 func (a Arguments) Truth(name string) bool {
 	b, _ := a[name].(bool)
 	return b
 }
 
-// Whole returns an integer, or the fallback when it is not there. Past the range of 32 bits it is the end of
-// that range. JSON Schema also calls 10.0 and 1e1 integers.
+// Whole returns an integer, or the fallback if it is missing. Values are clamped to 32 bits. In JSON
+// Schema 10.0 and 1e1 are also integers.
 func (a Arguments) Whole(name string, fallback int) int {
 	n, ok := a[name].(json.Number)
 	if !ok {

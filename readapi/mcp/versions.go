@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Versions of the protocol.
+// Protocol versions.
 const (
 	v20241105 = "2024-11-05"
 	v20250326 = "2025-03-26"
@@ -17,10 +17,10 @@ const (
 	v20260728 = "2026-07-28"
 )
 
-// Versions are those that are spoken here, the newest first.
+// Versions are the supported versions, newest first.
 var Versions = []string{v20260728, v20251125, v20250618, v20250326, v20241105}
 
-// latestInitialize is the last version that has initialize, and so the newest that it can agree on.
+// latestInitialize is the last version that has initialize, and so the newest that it can negotiate.
 const latestInitialize = v20251125
 
 // Names of HTTP headers, and the keys of params._meta from 2026-07-28 on.
@@ -35,12 +35,13 @@ const (
 	metaServer       = "io.modelcontextprotocol/serverInfo"
 )
 
-// hasBatches tells whether a version has batches. No header at all is a client of 2025-03-26 or before.
+// hasBatches reports whether a version has batches. Without the header a client is of 2025-03-26 or
+// before.
 func hasBatches(version string) bool {
 	return version == "" || version == v20250326 || version == v20241105
 }
 
-// negotiate is the version that initialize agrees on: the client's own where it can be.
+// negotiate returns the version that initialize agrees on: the client's own if possible.
 func negotiate(asked string) string {
 	if asked != v20260728 && slices.Contains(Versions, asked) {
 		return asked
@@ -48,8 +49,8 @@ func negotiate(asked string) string {
 	return latestInitialize
 }
 
-// headerValue returns the one value of a header, and false when it is there more than once. Without the
-// header the value is empty and present is false.
+// headerValue returns the single value of a header; ok is false if it occurs more than once. Without
+// the header the value is empty and present is false.
 func headerValue(h http.Header, name string) (value string, present, ok bool) {
 	values := h.Values(name)
 	switch len(values) {
@@ -62,15 +63,15 @@ func headerValue(h http.Header, name string) (value string, present, ok bool) {
 	}
 }
 
-// supported is the data of a refused version.
+// supported is the data of an unsupported-version error.
 type supported struct {
 	Supported []string `json:"supported"`
 	Requested string   `json:"requested"`
 }
 
-// checkVersion reads the version that a POST names in its header; empty when it names none. A message that
-// carries the same version itself is answered as 2026-07-28 wants it, so that its client tries another;
-// before that there was no code for it.
+// checkVersion returns the version in the POST's header, empty if there is none. The refusal of a
+// message that contains the same version follows 2026-07-28, so that its client tries another; earlier
+// versions have no such code.
 func checkVersion(h http.Header, body any) (version string, refusal *Error) {
 	version, present, ok := headerValue(h, headerVersion)
 	if !present || ok && slices.Contains(Versions, version) {
@@ -88,7 +89,7 @@ func checkVersion(h http.Header, body any) (version string, refusal *Error) {
 	return version, refusal
 }
 
-// declaredVersion is the version in params._meta, from 2026-07-28 on.
+// declaredVersion returns the version in params._meta, from 2026-07-28 on.
 func declaredVersion(params any) (string, bool) {
 	object, _ := params.(map[string]any)
 	meta, _ := object["_meta"].(map[string]any)
@@ -96,9 +97,8 @@ func declaredVersion(params any) (string, bool) {
 	return version, ok
 }
 
-// checkModern tells whether a request is one of 2026-07-28, which brings everything along, and refuses it
-// where something is missing or headers and body differ: something between here and the client may have
-// decided by the headers.
+// checkModern reports whether a request is of 2026-07-28, which contains all metadata, and rejects it
+// if something is missing or headers and body differ: an intermediary may have acted on the headers.
 func checkModern(h http.Header, version string, m *message) (modern bool, refusal *Error) {
 	declared, has := declaredVersion(anyObject(m.params))
 	switch {
@@ -107,7 +107,7 @@ func checkModern(h http.Header, version string, m *message) (modern bool, refusa
 	case !has:
 		return false, malformed("params._meta lacks %q, which every request of %s carries.", metaVersion, v20260728)
 	case declared != version && declared != v20260728 && version != v20260728 && slices.Contains(Versions, declared):
-		return false, nil // versions before had no such key, so it says nothing
+		return false, nil // earlier versions had no such key, so it has no meaning
 	case declared != version:
 		return false, mismatch("%s does not name the version that the body does.", headerVersion)
 	case version != v20260728:
@@ -134,7 +134,7 @@ func checkModern(h http.Header, version string, m *message) (modern bool, refusa
 	return true, nil
 }
 
-// decodeHeader takes off the Base64 form that names which are not plain ASCII are sent in.
+// decodeHeader decodes the Base64 form of names that are not plain ASCII.
 func decodeHeader(value string) (string, bool) {
 	encoded, ok := strings.CutPrefix(value, "=?base64?")
 	if !ok {
@@ -155,7 +155,7 @@ func mismatch(format string, args ...any) *Error {
 	return &Error{Code: CodeHeaderMismatch, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
 }
 
-// anyObject keeps an object that is not there from being one that is empty.
+// anyObject distinguishes a missing object from an empty one.
 func anyObject(object map[string]any) any {
 	if object == nil {
 		return nil

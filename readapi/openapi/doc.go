@@ -1,6 +1,6 @@
-// Package openapi holds the description of the HTTP interface: openapi.yaml, which people write and read, and what
-// is made of it. JSON is the document that the API serves; Read gives it as values, for the docs page and for tests
-// that derive requests from it.
+// Package openapi holds the description of the HTTP API: openapi.yaml, the hand-written source, and
+// its parsed forms. JSON is the document that the API serves; Read returns it as values, for the API
+// reference and for tests that derive requests from it.
 //
-// The package openapitest checks answers against the document.
+// The package openapitest checks responses against the document.
 package openapi

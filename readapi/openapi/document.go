@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Document is the interface description as values, with every reference followed.
+// Document is the API description as values, with all references resolved.
 type Document struct {
 	Title       string
-	Version     string // of the interface
-	Description string // a little Markdown, like every Description here
+	Version     string // of the API
+	Description string // simple Markdown, like every Description here
 	BaseURL     string
 	Tags        []Tag
 	Security    []Security
@@ -34,7 +34,7 @@ type Tag struct {
 
 // Security is one way to send a key.
 type Security struct {
-	Name        string // as operations name it
+	Name        string // name used by operations
 	In          string // header or query
 	Parameter   string // name of the header or of the query parameter
 	Description string
@@ -49,13 +49,13 @@ type Operation struct {
 	Summary     string
 	Description string
 	Keys        []string // kinds of key that may call it; none: no key is needed
-	Security    []string // names of the ways to send a key, any of them
+	Security    []string // alternative ways to send a key
 	Parameters  []*Parameter
-	Body        *Body // nil when the operation takes none
+	Body        *Body // nil if the operation has none
 	Responses   []*Response
 }
 
-// Parameter is a parameter of an operation; the header parameters are among them, those of keys are not.
+// Parameter is a parameter of an operation, including header parameters but not those for keys.
 type Parameter struct {
 	Name        string
 	In          string // path, query, header
@@ -65,19 +65,19 @@ type Parameter struct {
 	Example     any
 }
 
-// Body is what an operation takes.
+// Body is the request body of an operation.
 type Body struct {
 	Required    bool
 	Description string
 	Contents    []*Content
 }
 
-// Response is what an operation answers with one status.
+// Response is an operation's response with one status.
 type Response struct {
 	Status      int
 	Description string
 	Headers     []*Header
-	Contents    []*Content // none: the answer has no body
+	Contents    []*Content // none: the response has no body
 }
 
 // Header is a header of a response.
@@ -92,7 +92,7 @@ type Header struct {
 // Content is a body in one media type.
 type Content struct {
 	Type     string
-	Schema   *Schema // nil for bytes that are no text
+	Schema   *Schema // nil for binary data
 	Examples []Example
 }
 
@@ -100,13 +100,13 @@ type Content struct {
 type Example struct {
 	Name    string
 	Summary string
-	Value   any    // as encoding/json decodes it, numbers as json.Number
-	Text    string // as it is shown: indented JSON, or the text itself
+	Value   any    // as decoded by encoding/json, numbers as json.Number
+	Text    string // as displayed: indented JSON, or the text itself
 }
 
-// Schema says what a value may be. What is not limited is zero or nil.
+// Schema describes the allowed values. Missing restrictions are zero or nil.
 type Schema struct {
-	Name        string // of a named schema, else empty
+	Name        string // of a named schema, otherwise empty
 	Types       []string
 	Description string
 	Format      string
@@ -122,7 +122,7 @@ type Schema struct {
 	MaxItems    *int
 	Items       *Schema
 	Properties  []Property
-	Closed      bool // no other properties than these
+	Closed      bool // no additional properties
 	OneOf       []*Schema
 	AllOf       []*Schema
 }
@@ -134,7 +134,8 @@ type Property struct {
 	Schema   *Schema
 }
 
-// Codes returns the error codes that a response may carry; none for what is no error of the JSON API.
+// Codes returns the error codes that a response may contain; none if it is not an error of the JSON
+// API.
 func (r *Response) Codes() []string {
 	for _, c := range r.Contents {
 		if c.Schema == nil {
@@ -143,7 +144,7 @@ func (r *Response) Codes() []string {
 		for _, part := range c.Schema.AllOf {
 			code := part.property("error").property("code")
 			if part.Name != "" || code == nil {
-				continue // the half that every error has
+				continue // the part common to all errors
 			}
 			var codes []string
 			for _, v := range code.Enum {
@@ -155,7 +156,7 @@ func (r *Response) Codes() []string {
 	return nil
 }
 
-// property returns a field of an object, or of the halves of one that it has to itself; nil when there is none.
+// property returns a field of an object, also within allOf; nil if there is none.
 func (s *Schema) property(name string) *Schema {
 	if s == nil {
 		return nil
@@ -173,7 +174,7 @@ func (s *Schema) property(name string) *Schema {
 	return nil
 }
 
-// Response returns what the operation answers with a status, nil when it never does.
+// Response returns the operation's response with a status, nil if there is none.
 func (o *Operation) Response(status int) *Response {
 	for _, r := range o.Responses {
 		if r.Status == status {
@@ -183,7 +184,7 @@ func (o *Operation) Response(status int) *Response {
 	return nil
 }
 
-// Methods returns the methods of a path, as the document has it with braces.
+// Methods returns the methods of a path, as written in the document with braces.
 func (d *Document) Methods(path string) []string {
 	var methods []string
 	for _, o := range d.Operations {
@@ -194,10 +195,11 @@ func (d *Document) Methods(path string) []string {
 	return methods
 }
 
-// PathOf returns the path of the document that an escaped path is one of, empty when it is none. A path without
-// parameters goes before one with them, and a segment that other paths go on from (/v2/brands/id) fills none. Below
-// /v2 a slash may follow. What stands below a logo's domain are options in any number, which no path of OpenAPI can
-// tell: they count as its second form, and the first is what has no domain, too.
+// PathOf returns the path of the document that matches an escaped path, empty if there is none. A path
+// without parameters takes precedence over one with them, and a segment that is the prefix of other
+// paths (/v2/brands/id) fills none. Below /v2 a trailing slash is allowed. A logo's domain may follow
+// any number of options, which OpenAPI paths cannot express: these match its second form, and paths
+// without a domain match the first.
 func (d *Document) PathOf(escaped string) string {
 	if escaped == "/logo" {
 		return "/logo/{domain}"
@@ -223,7 +225,7 @@ func (d *Document) PathOf(escaped string) string {
 	return best
 }
 
-// matches tells whether an escaped path is one of a template, and how many parameters it fills.
+// matches reports whether an escaped path matches a template, and how many parameters it fills.
 func matches(template, escaped string) (parameters int, ok bool) {
 	want, have := strings.Split(template, "/"), strings.Split(escaped, "/")
 	if len(want) != len(have) {
@@ -243,7 +245,7 @@ func matches(template, escaped string) (parameters int, ok bool) {
 	return parameters, true
 }
 
-// Operation returns the operation of a path of the document, nil when the path does not answer the method.
+// Operation returns the operation of a path of the document, nil if the path does not have the method.
 func (d *Document) Operation(method, path string) *Operation {
 	for _, o := range d.Operations {
 		if o.Method == method && o.Path == path {
@@ -267,10 +269,10 @@ func Read(baseURL string) (*Document, error) {
 	return d, nil
 }
 
-// methods in the order in which a path shows them.
+// methods in the order in which they are displayed.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 
-// reader walks the source. It notes what it cannot follow and goes on.
+// reader walks the source. It records references that it cannot resolve and continues.
 type reader struct {
 	root    *yaml.Node
 	baseURL string
@@ -394,7 +396,7 @@ func (r *reader) example(name, summary string, n *yaml.Node) Example {
 	return e
 }
 
-// named returns the schema of a name, read once.
+// named returns the schema with a name, parsed once.
 func (r *reader) named(name string) *Schema {
 	if s, ok := r.schemas[name]; ok {
 		return s
@@ -415,7 +417,7 @@ func (r *reader) schema(n *yaml.Node) *Schema {
 	return s
 }
 
-// schemaOf reads a schema that may be a reference to a named one.
+// schemaOf parses a schema that may be a reference to a named one.
 func (r *reader) schemaOf(raw *yaml.Node) *Schema {
 	if raw.Kind == yaml.AliasNode {
 		raw = raw.Alias

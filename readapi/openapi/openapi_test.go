@@ -52,8 +52,8 @@ func TestTheBaseURLStandsWhereverOneComes(t *testing.T) {
 	}
 }
 
-// specPaths are the paths of the service specification that are part of this release, with their methods and the
-// statuses that the specification has for them.
+// specPaths are the paths of the service specification in this release, with their methods and
+// specified statuses.
 var specPaths = map[string][]int{
 	"GET /v1/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
 	"GET /v2/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
@@ -87,7 +87,7 @@ func TestTheDocumentHasWhatTheSpecificationHas(t *testing.T) {
 	}
 }
 
-// TestEverythingIsShownByAnExample: each body of a response but files, each header, each parameter.
+// TestEverythingIsShownByAnExample: each response body except files, each header, each parameter.
 func TestEverythingIsShownByAnExample(t *testing.T) {
 	for _, o := range read(t).Operations {
 		for _, p := range o.Parameters {
@@ -153,7 +153,7 @@ func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestSchemasAreReadWhole: a test that derives requests and values from the document relies on it.
+// TestSchemasAreReadWhole: tests that derive requests and values from the document rely on it.
 func TestSchemasAreReadWhole(t *testing.T) {
 	d := read(t)
 	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
@@ -170,8 +170,8 @@ func TestSchemasAreReadWhole(t *testing.T) {
 	}
 }
 
-// TestTheDocumentSuitsGenerators: what code generators for Go and TypeScript stumbled over, or made useless types of,
-// does not come back.
+// TestTheDocumentSuitsGenerators: constructs for which code generators for Go and TypeScript failed,
+// or generated useless types, must not return.
 func TestTheDocumentSuitsGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestTheDocumentSuitsGenerators(t *testing.T) {
 			}
 		case map[string]any:
 			for name, v := range value {
-				if name != "example" && name != "examples" { // which hold values, not schemas
+				if name != "example" && name != "examples" { // which contain values, not schemas
 					look(at+"/"+name, v)
 				}
 			}
@@ -230,7 +230,7 @@ func TestTheDocumentSuitsGenerators(t *testing.T) {
 			if o.Method == http.MethodHead && len(r.Contents) > 0 {
 				t.Errorf("%s %d: promises a body, which is then read as JSON", o.ID, r.Status)
 			}
-			// Of two halves with one field the second wins: it must have all of the first.
+			// If two parts define one field the second wins: it must include all of the first.
 			if len(r.Codes()) == 0 {
 				continue
 			}

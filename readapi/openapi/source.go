@@ -13,15 +13,15 @@ import (
 //go:embed openapi.yaml
 var source []byte
 
-// writtenBaseURL stands in the source wherever the base URL of a service comes.
+// writtenBaseURL is used in the source instead of the base URL of a service.
 const writtenBaseURL = "http://127.0.0.1:8080"
 
-// maxDepth bounds how deep the source may be nested, aliases and references included; it is a fault of the source
-// when it ends.
+// maxDepth limits the nesting of the source, including aliases and references; exceeding it is an
+// error in the source.
 const maxDepth = 64
 
-// JSON returns the document as a service with that base URL serves it. Its members have the order of the source,
-// so the same source always gives the same bytes.
+// JSON returns the document as served by a service with that base URL. Its members have the order of
+// the source, so the same source always gives the same bytes.
 func JSON(baseURL string) ([]byte, error) {
 	root, err := parse()
 	if err != nil {
@@ -105,6 +105,6 @@ func writeScalar(b *bytes.Buffer, n *yaml.Node, baseURL string) error {
 func writeString(b *bytes.Buffer, s string) {
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s)   // a string always encodes
+	_ = encoder.Encode(s)   // encoding a string cannot fail
 	b.Truncate(b.Len() - 1) // the encoder's newline
 }

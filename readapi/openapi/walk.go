@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// member returns a member of a mapping as it is written, nil when there is none.
+// member returns an unresolved member of a mapping, nil if there is none.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -31,7 +31,7 @@ func sequence(n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// followed returns the node that an alias or a reference leads to.
+// followed resolves aliases and references.
 func (r *reader) followed(n *yaml.Node) *yaml.Node {
 	for range maxDepth {
 		if n == nil {
@@ -60,10 +60,10 @@ func (r *reader) followed(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// at returns a member of a mapping, followed.
+// at returns a member of a mapping, resolved.
 func (r *reader) at(n *yaml.Node, name string) *yaml.Node { return r.followed(member(n, name)) }
 
-// members are those of a mapping, followed, in their order.
+// members iterates over the resolved members of a mapping, in their order.
 func (r *reader) members(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		if n == nil || n.Kind != yaml.MappingNode {
@@ -77,7 +77,7 @@ func (r *reader) members(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	}
 }
 
-// items are those of a sequence, followed.
+// items returns the resolved items of a sequence.
 func (r *reader) items(n *yaml.Node) []*yaml.Node {
 	var all []*yaml.Node
 	for _, item := range sequence(n) {
@@ -132,7 +132,7 @@ func (r *reader) count(n *yaml.Node, name string) *int {
 	return &i
 }
 
-// value is a node as encoding/json would decode it.
+// value returns a node as encoding/json would decode it.
 func (r *reader) value(n *yaml.Node) any {
 	if n == nil {
 		return nil

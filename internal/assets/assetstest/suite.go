@@ -1,4 +1,4 @@
-// Package assetstest holds the promises that every kind of asset store keeps.
+// Package assetstest provides the contract suite for every kind of asset store.
 package assetstest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/assets"
 )
 
-// Run checks a store. open returns a new, empty one for each call.
+// Run tests a store. open returns a new, empty store for each call.
 func Run(t *testing.T, open func(t *testing.T) *assets.Store) {
 	for _, c := range []struct {
 		name string
@@ -141,7 +141,7 @@ func refused(t *testing.T, s *assets.Store) {
 
 func deleted(t *testing.T, s *assets.Store) {
 	id, other := put(t, s, []byte("one"), "png"), put(t, s, []byte("one"), "webp")
-	for range 2 { // the second time there is nothing to delete, which is no error
+	for range 2 { // the second time there is nothing to delete, which is not an error
 		if err := s.Delete(t.Context(), id, "png"); err != nil {
 			t.Fatalf("delete: %v", err)
 		}

@@ -1,2 +1,2 @@
-// Package brokertest holds the suite of promises that every broker keeps.
+// Package brokertest provides the contract suite that every broker must pass.
 package brokertest

@@ -89,7 +89,7 @@ func survivesPanic(t *testing.T, open Open) {
 
 func redeliversNotNow(t *testing.T, open Open) {
 	b := start(t, open, fast)
-	const refused = 20 // more than there are retries
+	const refused = 20 // more than the number of retries
 	var deliveries atomic.Int32
 	got := make(chan int32, 1)
 	b.subscribe(lane, "workers", func(context.Context, broker.Message) error {
@@ -131,8 +131,8 @@ func redeliversInterrupted(t *testing.T, open Open) {
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
-	// It was interrupted, not bad: nothing may be set aside. A message that is bad for certain comes
-	// first in the poison lane only if nothing stands before it.
+	// The handler was interrupted; the message is not bad and must not be quarantined. A message
+	// published directly to the poison lane comes first there only if nothing precedes it.
 	other := b.publishTo(broker.PoisonLane(lane), numbered("marker", 0))
 	aside := make(chan string, 4)
 	b.subscribe(broker.PoisonLane(lane), "inspection", func(_ context.Context, m broker.Message) error {
@@ -158,7 +158,7 @@ func closes(t *testing.T, open Open) {
 	began, finished := make(chan struct{}), make(chan struct{})
 	b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
 		close(began)
-		<-ctx.Done() // told to stop
+		<-ctx.Done() // the subscription is ending
 		close(finished)
 		return nil
 	})

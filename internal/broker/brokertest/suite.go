@@ -12,16 +12,16 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// patience bounds the wait for something that should happen; a broker over a network needs some.
+// patience limits the wait for an expected event; a broker behind a network needs some time.
 const patience = 30 * time.Second
 
-// lane is the lane the suite works in. Each case opens a broker of its own.
+// lane is the lane used by the suite. Each case opens a separate broker.
 const lane = "contract.live"
 
-// Open returns a fresh, empty broker with the given configuration. It is closed by the suite.
+// Open returns a new, empty broker with the given configuration. The suite closes it.
 type Open func(t *testing.T, cfg broker.Config) broker.Port
 
-// Run checks every promise of broker.Port.
+// Run tests the whole contract of broker.Port.
 func Run(t *testing.T, open Open) {
 	cases := []struct {
 		name string
@@ -47,10 +47,10 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// fast retries at once, so that cases about failures are quick.
+// fast retries immediately, so that cases about failures are quick.
 var fast = broker.Config{Retries: 3, RetryAfter: time.Millisecond, MaxRetryAfter: time.Millisecond}
 
-// bench is one broker under test with what was started on it.
+// bench is one broker under test with its subscriptions.
 type bench struct {
 	t      *testing.T
 	broker broker.Port
@@ -68,14 +68,14 @@ func start(t *testing.T, open Open, cfg broker.Config) *bench {
 	return b
 }
 
-// publish publishes beside the test, since Publish may wait for acknowledgements.
+// publish publishes in the background, because Publish may wait for acknowledgements.
 func (b *bench) publish(messages ...broker.Message) <-chan error {
 	done := make(chan error, 1)
 	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), lane, messages...) })
 	return done
 }
 
-// subscribe handles messages beside the test; stop ends the subscription and waits for it.
+// subscribe handles messages in the background; stop ends the subscription and waits for it.
 func (b *bench) subscribe(of, group string, handle broker.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -200,7 +200,7 @@ func keysAreIndependent(t *testing.T, open Open) {
 		batch = append(batch, numbered(fmt.Sprintf("other%d", i), 0))
 	}
 	second := b.publish(batch...)
-	// Some keys may share the stuck one's partition; most do not.
+	// Some keys may share the partition of the stuck one; most do not.
 	for range others / 4 {
 		testwait.Receive(t, free, "a message of another key")
 	}
@@ -224,7 +224,7 @@ func groupsEachGetAll(t *testing.T, open Open) {
 		return got
 	}
 	one, two := collect("one"), collect("two")
-	// Both groups are there from the first message on: a message each proves it.
+	// Both groups are subscribed when each has received a message.
 	for seen := map[string]bool{}; len(seen) < 2; {
 		b.publish(numbered("hello", len(seen)))
 		select {
@@ -274,7 +274,7 @@ func membersShare(t *testing.T, open Open) {
 			return nil
 		})
 	}
-	// While members come, a message may be handled twice. Both are there when each has had one.
+	// While members join, a message may be handled twice. Both have joined when each has received one.
 	deadline, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n, there := 0, [2]bool{}; !there[0] || !there[1]; n++ {
@@ -340,7 +340,7 @@ func refusesInvalid(t *testing.T, open Open) {
 		"key too large":     {ID: "1", Key: string(make([]byte, broker.MaxKeyBytes+1))},
 		"too much metadata": {ID: "1", Key: "a", Metadata: tooMany},
 	} {
-		// The good message before the bad one must not be published either.
+		// The valid message before the invalid one must not be published either.
 		if err := b.broker.Publish(t.Context(), lane, numbered("good", 0), m); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}

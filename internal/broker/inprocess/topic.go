@@ -11,12 +11,12 @@ import (
 	"letterhead/internal/broker"
 )
 
-// topic is one lane: its groups, and what came before the first of them.
+// topic is one lane: its groups, and the messages published before the first of them.
 type topic struct {
 	transport *Transport
 	name      string
-	kept      bool          // a poison lane: Publish does not wait, the oldest messages go
-	places    chan struct{} // one taken per message that is not settled
+	kept      bool          // a poison lane: Publish does not wait, the oldest messages are dropped
+	places    chan struct{} // one taken per unsettled message
 
 	mu      sync.Mutex
 	groups  map[string]*group
@@ -29,11 +29,11 @@ type entry struct {
 	partition int
 
 	mu      sync.Mutex
-	waiting int           // groups that have not acknowledged
-	settled chan struct{} // closed when all have
+	waiting int           // number of groups that have not acknowledged
+	settled chan struct{} // closed when all have acknowledged
 }
 
-// add puts a message in its place of every group's queue, waiting while the topic is full.
+// add appends a message to every group's queue, waiting while the topic is full.
 func (to *topic) add(m *message.Message) (*entry, error) {
 	t := to.transport
 	e := &entry{m: m.Copy(), partition: t.partition(broker.KeyOf(m)), settled: make(chan struct{})}
@@ -62,7 +62,7 @@ func (to *topic) add(m *message.Message) (*entry, error) {
 	return e, nil
 }
 
-// acknowledged is told by each group once.
+// acknowledged is called once by each group.
 func (to *topic) acknowledged(e *entry) {
 	e.mu.Lock()
 	e.waiting--
@@ -77,7 +77,7 @@ func (to *topic) acknowledged(e *entry) {
 	}
 }
 
-// join adds a member to a group, which is made when it is new: the first group gets the backlog.
+// join adds a member to a group and creates the group if needed: the first group gets the backlog.
 func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message, error) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -109,14 +109,14 @@ func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message
 	return m.out, nil
 }
 
-// group is the members that share a topic's messages.
+// group is a set of members that share a topic's messages.
 type group struct {
 	topic      *topic
 	partitions []*partition
 
 	mu      sync.Mutex
 	members []*member
-	changed chan struct{} // closed and replaced when a member comes
+	changed chan struct{} // closed and replaced when a member joins
 }
 
 // member is one subscription.
@@ -160,8 +160,8 @@ func (g *group) leave(m *member) {
 	close(m.out)
 }
 
-// assigned returns the member that a partition belongs to, ready to be sent to, or a channel that
-// tells when to ask again.
+// assigned returns the member that a partition is assigned to, ready to receive, or a channel that is
+// closed when the caller should ask again.
 func (g *group) assigned(partition int) (*member, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,14 +173,14 @@ func (g *group) assigned(partition int) (*member, <-chan struct{}) {
 	return m, nil
 }
 
-// partition is an ordered part of a group's messages; one of them is under way at a time.
+// partition is an ordered part of a group's messages; one of them is processed at a time.
 type partition struct {
 	group   *group
 	index   int
 	arrived chan struct{} // holds a token while something may be queued
 
 	mu    sync.Mutex
-	queue []*entry // bounded by the topic's places
+	queue []*entry // limited by the topic's places
 }
 
 func (p *partition) push(e *entry) {
@@ -226,7 +226,7 @@ func (p *partition) run() {
 	}
 }
 
-// deliver returns true when the message is acknowledged, false when the transport closes before that.
+// deliver returns true when the message is acknowledged, false if the transport closes before that.
 func (p *partition) deliver(e *entry) bool {
 	t := p.group.topic.transport
 	for {
@@ -257,8 +257,8 @@ func (p *partition) deliver(e *entry) bool {
 	}
 }
 
-// attempt sends a fresh copy to a member and waits for its verdict. The copy's context ends with the
-// subscription, or with the verdict.
+// attempt sends a copy to a member and waits for an ack or nack. The copy's context ends with the
+// subscription, or with the ack or nack.
 func (p *partition) attempt(m *member, e *entry) bool {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
@@ -279,7 +279,7 @@ func (p *partition) attempt(m *member, e *entry) bool {
 	case <-m.left:
 	}
 	cancel()
-	// The handler is still at work: its verdict counts, but not for ever.
+	// The handler is still running: wait for its ack or nack, but not forever.
 	patience := time.NewTimer(p.group.topic.transport.cfg.CloseTimeout)
 	defer patience.Stop()
 	select {

@@ -16,15 +16,15 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultPartitions is how many messages of one lane a group handles at once.
+	// DefaultPartitions is how many messages of one lane a group handles concurrently.
 	DefaultPartitions = 16
-	// DefaultQueue bounds the messages that a lane holds.
+	// DefaultQueue limits the messages in a lane.
 	DefaultQueue = 1024
-	// DefaultRedeliverAfter is the wait before a message that was handed back is delivered again.
+	// DefaultRedeliverAfter is the wait before a nacked message is redelivered.
 	DefaultRedeliverAfter = 100 * time.Millisecond
-	// DefaultCloseTimeout bounds how long Close waits for handlers.
+	// DefaultCloseTimeout limits how long Close waits for handlers.
 	DefaultCloseTimeout = 10 * time.Second
-	// DefaultKeep bounds the messages that a poison lane keeps; the oldest go first.
+	// DefaultKeep limits the messages that a poison lane keeps; the oldest are dropped first.
 	DefaultKeep = 1000
 )
 
@@ -37,17 +37,17 @@ const (
 
 // Config configures a Transport.
 type Config struct {
-	// Partitions is how many messages of one lane a group handles at once (DefaultPartitions).
+	// Partitions is how many messages of one lane a group handles concurrently (DefaultPartitions).
 	Partitions int
-	// Queue bounds the messages that a lane holds; then Publish waits (DefaultQueue).
+	// Queue limits the messages in a lane; Publish waits while it is full (DefaultQueue).
 	Queue int
-	// RedeliverAfter is the wait before a message that was handed back is delivered again.
+	// RedeliverAfter is the wait before a nacked message is redelivered.
 	RedeliverAfter time.Duration
-	// CloseTimeout bounds how long Close waits for handlers, and how long a message of a subscription
-	// that has ended waits for its acknowledgement before another member gets it.
+	// CloseTimeout limits how long Close waits for handlers, and how long a message of an ended
+	// subscription waits for its acknowledgement before another member gets it.
 	CloseTimeout time.Duration
-	// Keep bounds the messages of a lane that nobody has to acknowledge: those named by
-	// broker.PoisonLane (DefaultKeep).
+	// Keep limits the messages of lanes that need no acknowledgement: those named by broker.PoisonLane
+	// (DefaultKeep).
 	Keep int
 }
 
@@ -69,7 +69,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Partitions < 1 || c.Partitions > maxPartitions {
@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 type Transport struct {
 	cfg     Config
 	closing chan struct{} // no new work
-	closed  chan struct{} // no work under way any more
+	closed  chan struct{} // no more running work
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -117,8 +117,8 @@ func New(cfg Config) (*Transport, error) {
 	}, nil
 }
 
-// Publish hands messages to a topic and returns when every group has acknowledged all of them; for a
-// poison lane, as soon as they are kept. It ends early with the context of a message.
+// Publish sends messages to a topic and returns when every group has acknowledged all of them; for a
+// poison lane, as soon as they are kept. It returns early when the context of a message ends.
 func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	to, err := t.topic(name)
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *Transport) Publish(name string, messages ...*message.Message) error {
 			return messages[i].Context().Err()
 		case <-t.closed:
 			select {
-			case <-e.settled: // in the last moment
+			case <-e.settled: // settled at the last moment
 			default:
 				return broker.ErrClosed
 			}
@@ -171,7 +171,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *me
 	if err != nil {
 		return nil, err
 	}
-	// Counted as a worker while it joins, so that Close does not wait for none while it starts some.
+	// Count as a worker while joining, so that Close does not finish waiting while workers start.
 	if err := t.enter(); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *me
 // Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
 func (groupSubscriber) Close() error { return nil }
 
-// Close refuses new messages, waits for the handlers under way and ends all subscriptions.
+// Close rejects new messages, waits for running handlers and ends all subscriptions.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	select {
@@ -194,12 +194,12 @@ func (t *Transport) Close() error {
 	}
 	close(t.closing)
 	t.mu.Unlock()
-	t.workers.Wait() // each of them is bounded by CloseTimeout
+	t.workers.Wait() // CloseTimeout limits each of them
 	close(t.closed)
 	return nil
 }
 
-// enter counts the caller among the workers that Close waits for, unless that has begun.
+// enter adds the caller to the workers that Close waits for, unless Close has begun.
 func (t *Transport) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,7 +232,7 @@ func (t *Transport) topic(name string) (*topic, error) {
 	return to, nil
 }
 
-// partition tells which partition a key belongs to.
+// partition returns the partition of a key.
 func (t *Transport) partition(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -52,8 +52,8 @@ func TestAFullLaneMakesPublishWait(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		// Nobody is subscribed. A publisher that does not even find a place gives up with its context,
-		// and its message is not in the lane.
+		// There is no subscriber. A publisher that does not even get a place gives up when its context
+		// ends, and its message is not in the lane.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := b.Publish(ctx, "lane", message("late", 0)); !errors.Is(err, context.DeadlineExceeded) {
@@ -152,7 +152,7 @@ func TestAPoisonLaneKeepsTheLatest(t *testing.T) {
 		var got []string
 		ctx, stop := context.WithCancel(t.Context())
 		go b.Subscribe(ctx, lane, "inspection", func(_ context.Context, m broker.Message) error {
-			got = append(got, m.ID) // one key: one at a time
+			got = append(got, m.ID) // one key: one message at a time
 			return nil
 		})
 		synctest.Wait()
@@ -185,8 +185,8 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	}
 }
 
-// A subscription that starts while the transport closes either runs and ends, or is refused; under the
-// race detector the two must not meet in the count of workers.
+// A subscription that starts while the transport closes either runs and ends, or is rejected. The race
+// detector must not find a conflict in the count of workers.
 func TestCloseWhileSubscriptionsStart(t *testing.T) {
 	for range 50 {
 		bus := open(t, broker.Config{}, inprocess.Config{})

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// askTimeout bounds one question to the cluster.
+	// askTimeout limits one request to the cluster.
 	askTimeout = 10 * time.Second
-	// metadataTTL is how old kafka-go's picture of the cluster may be, so how long a leader that moved is
-	// looked for in its old place.
+	// metadataTTL is the maximum age of kafka-go's cached metadata, and so how long requests may go to
+	// a former leader.
 	metadataTTL = 3 * time.Second
-	// topicWait is between two looks whether a topic has come up.
+	// topicWait is the interval between two checks whether a topic exists.
 	topicWait = 100 * time.Millisecond
 )
 
-// admin asks and tells the cluster through kafka-go.
+// admin administers the cluster through kafka-go.
 type admin struct {
 	cfg       Config
 	transport *kafkago.Transport
@@ -52,7 +52,7 @@ func newAdmin(cfg Config) (*admin, error) {
 
 func (a *admin) close() { a.transport.CloseIdleConnections() }
 
-// ask runs one request. kafka-go may wait for a connection without looking at the context.
+// ask runs one request. kafka-go may wait for a connection and ignore the context.
 func ask[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -74,11 +74,11 @@ func ask[T any](ctx context.Context, limit time.Duration, request func(context.C
 	}
 }
 
-// topicState is what the cluster says about a topic.
+// topicState is the state of a topic in the cluster.
 type topicState struct {
 	exists      bool
 	partitions  int
-	replication int // the least of its partitions
+	replication int // the minimum over its partitions
 	offline     int // partitions without a leader
 	configs     map[string]string
 }
@@ -90,7 +90,7 @@ const (
 	settingMaxMessage = "max.message.bytes"
 )
 
-// states asks about topics.
+// states returns the states of topics.
 func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
 	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
@@ -137,7 +137,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 	return out, nil
 }
 
-// wanted are the settings that a lane's topic is made with.
+// wanted returns the settings for creating a lane's topic.
 func (c Config) wanted(l Lane) map[string]string {
 	out := map[string]string{settingMaxMessage: strconv.Itoa(maxMessageBytes)}
 	if c.MinInsync > 0 {
@@ -152,7 +152,7 @@ func (c Config) wanted(l Lane) map[string]string {
 	return out
 }
 
-// differences says where a topic is not as a lane wants it.
+// differences describes how a topic differs from a lane's configuration.
 func (c Config) differences(l Lane, s *topicState) []string {
 	if !s.exists {
 		return []string{"it is missing"}
@@ -174,7 +174,7 @@ func (c Config) differences(l Lane, s *topicState) []string {
 			continue
 		}
 		if name == settingMaxMessage && atLeast(have, want[name]) {
-			continue // more room does no harm
+			continue // a larger limit does no harm
 		}
 		out = append(out, fmt.Sprintf("%s is %s, configured is %s", name, have, want[name]))
 	}
@@ -187,8 +187,8 @@ func atLeast(have, want string) bool {
 	return err1 == nil && err2 == nil && h >= w
 }
 
-// ensureTopics makes the topics that are missing, waits until all are there, and warns of those that are
-// not as configured.
+// ensureTopics creates missing topics, waits until all exist, and logs warnings about topics that
+// differ from the configuration.
 func (a *admin) ensureTopics(ctx context.Context) error {
 	lanes := a.cfg.topics()
 	names := make([]string, len(lanes))
@@ -239,14 +239,14 @@ func (a *admin) create(ctx context.Context, lanes []Lane) error {
 	}
 	var errs []error
 	for name, err := range done.Errors {
-		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node was quicker
+		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node was faster
 			errs = append(errs, fmt.Errorf("make topic %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// awaitTopics waits until all topics can be used: making one returns before every broker knows of it.
+// awaitTopics waits until all topics are usable: creating one returns before every broker knows it.
 func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -261,7 +261,8 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 			partitions[name] = s.partitions
 		}
 		if ready {
-			// Leaders learn of their part a moment after the others; asked for offsets, they say so.
+			// Leaders learn their role a moment later than other brokers; until then they reject
+			// requests for offsets.
 			_, err = a.extents(ctx, partitions)
 			ready = err == nil
 		}

@@ -32,8 +32,8 @@ func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
 	return transport
 }
 
-// BenchmarkPublishToHandle is the way of one message from Publish to its handler, one after the other, as a
-// crawl request goes that somebody waits for.
+// BenchmarkPublishToHandle measures messages from Publish to the handler, one after the other, like a
+// crawl request that a client waits for.
 func BenchmarkPublishToHandle(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
@@ -67,7 +67,8 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkPublishMany publishes 256 messages of as many keys at once, as a relay does that catches up.
+// BenchmarkPublishMany publishes 256 messages of as many keys concurrently, like a relay that catches
+// up.
 func BenchmarkPublishMany(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
@@ -87,7 +88,7 @@ func BenchmarkPublishMany(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "messages/s")
 }
 
-// BenchmarkRecords publishes charges of 1,000 accounts in the batches that the relay makes.
+// BenchmarkRecords publishes charges of 1,000 accounts in batches like those of the relay.
 func BenchmarkRecords(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)

@@ -17,33 +17,33 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultTopicPrefix stands before the names of topics and consumer groups, so that installations can
+	// DefaultTopicPrefix precedes the names of topics and consumer groups, so that installations can
 	// share a cluster.
 	DefaultTopicPrefix = "letterhead."
-	// DefaultPartitions bounds how many messages of a lane all members of a group handle at once.
+	// DefaultPartitions limits how many messages of a lane all members of a group handle concurrently.
 	DefaultPartitions = 12
-	// DefaultCrawlRetention is how long work is kept: what is older than this has long been given up.
+	// DefaultCrawlRetention is how long work is kept: older work has long been given up.
 	DefaultCrawlRetention = 24 * time.Hour
-	// DefaultPoisonRetention leaves operators two weeks to look at what was set aside.
+	// DefaultPoisonRetention gives operators two weeks to inspect poison messages.
 	DefaultPoisonRetention = 14 * 24 * time.Hour
-	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers refuse less than
+	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers reject less than
 	// their group.min.session.timeout.ms, which is 6 s by default.
 	DefaultSessionTimeout = 6 * time.Second
-	// DefaultCloseTimeout bounds how long a subscription that ends waits for its handlers, and how long
+	// DefaultCloseTimeout limits how long an ending subscription waits for its handlers, and how long
 	// Close waits for the broker.
 	DefaultCloseTimeout = 10 * time.Second
-	// DefaultRedeliverAfter is the wait before a message that was handed back is delivered again.
+	// DefaultRedeliverAfter is the wait before a nacked message is redelivered.
 	DefaultRedeliverAfter = 100 * time.Millisecond
 	// DefaultLagEvery is how often the lag of groups is measured.
 	DefaultLagEvery = 15 * time.Second
 )
 
-// Forever is a Retention without end.
+// Forever is an unlimited Retention.
 const Forever time.Duration = -1
 
 const (
-	// maxMessageBytes is max.message.bytes of the topics: Kafka's own default, room for a batch of
-	// maxBatchBytes and for a message of broker.MaxPayloadBytes with its headers.
+	// maxMessageBytes is max.message.bytes of the topics: Kafka's own default, which has room for a
+	// batch of maxBatchBytes and for a message of broker.MaxPayloadBytes with its headers.
 	maxMessageBytes = 1 << 20
 	maxBrokers      = 64
 	maxPartitions   = 1024
@@ -54,17 +54,17 @@ const (
 	minSession      = time.Second
 )
 
-// Mechanism is a way to log in.
+// Mechanism is a SASL mechanism.
 type Mechanism string
 
-// Mechanisms of SASL.
+// Supported mechanisms.
 const (
 	Plain       Mechanism = "plain"
 	ScramSHA256 Mechanism = "scram-sha-256"
 	ScramSHA512 Mechanism = "scram-sha-512"
 )
 
-// Secret is a password. It shows itself to nobody: not to fmt, not to slog, not to encoding/json.
+// Secret is a password. It is hidden from fmt, slog and encoding/json.
 type Secret string
 
 const hidden = "[hidden]"
@@ -81,19 +81,20 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 // MarshalText implements encoding.TextMarshaler.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// Lane is a topic that Letterhead makes and uses.
+// Lane is a topic that Letterhead creates and uses.
 type Lane struct {
 	Name string
-	// Partitions is how many the topic gets (Config.Partitions).
+	// Partitions is the number of partitions (Config.Partitions).
 	Partitions int
-	// Retention is how long messages are kept; Forever keeps them all. 0 is the cluster's default.
+	// Retention is how long messages are kept; Forever keeps all of them. 0 is the cluster's default.
 	Retention time.Duration
-	// Record says that the lane holds copies of events for others to read, and nothing is set aside from it.
+	// Record means that the lane holds copies of events for external consumers, and has no poison
+	// lane.
 	Record bool
 }
 
-// DefaultLanes are the lanes of the house. The lanes of record are kept for ever: whoever comes later reads
-// them from the beginning.
+// DefaultLanes returns all lanes of Letterhead. The lanes of record are kept forever: new consumers
+// read them from the beginning.
 func DefaultLanes() []Lane {
 	return []Lane{
 		{Name: broker.CrawlLive, Retention: DefaultCrawlRetention},
@@ -111,7 +112,7 @@ type Config struct {
 
 	TLS      bool
 	CAFile   string // PEM; the system's authorities when empty
-	CertFile string // PEM, with KeyFile, when the brokers ask for a certificate
+	CertFile string // PEM, with KeyFile, if the brokers require a client certificate
 	KeyFile  string
 
 	SASL     Mechanism // none when empty
@@ -120,12 +121,12 @@ type Config struct {
 
 	Lanes      []Lane // DefaultLanes
 	Partitions int    // DefaultPartitions
-	// Replication is how many brokers hold a topic that is made; 0 leaves it to the cluster's
+	// Replication is the replication factor of created topics; 0 leaves it to the cluster's
 	// default.replication.factor.
 	Replication int
-	// MinInsync is min.insync.replicas of a topic that is made: how many brokers must have a message before
-	// it counts as safe. 0 is one less than Replication (so that one broker may be away), or the cluster's
-	// default without Replication.
+	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before
+	// it counts as safe. 0 is one less than Replication (so that one broker may be down), or the
+	// cluster's default without Replication.
 	MinInsync int
 
 	SessionTimeout time.Duration // DefaultSessionTimeout
@@ -168,12 +169,12 @@ func setDefault[T comparable](of *T, value T) {
 	}
 }
 
-// namePattern is what Kafka takes for the name of a topic; its limit is 249 bytes.
+// namePattern matches the topic names that Kafka accepts; the length limit is 249 bytes.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
 const maxLaneName = 100
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka: "+format, args...)) }
@@ -182,7 +183,7 @@ func (c Config) Validate() error {
 	}
 	for i, b := range c.Brokers {
 		if !validAddress(b) {
-			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // never repeated: it may hold a password
+			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // not quoted: it may contain a password
 		}
 	}
 	if c.TopicPrefix != "" && (!namePattern.MatchString(c.TopicPrefix) || len(c.TopicPrefix) > maxPrefixBytes) {
@@ -262,24 +263,23 @@ func validAddress(address string) bool {
 	return err == nil && portErr == nil && n > 0 && host != "" && hostPattern.MatchString(host)
 }
 
-// hostPattern takes names and addresses, also those of IPv6 with a zone.
+// hostPattern matches names and IP addresses, including IPv6 with a zone.
 var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9._:%-]{1,253}$`)
 
-// topics are all topics of the configuration: the lanes, and beside each lane of work the one that its poison
-// messages are set aside in.
+// topics returns all topics of the configuration: the lanes, and the poison lane of each lane of work.
 func (c Config) topics() []Lane {
 	var all []Lane
 	for _, l := range c.Lanes {
 		all = append(all, l)
 		if !l.Record {
-			// Few messages, looked at by people: one partition keeps them in order.
+			// Few messages, read by people: one partition keeps them in order.
 			all = append(all, Lane{Name: broker.PoisonLane(l.Name), Partitions: 1, Retention: DefaultPoisonRetention})
 		}
 	}
 	return all
 }
 
-// Topic is the name of a lane's topic.
+// Topic returns the name of a lane's topic.
 func (c Config) Topic(lane string) string {
 	if c.TopicPrefix == "" && !c.NoPrefix {
 		return DefaultTopicPrefix + lane

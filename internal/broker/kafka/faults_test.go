@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// behind is a broker's listener that says it listens where a link does: the broker tells its clients that
-// address.
+// behind is a broker's listener that reports the address of a link: the broker advertises that address
+// to its clients.
 type behind struct {
 	net.Listener
 	address net.Addr
@@ -29,7 +29,7 @@ type behind struct {
 // Addr implements net.Listener.
 func (b behind) Addr() net.Addr { return b.address }
 
-// wired is a cluster of one broker in this process, which its clients reach through a link.
+// wired starts a cluster of one broker in this process, which its clients reach through a link.
 func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
 	var link *testlink.Link
 	c := cluster(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
@@ -61,8 +61,8 @@ func all(t *testing.T, cfg kafka.Config, lane string) []kafka.Read {
 	return out
 }
 
-// The connection breaks between the broker's write and its acknowledgement: the producer sends the message
-// again, and the broker knows it.
+// The connection breaks between the broker's write and its acknowledgement: the producer resends the
+// message, and the broker recognizes it.
 func TestALostAcknowledgementRepeatsNothing(t *testing.T) {
 	link, c := wired(t)
 	cfg := fakeConfig(c)
@@ -142,7 +142,8 @@ func TestASubscriptionOutlivesABrokerThatIsAway(t *testing.T) {
 	}
 }
 
-// Whatever lies in a topic: it is set aside, told apart, and what stands behind it is handled.
+// Any unexpected content of a topic is quarantined with its reason, and the messages behind it are
+// handled.
 func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
@@ -153,7 +154,7 @@ func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
 		answer, err := client.Produce(t.Context(), &kafkago.ProduceRequest{
 			Topic: cfg.Topic(testLane), Partition: 0, RequiredAcks: kafkago.RequireAll,
 			Records: kafkago.NewRecordReader(
-				kafkago.Record{}, // nothing at all
+				kafkago.Record{}, // empty
 				kafkago.Record{Key: kafkago.NewBytes([]byte("k")), Value: kafkago.NewBytes([]byte("{}"))},
 				kafkago.Record{Key: kafkago.NewBytes([]byte("k")), Value: kafkago.NewBytes(large), Headers: []kafkago.Header{
 					{Key: "_watermill_message_uuid", Value: []byte("id")}, {Key: "letterhead_key", Value: []byte("k")}}},
@@ -162,7 +163,7 @@ func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
 		if err != nil || answer.Error != nil {
 			t.Fatal(err, answer)
 		}
-		var good []broker.Message // one of them lies behind the bad ones
+		var good []broker.Message // one of them is behind the bad ones
 		for i := range 32 {
 			good = append(good, numbered("good"+string(rune('a'+i)), 0))
 		}

@@ -35,7 +35,8 @@ func TestANewGroupSeesHistory(t *testing.T) {
 	})
 }
 
-// tally notes what members of a group handle: first comings of each key must be in order.
+// tally records the messages that members of a group handle: the first deliveries of each key must be
+// in order.
 type tally struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -64,7 +65,7 @@ func (y *tally) handle(m broker.Message) {
 	}
 }
 
-// Members come and go while messages flow: each key keeps its order, nothing is lost.
+// Members join and leave while messages flow: each key keeps its order, and no message is lost.
 func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each, rounds = 12, 12, 4
@@ -86,7 +87,7 @@ func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
 		member()
 		for range rounds {
 			select {
-			case <-handled: // something flows, or all has flowed
+			case <-handled: // messages flow, or all have been handled
 			case <-y.done:
 			}
 			stop := member()
@@ -99,8 +100,8 @@ func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
 	})
 }
 
-// A node is stopped again and again while its handlers work. Handlers that are interrupted are no failures:
-// nothing may be set aside, and nothing lost.
+// A node is stopped repeatedly while its handlers work. Interrupted handlers are not failures: no
+// message may be quarantined or lost.
 func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each = 10, 20
@@ -127,7 +128,7 @@ func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
 					n++
 					interrupted := n > each
 					mu.Unlock()
-					if interrupted { // the work takes long, and is cut off
+					if interrupted { // the work takes long and is interrupted
 						once.Do(func() { close(some) })
 						<-ctx.Done()
 						return fmt.Errorf("crawl was cut off: %w", ctx.Err())
@@ -162,10 +163,10 @@ type crashCluster struct {
 	Session time.Duration
 }
 
-// crashVariable carries the configuration to a process that is to be killed.
+// crashVariable passes the configuration to a process that will be killed.
 const crashVariable = "KAFKA_TEST_CRASH"
 
-// TestMain is the process that TestACrashRepeatsButLosesNothing kills, when asked to be.
+// TestMain also runs the process that TestACrashRepeatsButLosesNothing kills.
 func TestMain(m *testing.M) {
 	raw := os.Getenv(crashVariable)
 	if raw == "" {
@@ -186,7 +187,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	panic(bus.Subscribe(context.Background(), testLane, "workers", func(_ context.Context, m broker.Message) error {
-		fmt.Println(m.ID) // a pipe: the line is with the parent before the message is acknowledged
+		fmt.Println(m.ID) // a pipe: the parent has the line before the message is acknowledged
 		return nil
 	}))
 }
@@ -212,7 +213,7 @@ func TestACrashRepeatsButLosesNothing(t *testing.T) {
 	})
 }
 
-// crash lets a process handle some messages and kills it.
+// crash starts a process, lets it handle some messages and kills it.
 func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	t.Helper()
 	raw, err := json.Marshal(crashCluster{cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout})

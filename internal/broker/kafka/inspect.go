@@ -16,43 +16,44 @@ import (
 	"letterhead/internal/broker"
 )
 
-// Report is what Inspect found.
+// Report is the result of Inspect.
 type Report struct {
 	Brokers []BrokerReport `json:"brokers"`
 	Topics  []TopicReport  `json:"topics"`
 	Groups  []GroupLag     `json:"groups"`
 }
 
-// BrokerReport is about one of the configured addresses.
+// BrokerReport describes one of the configured brokers.
 type BrokerReport struct {
 	Address string `json:"address"`
-	Problem string `json:"problem,omitempty"` // empty: a connection could be made
+	Problem string `json:"problem,omitempty"` // empty if a connection could be made
 }
 
-// TopicReport is about the topic of one lane.
+// TopicReport describes the topic of one lane.
 type TopicReport struct {
 	Lane        string `json:"lane"`
 	Topic       string `json:"topic"`
 	Partitions  int    `json:"partitions"`
 	Replication int    `json:"replication"`
-	// MinInsync, Retention (ms, -1 without end) and MaxMessage (bytes) as the cluster says them; empty
-	// when it does not.
+	// MinInsync, Retention (ms, -1 for unlimited) and MaxMessage (bytes) as the cluster reports them;
+	// empty if it does not.
 	MinInsync  string `json:"min_insync_replicas"`
 	Retention  string `json:"retention_ms"`
 	MaxMessage string `json:"max_message_bytes"`
-	// Messages that the topic holds. In a poison lane each of them waits for an operator.
+	// Messages is the number of messages in the topic. In a poison lane each of them waits for an
+	// operator.
 	Messages int64    `json:"messages"`
 	Problems []string `json:"problems,omitempty"`
 }
 
-// GroupLag is how far a consumer group is behind in a lane.
+// GroupLag is the lag of a consumer group in a lane.
 type GroupLag struct {
 	Group    string `json:"group"`
 	Lane     string `json:"lane"`
 	Messages int64  `json:"messages_behind"`
 }
 
-// Problems are all that the report finds amiss, each in a sentence.
+// Problems returns all problems in the report, each as a sentence.
 func (r Report) Problems() []string {
 	var out []string
 	for _, b := range r.Brokers {
@@ -68,9 +69,9 @@ func (r Report) Problems() []string {
 	return out
 }
 
-// Inspect looks at the cluster and changes nothing: which brokers can be reached, whether the topics are as
-// they should be, and how far groups are behind. A broker that cannot be reached is a finding; the error is
-// for when none could be asked. It never holds a password.
+// Inspect examines the cluster without changing it: which brokers are reachable, whether the topics
+// are as configured, and how far groups lag behind. An unreachable broker is part of the report;
+// Inspect fails only if no broker answers. The report never contains a password.
 func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -124,7 +125,7 @@ func (a *admin) topicReport(l Lane, s *topicState, e []extent) TopicReport {
 	return out
 }
 
-// reach tries a connection to each address, all at once.
+// reach connects to all addresses concurrently.
 func reach(ctx context.Context, addresses []string) []BrokerReport {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -145,13 +146,13 @@ func reach(ctx context.Context, addresses []string) []BrokerReport {
 	return out
 }
 
-// extent is what a partition holds: from first on, before end.
+// extent is the range of offsets that a partition holds: from first up to but excluding end.
 type extent struct {
 	partition  int
 	first, end int64
 }
 
-// extents asks what topics hold, given their numbers of partitions.
+// extents returns the extents of topics, given their numbers of partitions.
 func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string][]extent, error) {
 	request := &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{}}
 	for name, partitions := range topics {
@@ -181,14 +182,14 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 	return out, nil
 }
 
-// maxGroups bounds the groups that are looked at.
+// maxGroups limits the groups that are inspected.
 const maxGroups = 256
 
-// subscription is a group of this process in a lane.
+// subscription is a group of this process on a lane.
 type subscription struct{ lane, group string }
 
-// lags measures how far groups whose names have our prefix are behind, by what they have committed. also are
-// groups that count from the beginning of a lane when they have committed nothing yet.
+// lags measures the lag of the groups whose names have our prefix, by their committed offsets. also
+// lists groups that count from the beginning of a lane if they have committed nothing yet.
 func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
 	groups, err := a.groups(ctx, also)
 	if err != nil {
@@ -222,7 +223,8 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 	return out, nil
 }
 
-// lag is what a group has still to read of a topic; known is false when it has never committed there.
+// lag returns the number of messages that a group still has to read from a topic; known is false if it
+// has never committed there.
 func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int64, known bool) {
 	at := map[int]int64{}
 	for _, p := range committed {
@@ -236,7 +238,7 @@ func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int
 	return behind, known
 }
 
-// groups are the names, without our prefix, of the groups that have it.
+// groups returns the names, without our prefix, of the groups that have it.
 func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
 	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
 		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
@@ -281,7 +283,7 @@ func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLa
 	return a.lags(ctx, extents, also)
 }
 
-// partitions are the numbers of partitions of the topics that exist.
+// partitions returns the numbers of partitions of the topics that exist.
 func (a *admin) partitions(ctx context.Context, names []string) (map[string]int, error) {
 	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
@@ -298,7 +300,7 @@ func (a *admin) partitions(ctx context.Context, names []string) (map[string]int,
 	return out, nil
 }
 
-// watchLag keeps the gauge of lag current until ctx ends.
+// watchLag updates the lag gauge until ctx ends.
 func (t *Transport) watchLag(ctx context.Context) {
 	tick := time.NewTicker(t.cfg.LagEvery)
 	defer tick.Stop()
@@ -310,7 +312,7 @@ func (t *Transport) watchLag(ctx context.Context) {
 		}
 		lags, err := t.admin.currentLags(ctx, t.lag.subscriptions())
 		if err != nil {
-			// What was measured before would be taken for the truth while the lag grows.
+			// An old measurement would hide a growing lag.
 			t.lag.set(nil)
 			if ctx.Err() == nil {
 				t.cfg.Logger.Warn("the lag of consumer groups could not be measured", "error", err)

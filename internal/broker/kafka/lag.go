@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lagGauge shows the lag that was measured last. Asking the cluster while Prometheus waits would hang with it.
+// lagGauge exposes the last measured lag. Asking the cluster during a scrape would let a hanging
+// cluster block Prometheus.
 type lagGauge struct {
 	description *prometheus.Desc
 

@@ -10,12 +10,12 @@ import (
 	"letterhead/internal/broker"
 )
 
-// format turns messages of a Bus into those of Kafka and back.
+// format converts messages of a Bus to those of Kafka and vice versa.
 type format struct{}
 
 var _ wkafka.MarshalerUnmarshaler = format{}
 
-// Marshal implements wkafka.Marshaler. The key decides the partition.
+// Marshal implements wkafka.Marshaler. The key determines the partition.
 func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage, error) {
 	out, err := wkafka.DefaultMarshaler{}.Marshal(topic, m)
 	if err != nil {
@@ -25,8 +25,9 @@ func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage
 	return out, nil
 }
 
-// Unmarshal implements wkafka.Unmarshaler. It never fails: watermill would leave the group and come back to
-// the same message, for ever. What is no message of a Bus becomes one that the Bus sets aside.
+// Unmarshal implements wkafka.Unmarshaler. It never fails: watermill would leave the group and read
+// the same message again, forever. A message that no Bus published becomes one that the Bus
+// quarantines.
 func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	var id string
 	meta := map[string]string{}
@@ -57,10 +58,11 @@ func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	return m, nil
 }
 
-// maxHeaders bounds the headers that are looked at: those of a message with all its metadata, and the Bus's own.
+// maxHeaders limits the headers that are read: those of a message with maximum metadata, and the Bus's
+// own.
 const maxHeaders = broker.MaxMetadata + 8
 
-// unreadable says why a message cannot have come from a Bus; empty when it can.
+// unreadable returns the reason why a message cannot have come from a Bus, or "" if it can.
 func unreadable(in *sarama.ConsumerMessage, m *message.Message) string {
 	switch key := broker.KeyOf(m); {
 	case m.UUID == "":

@@ -14,15 +14,15 @@ import (
 	"letterhead/internal/delay"
 )
 
-// ReadOptions say what Read reads.
+// ReadOptions are the options of ReadLane.
 type ReadOptions struct {
-	// FromBeginning reads all that the lane holds; otherwise only what comes from now on.
+	// FromBeginning reads all messages in the lane; otherwise only new ones.
 	FromBeginning bool
-	// Follow goes on until ctx ends; otherwise Read ends where the lane ended when it began.
+	// Follow continues until ctx ends; otherwise reading stops where the lane ended when it began.
 	Follow bool
 }
 
-// Read is a message of a lane and where it lies.
+// Read is a message of a lane with its position.
 type Read struct {
 	broker.Message
 	Partition int
@@ -33,18 +33,18 @@ const (
 	readBytes   = 1 << 20
 	readWait    = 500 * time.Millisecond
 	readTimeout = askTimeout
-	// maxReadFailures bounds the attempts in a row without progress. The waits between them add up to about
-	// half a minute.
+	// maxReadFailures limits consecutive attempts without progress. The waits between them add up to
+	// about half a minute.
 	maxReadFailures = 30
-	// readAhead bounds the fetched messages that wait for their turn, beside one fetch of each partition.
+	// readAhead limits the fetched messages that are queued, in addition to one fetch per partition.
 	readAhead = 64
 )
 
-// ReadLane reads a lane outside of any group and hands its messages to do, one at a time: those of one
-// partition in its order, and so those of one key, with repeats. It commits nothing. It ends with nil at the
-// end of the lane, or when ctx ends while following.
+// ReadLane reads a lane outside of any group and passes its messages to do, one at a time: the
+// messages of one partition, and so of one key, in order and with repeats. It commits nothing. It
+// returns nil at the end of the lane, or when ctx ends while following.
 //
-// Errors: ErrUnknownLane, those of do, ctx.Err(), or why the brokers could not be read.
+// Errors: ErrUnknownLane, errors of do, ctx.Err(), or the reason why the brokers could not be read.
 func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions, do func(Read) error) error {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -117,7 +117,8 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 			failures = 0
 			continue
 		}
-		// An empty answer before the end counts: a transaction's mark may lie there, which never comes.
+		// An empty response before the end counts: the end may be a transaction marker, which is never
+		// delivered.
 		if failures++; failures == maxReadFailures {
 			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at, errors.Join(errNoProgress, err))
 		}
@@ -128,7 +129,7 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 
 var errNoProgress = errors.New("nothing could be read")
 
-// fetch reads some messages and moves on.
+// fetch reads some messages and advances.
 func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 	answer, err := ask(ctx, readTimeout, func(ctx context.Context) (*kafkago.FetchResponse, error) {
 		return r.admin.client.Fetch(ctx, &kafkago.FetchRequest{
@@ -156,7 +157,7 @@ func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 			return err
 		}
 		if record.Offset < r.at {
-			continue // batches are fetched whole
+			continue // fetches return whole batches
 		}
 		m, err := readRecord(record)
 		if err != nil {
@@ -172,7 +173,7 @@ func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 	return nil
 }
 
-// skipDeleted goes on at the first message that is left, when retention has deleted what was to be read.
+// skipDeleted continues at the first remaining message if retention has deleted the next one.
 func (r *partitionReader) skipDeleted(ctx context.Context, cause error) error {
 	extents, err := r.admin.extents(ctx, map[string]int{r.topic: r.partition + 1})
 	if err != nil {

@@ -16,30 +16,30 @@ import (
 	"letterhead/internal/delay"
 )
 
-// HeaderID is the header that carries the event's id in the lanes of record; the others have the names of
-// the message's metadata.
+// HeaderID is the header with the event's id in the lanes of record; the other headers have the names
+// of the message's metadata.
 const HeaderID = "event_id"
 
 const (
-	// maxBatchBytes bounds one request to one partition, before compression. The broker counts frames and
-	// lengths as well, so it stays well under maxMessageBytes.
+	// maxBatchBytes limits one request to one partition, before compression. The broker also counts
+	// frames and lengths, so it is well below maxMessageBytes.
 	maxBatchBytes = 768 << 10
-	// recordOverhead is more than what lengths, offsets and times of a record take.
+	// recordOverhead is an upper bound for the lengths, offsets and times of a record.
 	recordOverhead = 64
-	// produceAttempts bounds how often a batch is sent before Publish gives up.
+	// produceAttempts limits how often a batch is sent before Publish gives up.
 	produceAttempts     = 4
 	produceAfter        = 100 * time.Millisecond
 	maxProduceAfter     = time.Second
 	produceTimeout      = 10 * time.Second
-	maxRecordPartitions = 64 // written at once by one Publish
+	maxRecordPartitions = 64 // written concurrently by one Publish
 )
 
-// Records publishes to the lanes of record, in batches. It is a Publisher of package relay.
+// Records publishes to the lanes of record, in batches. It implements the Publisher of package relay.
 //
-// It asks the partitions' leaders itself instead of leaving that to a kafka-go Writer. A Writer queues
-// several batches for a partition and sends the next also when one was lost, so that repeating the lost one
-// puts it behind events of the same stream that came later. Here the next batch of a partition is sent when
-// the one before is acknowledged.
+// It sends to the partitions' leaders directly instead of using a kafka-go Writer. A Writer queues
+// several batches for a partition and sends the next one even if one was lost, so that a retry of the
+// lost one puts it behind later events of the same stream. Records sends the next batch of a partition
+// only when the previous one is acknowledged.
 type Records struct {
 	cfg   Config
 	admin *admin
@@ -51,12 +51,12 @@ type Records struct {
 
 func newRecords(cfg Config, a *admin) (*Records, error) { return &Records{cfg: cfg, admin: a}, nil }
 
-// PublishError says that some messages are not safe. Of each key, the ones that are safe come before the
-// ones that are not.
+// PublishError reports that some messages are not safe. For each key, the safe ones precede the
+// others.
 type PublishError struct {
-	// Failed are the indices of the messages that may not have arrived, ascending.
+	// Failed contains the indices of the messages that may not have arrived, ascending.
 	Failed []int
-	// Total is how many were to be published.
+	// Total is the number of messages to publish.
 	Total int
 	Err   error
 }
@@ -67,9 +67,9 @@ func (e *PublishError) Error() string {
 
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// Publish sends messages to a lane and returns when all in-sync replicas have them. Messages of one key
-// keep their order. A batch that fails is sent again, some times, before anything behind it; so an
-// acknowledgement that was lost makes repeats, never a gap.
+// Publish sends messages to a lane and returns when all in-sync replicas have them. Messages of one
+// key keep their order. A failed batch is retried a few times before anything behind it is sent, so a
+// lost acknowledgement causes repeats, never a gap.
 //
 // Errors: broker.ErrInvalid and ErrUnknownLane (nothing was sent), broker.ErrClosed, ctx.Err(), or a
 // *PublishError.
@@ -114,7 +114,7 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 	slots := make(chan struct{}, maxRecordPartitions)
 	for p, indices := range perPartition {
 		go func() {
-			slots <- struct{}{} // those before it end within their timeouts
+			slots <- struct{}{} // earlier ones end within their timeouts
 			defer func() { <-slots }()
 			failed, err := r.toPartition(ctx, topic, p, indices, messages)
 			results <- result{failed, err}
@@ -137,8 +137,8 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 	return all
 }
 
-// toPartition sends messages in batches, one after the other; failed are those from the first batch on that
-// did not arrive.
+// toPartition sends messages in batches, one after the other; failed contains those from the first
+// batch that did not arrive.
 func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) (failed []int, err error) {
 	for len(indices) > 0 {
 		n, bytes := 0, 0
@@ -179,7 +179,8 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 	}
 }
 
-// worthRepeating: an error that Kafka calls lasting is; everything else (connections, time) may pass.
+// worthRepeating reports whether an error may be temporary: all are (connections, timeouts), except
+// those that Kafka declares permanent.
 func worthRepeating(err error) bool {
 	var code kafkago.Error
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
@@ -187,7 +188,7 @@ func worthRepeating(err error) bool {
 
 func (r *Records) once(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
 	answer, err := ask(ctx, produceTimeout, func(ctx context.Context) (*kafkago.ProduceResponse, error) {
-		records := make([]kafkago.Record, len(indices)) // anew: sending consumes them
+		records := make([]kafkago.Record, len(indices)) // new for each attempt: sending consumes them
 		for i, index := range indices {
 			records[i] = record(messages[index])
 		}
@@ -203,15 +204,15 @@ func (r *Records) once(ctx context.Context, topic string, partition int, indices
 		return answer.Error
 	}
 	for _, err := range answer.RecordErrors {
-		return err // the broker takes a batch whole or not at all
+		return err // the broker accepts a batch as a whole or not at all
 	}
 	return nil
 }
 
-// compression is what every client of Kafka can read.
+// compression is a codec that every Kafka client supports.
 const compression = kafkago.Snappy
 
-// record is a message as Kafka holds it: headers in the order of their names.
+// record converts a message to a Kafka record, with headers sorted by name.
 func record(m broker.Message) kafkago.Record {
 	headers := make([]kafkago.Header, 0, len(m.Metadata)+1)
 	headers = append(headers, kafkago.Header{Key: HeaderID, Value: []byte(m.ID)})
@@ -229,8 +230,9 @@ func sizeOf(m broker.Message) int {
 	return n
 }
 
-// partitionOf is where both clients put a key: FNV-1a, taken as a signed number, its remainder made positive.
-// kafka-go's Hash and sarama's hash partitioner do the same; Java's default does not.
+// partitionOf returns the partition that both clients choose for a key: FNV-1a, interpreted as a
+// signed number, its remainder made positive. kafka-go's Hash and sarama's hash partitioner do the
+// same; Java's default does not.
 func partitionOf(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -251,7 +253,7 @@ func (r *Records) enter() error {
 	return nil
 }
 
-// close refuses new messages and waits for those under way.
+// close rejects new messages and waits for pending ones.
 func (r *Records) close() {
 	r.mu.Lock()
 	r.closed = true

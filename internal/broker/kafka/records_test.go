@@ -21,7 +21,7 @@ func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
 	return to.Publish(ctx, broker.Ledger, messages...)
 }
 
-// spread are messages of many keys, some of each, as a log would hold them.
+// spread returns messages of many keys, several of each, in the order in which a log would hold them.
 func spread(keys, each int) []broker.Message {
 	var out []broker.Message
 	for n := range each {
@@ -34,7 +34,8 @@ func spread(keys, each int) []broker.Message {
 	return out
 }
 
-// inOrder checks that first comings of each key are numbered 0, 1, 2…, and returns how many came and repeated.
+// inOrder checks that the first deliveries of each key are numbered 0, 1, 2…, and returns the numbers
+// of first deliveries and repeats.
 func inOrder(t *testing.T, got []kafka.Read) (first, repeats int) {
 	t.Helper()
 	next := map[string]int{}
@@ -64,7 +65,7 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 		}
 		large := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: make([]byte, broker.MaxPayloadBytes)}
 		var many []broker.Message
-		for range 20 { // more than one request may hold
+		for range 20 { // more than fits into one request
 			many = append(many, large)
 		}
 		if err := record(t, to, many...); err != nil {
@@ -89,8 +90,8 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 	})
 }
 
-// A partition whose leader moved, or whose acknowledgement is lost after the write, is written again; the
-// others are not.
+// If the leader of a partition moved, or an acknowledgement is lost after the write, the partition is
+// written again; the others are not.
 func TestARecordThatFailedIsSentAgainInOrder(t *testing.T) {
 	for name, fault := range map[string]struct {
 		err     *kerr.Error
@@ -141,7 +142,7 @@ func TestPartialFailureTellsWhatIsNotSafe(t *testing.T) {
 		}
 	}
 	hit.Remove()
-	if err := record(t, to, sent...); err != nil { // as a relay does: all of them
+	if err := record(t, to, sent...); err != nil { // all of them, as a relay does
 		t.Fatal(err)
 	}
 	if first, _ := inOrder(t, all(t, cfg, broker.Ledger)); first != len(sent) {
@@ -149,7 +150,8 @@ func TestPartialFailureTellsWhatIsNotSafe(t *testing.T) {
 	}
 }
 
-// Faults at any moment, with whole batches repeated by the caller: nothing is lost, no order of a key broken.
+// Faults at any moment, with whole batches repeated by the caller: no message is lost, and each key
+// keeps its order.
 func TestRecordsSurviveAnySequenceOfFaults(t *testing.T) {
 	c := cluster(t)
 	base := fakeConfig(c)

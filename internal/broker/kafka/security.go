@@ -14,7 +14,7 @@ import (
 	xdg "github.com/xdg-go/scram"
 )
 
-// tlsConfig is nil when TLS is off. Errors name the files, never what is in them.
+// tlsConfig returns nil if TLS is off. Errors contain the names of the files, never their contents.
 func (c Config) tlsConfig() (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil
@@ -40,7 +40,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	return out, nil
 }
 
-// mechanism is that of kafka-go; nil without SASL.
+// mechanism returns the SASL mechanism of kafka-go; nil without SASL.
 func (c Config) mechanism() (sasl.Mechanism, error) {
 	switch c.SASL {
 	case Plain:
@@ -51,7 +51,7 @@ func (c Config) mechanism() (sasl.Mechanism, error) {
 			algorithm = scram.SHA256
 		}
 		m, err := scram.Mechanism(algorithm, c.User, string(c.Password))
-		if err != nil { // it may quote what it was given
+		if err != nil { // the error may quote its input
 			return nil, errors.New("user or password of kafka holds characters that SCRAM forbids")
 		}
 		return m, nil
@@ -84,7 +84,7 @@ func (c Config) secure(to *sarama.Config) error {
 	return nil
 }
 
-// conversation is one SCRAM login of sarama, which brings none of its own.
+// conversation is one SCRAM login of sarama, which does not implement SCRAM.
 type conversation struct {
 	hash xdg.HashGeneratorFcn
 	*xdg.ClientConversation

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// rebalanceTimeout bounds how long the handlers under way may hold up members that come or go. A member
-	// whose handler takes longer loses its partitions and joins again.
+	// rebalanceTimeout limits how long running handlers may delay members that join or leave. A member
+	// whose handler takes longer loses its partitions and rejoins.
 	rebalanceTimeout = 15 * time.Second
-	// Waits after a subscription could not reach the brokers.
+	// Waits after a subscription failed to reach the brokers.
 	reconnectAfter    = 500 * time.Millisecond
 	maxReconnectAfter = 5 * time.Second
 )
@@ -41,8 +41,8 @@ type groupSubscriber struct {
 // Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
 func (groupSubscriber) Close() error { return nil }
 
-// Subscribe implements message.Subscriber. It returns at once and goes on until ctx ends, whether the
-// brokers can be reached or not.
+// Subscribe implements message.Subscriber. It returns immediately and continues until ctx ends,
+// whether the brokers are reachable or not.
 func (s groupSubscriber) Subscribe(ctx context.Context, lane string) (<-chan *message.Message, error) {
 	t := s.transport
 	topic, err := t.topic(lane)
@@ -80,9 +80,9 @@ func (s groupSubscriber) Subscribe(ctx context.Context, lane string) (<-chan *me
 	return out, nil
 }
 
-// delivery hands the messages of one subscription on. It stands between watermill and the Bus for the sake
-// of the end: watermill would drop what is under way as soon as its context ends, leave the group, and the
-// next member would begin on messages whose handlers here still run.
+// delivery forwards the messages of one subscription from watermill to the Bus, for a graceful end:
+// watermill alone would drop pending messages as soon as its context ends and leave the group, and the
+// next member would start on messages whose handlers still run here.
 type delivery struct {
 	topic    string
 	out      chan<- *message.Message
@@ -92,7 +92,7 @@ type delivery struct {
 }
 
 func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
-	// Its own end comes after that of the handlers.
+	// inner ends after the handlers.
 	inner, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		leave()
@@ -118,7 +118,7 @@ func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
 	}
 }
 
-// connect subscribes, again and again until ctx ends; then it returns nil.
+// connect subscribes, with retries until ctx ends; then it returns nil.
 func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) <-chan *message.Message {
 	for wait := reconnectAfter; ; wait = min(2*wait, maxReconnectAfter) {
 		in, err := from.Subscribe(inner, d.topic)
@@ -132,9 +132,9 @@ func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) 
 	}
 }
 
-// forward hands one message on; false when ctx ended before somebody took it.
+// forward delivers one message. It returns false if ctx ended before the message was received.
 func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
-	of, cancel := context.WithCancel(m.Context()) // it ends with the subscription, or with watermill's
+	of, cancel := context.WithCancel(m.Context()) // ends with the subscription, or with watermill's context
 	stop := context.AfterFunc(ctx, cancel)
 	m.SetContext(of)
 	select {
@@ -155,7 +155,7 @@ func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
 	return true
 }
 
-// drain waits for the handlers under way, within bounds.
+// drain waits for running handlers, up to a limit.
 func (d *delivery) drain() {
 	done := make(chan struct{})
 	go func() {
@@ -171,16 +171,16 @@ func (d *delivery) drain() {
 	}
 }
 
-// holdingLogger is the logger of one subscription. watermill joins a group again at once when that failed:
-// a group that may not be read would keep a processor busy and fill the log. The message it logs in between
-// is the only place where it can be held up.
+// holdingLogger is the logger of one subscription. After a failure watermill rejoins a group
+// immediately: a group that may not be read would keep a processor busy and fill the log. The message
+// that it logs in between is the only place where it can be delayed.
 type holdingLogger struct {
 	quietLogger
 	ctx      context.Context // of the subscription
-	failures *atomic.Int64   // since the last message that came
+	failures *atomic.Int64   // since the last received message
 }
 
-// groupFailed is how watermill 3.1 tells that joining or reading a group failed.
+// groupFailed is the message that watermill 3.1 logs when joining or reading a group failed.
 const groupFailed = "Group consume error"
 
 // Error implements watermill.LoggerAdapter.
@@ -192,10 +192,10 @@ func (l holdingLogger) Error(msg string, err error, fields watermill.LogFields) 
 	_ = delay.For(l.ctx, min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter))
 }
 
-// maxDoublings keeps the wait from overflowing before it is cut.
+// maxDoublings prevents an overflow before the wait is truncated.
 const maxDoublings = 10
 
-// Trace implements watermill.LoggerAdapter: it is called for each message that came.
+// Trace implements watermill.LoggerAdapter: it is called for each received message.
 func (l holdingLogger) Trace(string, watermill.LogFields) { l.failures.Store(0) }
 
 // With implements watermill.LoggerAdapter.

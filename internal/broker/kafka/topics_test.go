@@ -100,7 +100,7 @@ func TestABrokerThatCannotBeReachedIsTold(t *testing.T) {
 	l.Close()
 	cfg := fakeConfig(cluster(t))
 	cfg.Brokers = append(cfg.Brokers, l.Addr().String())
-	open(t, cfg) // one of them is enough
+	open(t, cfg) // one topic is enough
 	report := inspect(t, cfg)
 	if report.Brokers[0].Problem != "" || report.Brokers[1].Problem == "" || len(report.Problems()) != 1 {
 		t.Errorf("brokers are %+v", report.Brokers)
@@ -142,7 +142,7 @@ func TestLagIsWhatAGroupHasStillToHandle(t *testing.T) {
 	})
 }
 
-// awaitLag waits until the gauge shows a lag of the one group.
+// awaitLag waits until the gauge shows a lag for the one group.
 func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestLoginAndEncryption(t *testing.T) {
 	}
 }
 
-// certified makes a certificate for 127.0.0.1 and a file that vouches for it.
+// certified creates a certificate for 127.0.0.1 and a CA file that verifies it.
 func certified(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	authority, err := testcert.NewAuthority()

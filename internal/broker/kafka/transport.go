@@ -17,27 +17,27 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// Limits towards a broker that does not answer. Together they let a Publish to a broker that hangs end after
-// about half a minute, also without a deadline of its own.
+// Limits for unresponsive brokers. Together they let a Publish to a hanging broker end after about
+// half a minute, even without a deadline.
 const (
 	dialTimeout = 5 * time.Second
-	// netTimeout bounds the wait for an answer. It is above ackTimeout, which is the broker's time to hear
-	// from its replicas.
+	// netTimeout limits the wait for a response. It is longer than ackTimeout, which limits the
+	// broker's wait for its replicas.
 	netTimeout      = 5 * time.Second
 	ackTimeout      = 4 * time.Second
 	metadataTimeout = 10 * time.Second
-	// connectAttempts bounds how often sarama is started. Each time it asks one of the brokers, by chance, for
-	// the producer's id, and asks that one again (50 times, were it not for idRetries) when it is away.
+	// connectAttempts limits how often sarama is started. Each time it asks a random broker for the
+	// producer's id, and asks the same one again (50 times without idRetries) if it is down.
 	connectAttempts = 40
 	idRetries       = 2
-	// sarama's own retries, 100 ms apart, help against a connection that broke, and ours, with longer waits between
-	// them, against a leader that moved.
+	// sarama's own retries, 100 ms apart, handle broken connections; ours, with longer waits between
+	// them, handle a leader that moved.
 	saramaRetries  = 3
 	sendRetryAfter = 50 * time.Millisecond
 	maxSendRetry   = time.Second
-	sendFor        = 20 * time.Second // no attempt begins later
-	// maxSending bounds the messages on their way to the broker. Those whose Publish has given up count
-	// until sarama has given up as well.
+	sendFor        = 20 * time.Second // no attempt starts later
+	// maxSending limits the messages being sent to the broker. Messages whose Publish has given up
+	// count until sarama has given up as well.
 	maxSending = 256
 )
 
@@ -45,13 +45,13 @@ const (
 const (
 	channelBuffer = 16
 	fetchBytes    = 256 << 10
-	maxFetchBytes = 2 << 20 // above maxMessageBytes: a message that cannot be fetched would stop its partition
+	maxFetchBytes = 2 << 20 // above maxMessageBytes: a message too large to fetch would stop its partition
 )
 
-// protocolVersion is the oldest broker that is spoken to. Kafka 4 refuses clients older than this.
+// protocolVersion is the oldest supported broker version. Kafka 4 rejects clients older than this.
 var protocolVersion = sarama.V2_1_0_0
 
-// ErrUnknownLane: the lane is none of the configuration's, so it has no topic.
+// ErrUnknownLane means that the lane is not in the configuration, so it has no topic.
 var ErrUnknownLane = errors.New("no such lane")
 
 // Transport is the transport of a broker.Bus.
@@ -60,15 +60,15 @@ type Transport struct {
 	admin     *admin
 	publisher *wkafka.Publisher
 	records   *Records
-	sending   chan struct{} // a token for each message on its way
+	sending   chan struct{} // one token per message being sent
 	lag       *lagGauge
 
-	ending context.Context // subscriptions end
+	ending context.Context // ends the subscriptions
 	end    context.CancelFunc
 
 	mu            sync.Mutex
-	closing       bool // no new subscription
-	closed        bool // no new message
+	closing       bool // no new subscriptions
+	closed        bool // no new messages
 	subscriptions sync.WaitGroup
 	publishing    sync.WaitGroup
 	background    sync.WaitGroup
@@ -76,8 +76,9 @@ type Transport struct {
 
 var _ broker.Transport = (*Transport)(nil)
 
-// New connects to a Kafka, makes the topics that are missing and warns of those that are not as configured.
-// ctx bounds this call only. Errors say what could not be reached or done; they hold no password.
+// New connects to Kafka, creates missing topics and logs warnings about topics that differ from the
+// configuration. ctx limits this call only. Errors describe what could not be reached or done; they
+// contain no password.
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -114,7 +115,7 @@ func (t *Transport) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// sarama connects here, without a context.
+	// sarama connects here and takes no context.
 	connected := make(chan error, 1)
 	go func() {
 		var err error
@@ -153,29 +154,29 @@ func (c Config) clientConfig(base *sarama.Config) (*sarama.Config, error) {
 	base.ChannelBufferSize = channelBuffer
 	base.Net.DialTimeout, base.Net.ReadTimeout, base.Net.WriteTimeout = dialTimeout, netTimeout, netTimeout
 	base.Metadata.Timeout = metadataTimeout
-	base.Metadata.Full = false // other people's topics are none of our memory
+	base.Metadata.Full = false // do not cache metadata of other topics
 	base.Metadata.AllowAutoTopicCreation = false
 	base.Metadata.Retry.Backoff = 250 * time.Millisecond
 	return base, c.secure(base)
 }
 
-// producerConfig begins with watermill's defaults, which overriding would lose.
+// producerConfig starts from watermill's defaults, which overriding would lose.
 func (c Config) producerConfig() (*sarama.Config, error) {
 	p := wkafka.DefaultSaramaSyncPublisherConfig()
 	p.Producer.RequiredAcks = sarama.WaitForAll
 	p.Producer.Idempotent = true
-	p.Net.MaxOpenRequests = 1 // what idempotence asks for
+	p.Net.MaxOpenRequests = 1 // required for idempotence
 	p.Producer.Partitioner = sarama.NewHashPartitioner
 	p.Producer.Timeout = ackTimeout
 	p.Producer.Retry.Max = saramaRetries
 	p.Producer.Transaction.Retry.Max = idRetries
-	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker counts the frame around it
+	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker adds the frame around it
 	return c.clientConfig(p)
 }
 
 func (c Config) consumerConfig() (*sarama.Config, error) {
 	s := wkafka.DefaultSaramaSubscriberConfig()
-	s.Consumer.Offsets.Initial = sarama.OffsetOldest // a new group has missed nothing
+	s.Consumer.Offsets.Initial = sarama.OffsetOldest // a new group starts with the oldest message
 	s.Consumer.Group.Session.Timeout = c.SessionTimeout
 	s.Consumer.Group.Heartbeat.Interval = c.SessionTimeout / 4
 	s.Consumer.Group.Rebalance.Timeout = rebalanceTimeout
@@ -185,7 +186,7 @@ func (c Config) consumerConfig() (*sarama.Config, error) {
 	return c.clientConfig(s)
 }
 
-// Publish implements broker.Transport. It ends with the context of a message.
+// Publish implements broker.Transport. It returns when the context of a message ends.
 func (t *Transport) Publish(lane string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -199,8 +200,8 @@ func (t *Transport) Publish(lane string, messages ...*message.Message) error {
 	}
 	defer t.publishing.Done()
 	ctx := messages[0].Context()
-	// watermill sends one message after the other, each of which takes a round trip. Keys have no order
-	// among each other, so they go side by side.
+	// watermill sends one message after the other, each with a round trip. Different keys need no
+	// order, so they are sent concurrently.
 	results := make(chan error, len(messages))
 	keys := byKey(messages)
 	for _, of := range keys {
@@ -237,7 +238,7 @@ func (t *Transport) send(ctx context.Context, topic string, messages []*message.
 	return nil
 }
 
-// sendOne publishes one message, again and again for some time.
+// sendOne publishes one message, with retries for a limited time.
 func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Message) error {
 	begun, wait := time.Now(), sendRetryAfter
 	for {
@@ -256,7 +257,7 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 	}
 }
 
-// lasting says that an error would be the same again.
+// lasting reports whether an error is permanent.
 func lasting(err error) bool {
 	for _, e := range []error{
 		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
@@ -277,10 +278,10 @@ func byKey(messages []*message.Message) map[string][]*message.Message {
 	return out
 }
 
-// Records returns the publisher of the lanes of record. It ends with the transport.
+// Records returns the publisher of the lanes of record. It closes with the transport.
 func (t *Transport) Records() *Records { return t.records }
 
-// topic is the name of a lane's topic. Errors: ErrUnknownLane.
+// topic returns the name of a lane's topic. Errors: ErrUnknownLane.
 func (t *Transport) topic(lane string) (string, error) {
 	for _, l := range t.cfg.topics() {
 		if l.Name == lane {
@@ -290,7 +291,7 @@ func (t *Transport) topic(lane string) (string, error) {
 	return "", fmt.Errorf("%w: %.120q", ErrUnknownLane, lane)
 }
 
-// enter counts the caller among those that Close waits for, unless all have ended.
+// enter adds the caller to those that Close waits for, unless Close has finished waiting.
 func (t *Transport) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -301,8 +302,8 @@ func (t *Transport) enter() error {
 	return nil
 }
 
-// Close ends all subscriptions and waits for what is under way, within bounds: a broker that hangs holds it
-// up for Config.CloseTimeout. Until the last handler has ended messages may still be set aside.
+// Close ends all subscriptions and waits for running work, up to a limit: a hanging broker delays it
+// by Config.CloseTimeout. Until the last handler has ended messages may still be quarantined.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	again := t.closing
@@ -314,7 +315,8 @@ func (t *Transport) Close() error {
 	t.end()
 	ended := make(chan error, 1)
 	go func() { ended <- t.shut() }()
-	// Twice: a subscription has CloseTimeout for its handlers, the connections as long for their goodbye.
+	// Twice: a subscription has CloseTimeout for its handlers, and the connections the same time to
+	// close.
 	timer := time.NewTimer(2 * t.cfg.CloseTimeout)
 	defer timer.Stop()
 	select {
@@ -341,8 +343,8 @@ func (t *Transport) shut() error {
 
 const clientID = "letterhead"
 
-// quietLogger tells watermill's stories at the level of debugging, but for its faults: they are about
-// connections, which are made up again, so they are warnings.
+// quietLogger logs watermill's messages at debug level, except errors: they concern connections, which
+// are re-established, so they become warnings.
 type quietLogger struct{ to logTo }
 
 type logTo interface {
@@ -359,7 +361,8 @@ func (l quietLogger) Info(msg string, fields watermill.LogFields) {
 func (l quietLogger) Debug(string, watermill.LogFields) {}
 func (l quietLogger) Trace(string, watermill.LogFields) {}
 
-// With implements watermill.LoggerAdapter. What it would add are random numbers of watermill's.
+// With implements watermill.LoggerAdapter. The fields are random numbers of watermill, so it ignores
+// them.
 func (l quietLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }
 
 func pairs(fields watermill.LogFields) []any {

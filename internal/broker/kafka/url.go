@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Scheme is that of the URLs that ParseURL reads.
+// Scheme is the scheme of the URLs that ParseURL parses.
 const Scheme = "kafka"
 
 const (
@@ -17,8 +17,8 @@ const (
 	maxURLBytes = 16 << 10
 )
 
-// ErrURL says that a URL does not name a Kafka. The error never repeats any part of the URL, which may hold
-// a password where nobody expects it.
+// ErrURL means that a URL does not describe a Kafka cluster. The error never quotes any part of the
+// URL, which may contain a password in an unexpected place.
 var ErrURL = errors.New("not the URL of a Kafka (kafka://host:9092,host2:9092?tls=true&…)")
 
 // urlSettings are the settings of a URL's query.
@@ -34,14 +34,15 @@ var urlSettings = map[string]func(c *Config, value string) error{
 	"partitions":  func(c *Config, v string) (err error) { c.Partitions, err = strconv.Atoi(v); return },
 }
 
-// ParseURL reads
+// ParseURL parses
 //
 //	kafka://user:password@host:9092,host2:9092?tls=true&sasl=scram-sha-512&ca=FILE&prefix=P&replication=3
 //
-// Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256, scram-sha-512),
-// prefix (of topics and groups; may be empty), replication and min_insync and partitions (of topics that
-// are made). User and password may be percent-encoded; a ? in a password must be. A port that is left out
-// is 9092. The result is complete and valid but for what New fills in. Errors: ErrURL, with every fault.
+// Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256,
+// scram-sha-512), prefix (of topics and groups; may be empty), replication and min_insync and
+// partitions (of created topics). User and password may be percent-encoded; a ? in a password must be.
+// The default port is 9092. The result is complete and valid, except for the defaults that New sets.
+// Errors: ErrURL, with all faults.
 func ParseURL(raw string) (Config, error) {
 	var c Config
 	rest, ok := strings.CutPrefix(raw, Scheme+"://")
@@ -105,7 +106,7 @@ func (c *Config) readQuery(query string) []error {
 	return errs
 }
 
-// withPort adds the default port where none is given.
+// withPort adds the default port if there is none.
 func withPort(host string) string {
 	end := strings.LastIndexByte(host, ']')
 	if strings.Contains(host[end+1:], ":") || host == "" {

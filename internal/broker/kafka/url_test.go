@@ -34,7 +34,7 @@ func TestURLsAreRead(t *testing.T) {
 	}
 }
 
-// Wherever a password stands, also where it has no business, no error repeats it.
+// No error repeats a password, even if it is in an unexpected part of the URL.
 func TestFaultyURLsAreRefusedWithoutTellingThePassword(t *testing.T) {
 	for name, url := range map[string]string{
 		"another scheme":              "http://user:hunter2@host",

@@ -18,11 +18,11 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// patience bounds the wait for what should happen.
+// patience limits the wait for an expected event.
 const patience = 30 * time.Second
 
-// cluster starts a Kafka in this process. It is slower to notice dead members than a test wants to wait, so
-// short sessions are allowed.
+// cluster starts a Kafka cluster in this process. Detecting dead members takes longer than a test
+// should wait, so it allows short sessions.
 func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{
@@ -36,14 +36,14 @@ func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-// testLane is a lane of work beside those of the house, which have their own names.
+// testLane is an additional lane of work for tests.
 const testLane = "contract.live"
 
 func testLanes() []kafka.Lane {
 	return []kafka.Lane{{Name: testLane}, {Name: broker.Ledger, Record: true}}
 }
 
-// fakeConfig is for a cluster in this process.
+// fakeConfig returns the configuration for a cluster in this process.
 func fakeConfig(c *kfake.Cluster) kafka.Config {
 	return kafka.Config{
 		Brokers: c.ListenAddrs(), TopicPrefix: prefix(), Lanes: testLanes(), Partitions: 8,
@@ -51,7 +51,7 @@ func fakeConfig(c *kfake.Cluster) kafka.Config {
 	}
 }
 
-// realConfig is for the real Kafka; its topics are removed at the end.
+// realConfig returns the configuration for the real Kafka; its topics are removed at the end.
 func realConfig(t *testing.T) kafka.Config {
 	t.Helper()
 	cfg := kafka.Config{
@@ -89,7 +89,7 @@ func removeTopics(t testing.TB, cfg kafka.Config) {
 	})
 }
 
-// both runs a test against the Kafka in this process and against the real one.
+// both runs a test against the Kafka cluster in this process and against the real one.
 func both(t *testing.T, run func(t *testing.T, config func(t *testing.T) kafka.Config)) {
 	t.Run("in process", func(t *testing.T) {
 		run(t, func(t *testing.T) kafka.Config { return fakeConfig(cluster(t)) })
@@ -115,7 +115,7 @@ func open(t *testing.T, cfg kafka.Config) *kafka.Transport {
 	return transport
 }
 
-// fast retries at once.
+// fast retries immediately.
 var fast = broker.Config{Retries: 2, RetryAfter: time.Millisecond, MaxRetryAfter: time.Millisecond}
 
 func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
@@ -128,7 +128,7 @@ func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
 	return bus
 }
 
-// subscribe handles messages of the test lane beside the test; stop ends it and waits.
+// subscribe handles messages of the test lane in the background; stop ends it and waits.
 func subscribe(t *testing.T, bus *broker.Bus, lane, group string, handle broker.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

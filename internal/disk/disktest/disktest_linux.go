@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// mountFolder names the variable that says where the process of a test mounts its disk.
+	// mountFolder is the environment variable with the folder in which a test's process mounts its
+	// disk.
 	mountFolder = "LETTERHEAD_TEST_MOUNT"
 	notMounted  = "a disk of its own could not be mounted"
 )
 
-// Run runs another test of the calling package, which calls Mount, in a process and namespaces of its own: only that
-// process and its children see the disk. The variables are added to the environment. It skips the calling test if the
-// machine permits no such namespaces.
+// Run runs another test of the calling package, which calls Mount, in a separate process and
+// namespaces: only that process and its children see the disk. The variables are added to the
+// environment. It skips the calling test if the machine does not allow such namespaces.
 func Run(t *testing.T, test string, variables ...string) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
@@ -38,8 +39,8 @@ func Run(t *testing.T, test string, variables ...string) {
 	t.Logf("%s", out)
 }
 
-// Mount mounts a disk in memory with so many bytes and returns its folder. The kernel takes it away when the process
-// that Run started ends; in any other process the test is skipped.
+// Mount mounts an in-memory disk of the given size in bytes and returns its folder. The kernel removes
+// it when the process started by Run ends; in any other process the test is skipped.
 func Mount(t *testing.T, bytes string) string {
 	t.Helper()
 	at := os.Getenv(mountFolder)

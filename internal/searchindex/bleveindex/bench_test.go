@@ -9,7 +9,7 @@ import (
 
 func benchIndex(b *testing.B) searchindex.Index { return open(b, b.TempDir()) }
 
-// BenchmarkSearch asks by kind of query. The target is 2 ms on the starter index.
+// BenchmarkSearch searches by kind of query. The target is 2 ms on the starter index.
 func BenchmarkSearch(b *testing.B) { searchindextest.BenchmarkSearch(b, benchIndex) }
 
 // BenchmarkFeed feeds a live index.

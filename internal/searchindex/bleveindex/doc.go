@@ -1,12 +1,12 @@
-// Package bleveindex is the embedded search index: Bleve in one folder, no server.
+// Package bleveindex is the embedded search index: Bleve in one folder, without a server.
 //
-// The folder holds generations side by side and a file CURRENT that names the one that answers; replacing
-// that file is the swap at the end of a rebuild. Bleve memory-maps its files, so that a damaged one would
-// not end in an error but in a crash. Therefore Close leaves a list of checksums beside the generation, Open
-// compares it, and after a crash, when there is no list, Open checks Bleve's own checksum of each file. A
-// generation that does not pass is dropped and an empty one begun: everything in it comes from the log and
-// is fed again.
+// The folder holds generations and a file CURRENT that names the live one; replacing that file is the
+// swap at the end of a rebuild. Bleve memory-maps its files, so a damaged one would cause a crash
+// instead of an error. Therefore Close writes a list of checksums next to the generation and Open
+// verifies it. After a crash, when there is no list, Open checks Bleve's own checksum of each file. A
+// generation that fails the check is dropped and an empty one started: everything in it comes from the
+// log and is fed again.
 //
-// Candidates come from exact terms, beginnings (edge n-grams, so that a beginning costs one term whatever
-// the number of brands) and Levenshtein automata; searchindex.Rank puts them in order.
+// Candidates come from exact terms, prefixes (edge n-grams, so that a prefix costs one term whatever
+// the number of brands) and Levenshtein automata; searchindex.Rank orders them.
 package bleveindex

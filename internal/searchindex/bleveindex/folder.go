@@ -20,10 +20,10 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// layout names how documents are indexed; a generation of another layout is dropped and fed again.
+// layout is the version of the index format; a generation of another layout is dropped and fed again.
 var layout = fmt.Sprintf("v%d", searchindex.Analysis)
 
-// Names in the folder.
+// Names of files in the folder.
 const (
 	currentName = "CURRENT"
 	lockName    = "LOCK"
@@ -31,12 +31,12 @@ const (
 	maxCurrent  = 256 // bytes
 )
 
-// folder is where the generations lie.
+// folder contains the generations.
 type folder struct{ path string }
 
 func (f folder) at(name string) string { return filepath.Join(f.path, name) }
 
-// openCurrent opens the generation that answers. What is not it, or not whole, is removed.
+// openCurrent opens the live generation. Other and damaged generations are removed.
 func (f folder) openCurrent(ctx context.Context, log *slog.Logger) (*generation, error) {
 	name := f.current()
 	if err := f.removeOthers(name); err != nil {
@@ -65,7 +65,7 @@ func (f folder) openCurrent(ctx context.Context, log *slog.Logger) (*generation,
 	return g, f.remove(name)
 }
 
-// open opens a generation whose files are whole.
+// open opens a generation after verifying its files.
 func (f folder) open(ctx context.Context, name string) (*generation, error) {
 	if err := f.verify(ctx, name); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (f folder) open(ctx context.Context, name string) (*generation, error) {
 	return g, nil
 }
 
-// current returns the name of the generation that answers, "" when there is none of this layout.
+// current returns the name of the live generation, "" if there is none of this layout.
 func (f folder) current() string {
 	file, err := os.Open(f.at(currentName))
 	if err != nil {
@@ -96,7 +96,7 @@ func (f folder) current() string {
 	return name
 }
 
-// generationNumber returns the number in a generation's name, 0 when it is no such name.
+// generationNumber returns the number in a generation's name, 0 if the name is not valid.
 func generationNumber(name string) uint64 {
 	digits, ok := strings.CutPrefix(name, layout+"-")
 	if !ok {
@@ -109,7 +109,7 @@ func generationNumber(name string) uint64 {
 	return n
 }
 
-// begin makes an empty generation under a name that was not used.
+// begin creates an empty generation under an unused name.
 func (f folder) begin() (*generation, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f folder) begin() (*generation, error) {
 	return newGeneration(f.at(name), name)
 }
 
-// setCurrent replaces CURRENT in one step.
+// setCurrent replaces CURRENT atomically.
 func (f folder) setCurrent(name string) error {
 	return writeDurably(f.at(currentName), func(w io.Writer) error {
 		_, err := io.WriteString(w, name+"\n")
@@ -135,7 +135,7 @@ func (f folder) remove(name string) error {
 	return errors.Join(os.RemoveAll(f.at(name)), removeIfThere(f.at(name+sumsSuffix)))
 }
 
-// removeOthers removes what a rebuild or another layout left behind. It touches only names that a
+// removeOthers removes leftovers of a rebuild or another layout. It removes only names that a
 // generation of some layout can have.
 func (f folder) removeOthers(keep string) error {
 	entries, err := os.ReadDir(f.path)
@@ -156,7 +156,7 @@ func (f folder) removeOthers(keep string) error {
 	return nil
 }
 
-// seal closes a generation and leaves the checksums of its files.
+// seal closes a generation and writes the checksums of its files.
 func (f folder) seal(g *generation) error {
 	if err := g.close(); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (f folder) seal(g *generation) error {
 	})
 }
 
-// verify compares a generation with the list that seal left, or else Bleve's own checksums.
+// verify checks a generation against the list that seal wrote, or against Bleve's own checksums.
 func (f folder) verify(ctx context.Context, name string) error {
 	files, err := listFiles(f.at(name))
 	if err != nil {
@@ -217,8 +217,8 @@ func (f folder) verify(ctx context.Context, name string) error {
 	return nil
 }
 
-// verifySegments removes segment files whose own checksum is wrong. A crash leaves such files when they were
-// not finished, and then nothing refers to them; when something does, Bleve does not open.
+// verifySegments removes segment files whose own checksum is wrong. A crash leaves unfinished files,
+// to which nothing refers; if something refers to a removed file, Bleve fails to open.
 func (f folder) verifySegments(ctx context.Context, name string, files []string) error {
 	for _, file := range files {
 		if filepath.Ext(file) != ".zap" {
@@ -241,7 +241,8 @@ func (f folder) verifySegments(ctx context.Context, name string, files []string)
 	return nil
 }
 
-// segmentWhole says whether the last four bytes of a segment are the CRC-32 of what stands before them.
+// segmentWhole reports whether the last four bytes of a segment are the CRC-32 of the bytes before
+// them.
 func segmentWhole(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -266,7 +267,7 @@ func segmentWhole(path string) (bool, error) {
 	return binary.BigEndian.Uint32(tail[:]) == sum.Sum32(), nil
 }
 
-// listFiles returns the files below a folder, sorted, as paths inside it.
+// listFiles returns the files below a folder, sorted, as relative paths.
 func listFiles(root string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -281,7 +282,7 @@ func listFiles(root string) ([]string, error) {
 	return files, err
 }
 
-// castagnoli is the CRC that processors compute; a list of checksums guards against damage, not malice.
+// castagnoli is the CRC with hardware support; the checksums guard against damage, not malice.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sumOf(path string) (string, error) {
@@ -295,7 +296,7 @@ func sumOf(path string) (string, error) {
 	return fmt.Sprintf("%d-%s", n, hex.EncodeToString(sum.Sum(nil))), err
 }
 
-// writeDurably writes a file in one step: a crash leaves the old one or the new one.
+// writeDurably writes a file atomically: a crash leaves the old file or the new one.
 func writeDurably(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/searchindex/bleveindex"
 )
 
-// filled makes an index with a few batches, so that it has several segments, and returns its folder.
+// filled creates an index from a few batches, so that it has several segments, and returns its folder.
 func filled(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "search")
@@ -50,7 +50,7 @@ func fillIndex(x *bleveindex.Index) error {
 	return nil
 }
 
-// filesOf returns all files below a folder but for the lock.
+// filesOf returns all files below a folder except the lock.
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
@@ -66,7 +66,7 @@ func filesOf(t *testing.T, dir string) []string {
 	return files
 }
 
-// works opens a folder and uses the index; it returns the checkpoint that it began with.
+// works opens a folder and uses the index; it returns the checkpoint after opening.
 func works(t *testing.T, dir string) uint64 {
 	t.Helper()
 	ctx := context.Background()
@@ -91,7 +91,7 @@ func works(t *testing.T, dir string) uint64 {
 	return at
 }
 
-// damages are ways in which a file goes bad.
+// damages are ways to damage a file.
 var damages = map[string]func(path string) error{
 	"emptied":   func(path string) error { return os.Truncate(path, 0) },
 	"cut":       func(path string) error { return edit(path, func(b []byte) []byte { return b[:len(b)/2] }) },
@@ -115,8 +115,8 @@ func edit(path string, change func([]byte) []byte) error {
 	return os.WriteFile(path, change(data), 0o600)
 }
 
-// counterpart returns the file of that name in another index. The numbers of segments depend on when they
-// were merged: where there is none of that name, another file of its kind stands for it.
+// counterpart returns the file of that name in another index. The numbers of segments depend on when
+// they were merged: if the name does not exist, another file of its kind is used.
 func counterpart(t *testing.T, dir, base string) string {
 	t.Helper()
 	kin := ""
@@ -143,7 +143,8 @@ func TestADamagedFolderIsBuiltAgain(t *testing.T) {
 				if err := damage(counterpart(t, dir, base)); err != nil {
 					t.Fatal(err)
 				}
-				// What is not the index itself may be missing: the files are then checked without the list.
+				// Files outside the index itself may be missing: the index is then verified without
+				// the list.
 				spare := strings.HasSuffix(base, ".sums") && name == "removed"
 				if at := works(t, dir); at != 0 && !spare {
 					t.Errorf("it goes on at %d", at)
@@ -153,7 +154,7 @@ func TestADamagedFolderIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// childFolder names the variable that makes the test's binary a process to kill.
+// childFolder is the environment variable that makes the test binary a process to kill.
 const childFolder = "LETTERHEAD_TEST_SEARCH_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -164,8 +165,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fillAndWait fills an index, says so, and goes on with it open: its segments are merged in the background. It
-// ends when the process that reads its words has ended without killing it.
+// fillAndWait fills an index, reports it on stdout, and keeps it open: its segments are merged in the
+// background. It ends when the parent process has exited without killing it.
 func fillAndWait(folder string) error {
 	x, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: folder})
 	if err == nil {
@@ -181,8 +182,8 @@ func fillAndWait(folder string) error {
 	return errors.Join(err, errors.New("nobody killed this process"))
 }
 
-// crashed returns the folder that a killed process leaves. A copy of an open index would not be one: its files
-// come and go while they are copied.
+// crashed returns the folder of a killed process. A copy of an open index would not be equivalent: its
+// files change while they are copied.
 func crashed(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "search")
@@ -220,7 +221,7 @@ func TestADamagedFolderAfterACrashIsBuiltAgain(t *testing.T) {
 	for _, kind := range []string{".zap", "root.bolt", "index_meta.json", "CURRENT"} {
 		for name, damage := range damages {
 			if kind == "root.bolt" && name == "scrambled" {
-				continue // Bolt checks its own head and no more; only the list of checksums sees the rest
+				continue // Bolt checks only its own header; only the list of checksums covers the rest
 			}
 			t.Run(kind+" "+name, func(t *testing.T) {
 				dir := crashed(t)

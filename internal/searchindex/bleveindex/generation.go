@@ -23,13 +23,13 @@ var fieldNames = [...]string{
 	searchindex.TyposField:  "f",
 }
 
-// Fields of an indexed document beside its terms.
+// Additional fields of an indexed document.
 const (
-	fieldOrder  = "o" // the better documents have the smaller number
+	fieldOrder  = "o" // better documents have smaller numbers
 	fieldStored = "d" // the document itself
 )
 
-// boltWait is how long Bleve waits for its own lock, which nobody else can hold: the folder is locked.
+// boltWait is how long Bleve waits for its own lock, which is never contended: the folder is locked.
 const boltWait = 2 * time.Second
 
 var checkpointKey = []byte("letterhead-checkpoint")
@@ -50,7 +50,7 @@ func indexMapping() mapping.IndexMapping {
 	}
 	doc.AddFieldMappingsAt(fieldOrder, &mapping.FieldMapping{Type: "number", Index: true, DocValues: true})
 	doc.AddFieldMappingsAt(fieldStored, &mapping.FieldMapping{Type: "text", Analyzer: keyword.Name, Store: true})
-	doc.AddSubDocumentMapping("_all", bleve.NewDocumentDisabledMapping()) // nobody searches all fields at once
+	doc.AddSubDocumentMapping("_all", bleve.NewDocumentDisabledMapping()) // no query searches all fields
 	m := bleve.NewIndexMapping()
 	m.DefaultMapping = doc
 	m.DefaultAnalyzer = keyword.Name
@@ -69,7 +69,7 @@ func openGeneration(path, name string) (*generation, error) {
 	})
 }
 
-// guarded turns a panic of Bleve over damaged files into an error.
+// guarded converts a panic of Bleve over damaged files to an error.
 func guarded(name string, open func() (bleve.Index, error)) (g *generation, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,7 +103,7 @@ func (g *generation) checkpoint() (uint64, error) {
 	return binary.BigEndian.Uint64(data), nil
 }
 
-// apply writes one batch. Bleve's batches are all or nothing, its internal values with its documents.
+// apply writes one batch. Bleve's batches are atomic, including its internal values.
 func (g *generation) apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -144,7 +144,8 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	return nil
 }
 
-// fieldsOf returns what Bleve indexes of a document; of a tombstone only itself, so that nothing finds it.
+// fieldsOf returns the fields that Bleve indexes; for a tombstone only the document, so that no search
+// finds it.
 func fieldsOf(d searchindex.Document) (map[string]any, error) {
 	stored, err := json.Marshal(d)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Config of an index.
+// Config configures an Index.
 type Config struct {
-	// Path is the index's folder. It is made when it is not there.
+	// Path is the index's folder. It is created if needed.
 	Path string
-	// Logger; nil for none.
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Validate reports everything that is wrong with the settings.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	if c.Path == "" {
 		return errors.New("search index: Path is missing")
@@ -35,7 +35,7 @@ type Index struct {
 	lock   *flock.Flock
 	log    *slog.Logger
 
-	// mu is held for reading by whoever uses live, and for writing by who replaces it.
+	// mu is read-locked while live is used, and write-locked while it is replaced.
 	mu         sync.RWMutex
 	live       *generation
 	rebuilding *Rebuild
@@ -45,9 +45,9 @@ type Index struct {
 
 var _ searchindex.Index = (*Index)(nil)
 
-// Open opens the index in a folder, or begins an empty one when there is none or it is damaged; the
-// checkpoint is then 0. Errors: what the file system says; searchindex.ErrUnavailable when another process
-// has the index open.
+// Open opens the index in a folder, or creates an empty one, with checkpoint 0, if there is none or it
+// is damaged. Errors: those of the file system; searchindex.ErrUnavailable if another process has the
+// index open.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// begin locks the folder before it looks at anything: what is half written belongs to who holds the lock.
+// begin locks the folder before it reads anything: unfinished files belong to the holder of the lock.
 func (x *Index) begin(ctx context.Context) error {
 	if err := os.MkdirAll(x.folder.path, 0o700); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (x *Index) begin(ctx context.Context) error {
 	return nil
 }
 
-// with runs f on the generation that answers.
+// with calls f with the live generation.
 func (x *Index) with(ctx context.Context, f func(*generation) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 	return docs, err
 }
 
-// Close implements searchindex.Index. A rebuild under way is discarded.
+// Close implements searchindex.Index. A running rebuild is discarded.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -158,7 +158,7 @@ func (x *Index) Close() error {
 type Rebuild struct {
 	index *Index
 	g     *generation
-	over  bool // under index.mu
+	over  bool // guarded by index.mu
 }
 
 var _ searchindex.Generation = (*Rebuild)(nil)
@@ -226,7 +226,7 @@ func (r *Rebuild) Publish(ctx context.Context) error {
 	old := x.live
 	x.live, x.rebuilding, x.frozen, r.over = r.g, nil, false, true
 	if err := errors.Join(old.close(), x.folder.remove(old.name)); err != nil {
-		// The new generation answers; what is left of the old one goes at the next start.
+		// The new generation is live; the next start removes the rest of the old one.
 		x.log.Warn("old search index not removed", "generation", old.name, "error", err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	dir := map[string]string{} // of each test
+	dir := map[string]string{} // per test
 	searchindextest.Run(t, func(t *testing.T, name string) searchindex.Index {
 		key := t.Name() + name
 		if dir[key] == "" {

@@ -11,7 +11,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// ask answers questions for candidates.
+// ask returns the candidates for several questions.
 func (g *generation) ask(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
 	var found []searchindex.Document
 	for _, a := range asks {
@@ -48,7 +48,7 @@ func termQuery(t searchindex.Term, typos int) query.Query {
 	return q
 }
 
-// candidates returns the best documents that a query finds.
+// candidates returns the best documents for a query.
 func (g *generation) candidates(ctx context.Context, q query.Query) ([]searchindex.Document, error) {
 	req := bleve.NewSearchRequestOptions(q, searchindex.Candidates, 0, false)
 	req.Score = "none"
@@ -69,7 +69,7 @@ func (g *generation) scan(ctx context.Context, after string, limit int) ([]searc
 	return g.run(ctx, req)
 }
 
-// versions returns the versions that are held of some documents.
+// versions returns the stored versions of some documents.
 func (g *generation) versions(ctx context.Context, docs []searchindex.Document) (map[string]uint64, error) {
 	held := make(map[string]uint64, len(docs))
 	if len(docs) == 0 {

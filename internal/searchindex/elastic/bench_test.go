@@ -13,7 +13,7 @@ func benchIndex(b *testing.B) searchindex.Index {
 	return open(b, server, newAlias(b, server))
 }
 
-// BenchmarkElasticSearch asks a cluster, by kind of query.
+// BenchmarkElasticSearch searches a cluster, by kind of query.
 func BenchmarkElasticSearch(b *testing.B) { searchindextest.BenchmarkSearch(b, benchIndex) }
 
 // BenchmarkElasticFeed feeds a live index. The target is 5,000 documents a second.

@@ -16,83 +16,83 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Limits of the talk with the cluster.
+// Limits of requests to the cluster.
 const (
 	dialTimeout  = 2 * time.Second
 	keepAlive    = 15 * time.Second
 	idleTimeout  = 90 * time.Second
 	maxIdleConns = 32
-	// maxAnswer bounds an answer in bytes. The largest is that of a Scan: 5,000 documents of some hundred
-	// bytes each.
+	// maxAnswer limits a response in bytes. The largest is that of a Scan: 5,000 documents of a few
+	// hundred bytes each.
 	maxAnswer = 64 << 20
-	// maxTries bounds the attempts at one request, those for the sake of refused parts of it included.
+	// maxTries limits the attempts at one request, including those for rejected parts of it.
 	maxTries = 5
-	// readTimeout and writeTimeout bound one attempt. With a deadline and several hosts, an attempt also ends
-	// when half of what is left is over, so that a hung node leaves time to ask another.
+	// readTimeout and writeTimeout limit one attempt. With a deadline and several hosts, an attempt
+	// also ends after half of the remaining time, so that a hung node leaves time to ask another.
 	readTimeout  = 5 * time.Second
 	writeTimeout = 15 * time.Second
-	// pauseFirst and pauseLast bound the pause between attempts; it doubles in between, and up to half of it
-	// is taken off by chance.
+	// pauseFirst and pauseLast limit the pause between attempts; it doubles in between, minus a random
+	// part of up to one half.
 	pauseFirst = 50 * time.Millisecond
 	pauseLast  = 2 * time.Second
 )
 
-// client sends requests, all of which may be repeated: documents and checkpoints have versions, and the
-// steps of a rebuild name what they replace.
+// client sends requests, all of which may be repeated: documents and checkpoints have versions, and
+// the steps of a rebuild name what they replace.
 type client struct {
 	base    *es.BaseClient
 	metrics *metrics
-	several bool // hosts
+	several bool // several hosts
 }
 
 func newClient(s settings, m *metrics) (*client, error) {
 	base, err := es.NewBaseClient(es.Config{
 		Addresses: s.addresses, Username: s.user, Password: s.password, APIKey: s.apiKey,
 		Transport:         s.transport,
-		DisableRetry:      true, // the library's own retries know no backoff, and no 429
+		DisableRetry:      true, // the library's own retries have no backoff and ignore 429
 		DisableMetaHeader: true,
 	})
 	if err != nil {
-		return nil, errors.New("search: the client does not take the URL") // its errors may repeat it
+		return nil, errors.New("search: the client does not take the URL") // its errors may quote the URL
 	}
 	return &client{base: base, metrics: m, several: len(s.addresses) > 1}, nil
 }
 
-// request is one question to the cluster.
+// request is one request to the cluster.
 type request struct {
 	op     string // for metrics and errors
 	method string
 	path   string
 	query  string
 	body   []byte
-	lines  bool // the body is of one JSON text a line
+	lines  bool // the body is JSON lines
 	write  bool
-	// missing says that an index that is not there may be there with the next attempt: an alias has moved.
+	// missing means that a missing index may exist at the next attempt: an alias has moved.
 	missing bool
-	// accept looks at an answer whose parts may have been refused. Its error is the answer's: a *refusal
-	// inside says whether to try again, any other is final. It may put into the request what is still to be
-	// asked. nil takes every answer.
+	// accept checks a response whose parts may have been rejected. It returns a *refusal to decide
+	// about a retry by its status; other errors are final. It may reduce the request to the parts to
+	// be retried. nil accepts every response.
 	accept func(r *request, answer []byte) error
 }
 
-// refusal is an answer that says no.
+// refusal is an error response.
 type refusal struct {
 	Status int
 	Type   string
 	Reason string
-	// document is the answer when it is no error but says that a document is not there.
+	// document is the response body if it reports a missing document rather than an error.
 	document []byte
 }
 
 func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s: %s", r.Status, r.Type, r.Reason) }
 
-// is says whether an error is a refusal of a type.
+// isRefusal reports whether an error is a refusal of a type.
 func isRefusal(err error, kind string) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.Type == kind
 }
 
-// Types of refusals that mean something to us.
+// Types of refusals that are handled.
 const (
 	noIndex       = "index_not_found_exception"
 	noAlias       = "aliases_not_found_exception"
@@ -101,14 +101,14 @@ const (
 	blocked       = "cluster_block_exception"
 )
 
-// passing says whether a status may be another one soon.
+// passing reports whether a status may be temporary.
 func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// do sends a request until it is answered and accepted, as often as its bounds allow, and returns the answer,
-// whose status is below 300. This is the only place that tries again, so that maxTries bounds what a failing
-// cluster is asked. Errors: *refusal inside searchindex.ErrUnavailable, ctx.Err().
+// do sends a request until it is answered and accepted, within its limits, and returns the response,
+// whose status is below 300. All retries are done here, so that maxTries limits the requests to a
+// failing cluster. Errors: *refusal inside searchindex.ErrUnavailable, ctx.Err().
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	for try := 1; ; try++ {
 		body, err := c.once(ctx, r)
@@ -128,7 +128,7 @@ func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-// again says whether another attempt at a request may bring another answer.
+// again reports whether a request should be retried.
 func again(r request, err error, answered bool) bool {
 	var no *refusal
 	if errors.As(err, &no) {
@@ -137,8 +137,8 @@ func again(r request, err error, answered bool) bool {
 	return !answered && !errors.Is(err, errForeign)
 }
 
-// ended is the error of a request whose context is over. A caller that went away reads so; one whose time
-// is up reads that the index was not there in time.
+// ended returns the error of a request whose context ended: the context's error if it was canceled,
+// ErrUnavailable if its deadline passed.
 func (c *client) ended(ctx context.Context, op string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s: %w", op, ctx.Err())
@@ -146,7 +146,7 @@ func (c *client) ended(ctx context.Context, op string, err error) error {
 	return fmt.Errorf("%s: %w: %w: %w", op, searchindex.ErrUnavailable, ctx.Err(), err)
 }
 
-// pause waits before the next attempt. It does not begin to when the time left is shorter.
+// pause waits before the next attempt. It returns false immediately if the remaining time is shorter.
 func (c *client) pause(ctx context.Context, try int) bool {
 	d := delay.Jittered(min(pauseFirst<<(try-1), pauseLast))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
@@ -156,13 +156,13 @@ func (c *client) pause(ctx context.Context, try int) bool {
 	return delay.For(ctx, d) == nil
 }
 
-// errForeign: what answers is not Elasticsearch.
+// errForeign means that the server is not Elasticsearch.
 var errForeign = errors.New("what answers there is not Elasticsearch")
 
-// foreignText is how the library words it; it has no error value for it.
+// foreignText is the library's message; it has no error value for it.
 const foreignText = "the client noticed that the server is not Elasticsearch and we do not support this unknown product"
 
-// once sends a request once and reads the whole answer, so that the connection is used again.
+// once sends a request once and reads the whole response, so that the connection is reused.
 func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	limit := readTimeout
 	if r.write {
@@ -197,7 +197,7 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode < http.StatusMultipleChoices && res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
-		return nil, errForeign // the library looks at the first answer only, and another may come from elsewhere
+		return nil, errForeign // the library checks only the first response, and another may come from a different server
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
@@ -211,7 +211,7 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	return body, nil
 }
 
-// maxReason bounds what is repeated of a reason, in bytes.
+// maxReason limits the quoted part of a reason, in bytes.
 const maxReason = 500
 
 func readRefusal(status int, body []byte) *refusal {
@@ -232,7 +232,7 @@ func readRefusal(status int, body []byte) *refusal {
 	return no
 }
 
-// ask sends a request and decodes the answer.
+// ask sends a request and decodes the response.
 func ask[T any](ctx context.Context, c *client, r request) (T, error) {
 	var out T
 	body, err := c.do(ctx, r)

@@ -20,42 +20,44 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Defaults of a Config.
+// Defaults and limits of a Config.
 const (
 	DefaultAlias    = "brands"
 	DefaultReplicas = 1
-	// maxHosts bounds the addresses of one cluster.
+	// maxHosts limits the hosts of one cluster.
 	maxHosts = 64
-	// maxReplicas is far more copies than one index of brands can use.
+	// maxReplicas is far more than one index of brands can use.
 	maxReplicas = 20
 )
 
-// Config of an index.
+// Config configures an Index.
 type Config struct {
-	// URL names the cluster:
+	// URL is the URL of the cluster:
 	//
 	//	http[s]://[user:password@]host:port[,host:port…][/path][?setting=value&…]
 	//
-	// with a percent-encoded password, and the settings alias and replicas (as the fields below), api_key
-	// (the base64 form, instead of user and password) and ca (a file of PEM certificates that are trusted
-	// beside the system's). A field below that is set goes before the setting in the URL.
+	// with a percent-encoded password, and the settings alias and replicas (as the fields below),
+	// api_key (the base64 form, instead of user and password) and ca (a file of PEM certificates that
+	// are trusted in addition to the system's). The fields below take precedence over settings in the
+	// URL.
 	URL string
-	// Alias is what all names in the cluster begin with, "brands" unless set. Two installations on one
-	// cluster need two.
+	// Alias is the prefix of all names in the cluster, "brands" by default. Two installations on one
+	// cluster need different ones.
 	Alias string
-	// Replicas is the number of copies beside the first, 1 unless set.
+	// Replicas is the number of replicas, 1 by default.
 	Replicas *int
-	// CA holds PEM certificates that are trusted beside the system's.
+	// CA holds PEM certificates that are trusted in addition to the system's.
 	CA []byte
-	// Analyzer indexes documents and reads queries, the current one unless set. Each version has an index of its own.
+	// Analyzer analyzes documents and queries, the current one by default. Each version has a separate
+	// index.
 	Analyzer searchindex.Analyzer
-	// Logger; nil for none.
+	// Logger may be nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil for none.
+	// Registerer registers the metrics; it may be nil.
 	Registerer prometheus.Registerer
 }
 
-// settings are a Config that was read.
+// settings is a parsed Config.
 type settings struct {
 	addresses              []string
 	user, password, apiKey string
@@ -66,10 +68,10 @@ type settings struct {
 	logger                 *slog.Logger
 }
 
-// aliasForm is what Elasticsearch allows in names, without its rarer marks and with room for our endings.
+// aliasForm is a subset of the names that Elasticsearch allows, with room for our suffixes.
 var aliasForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
 
-// read reports everything that is wrong with the settings. It never repeats the URL, which may hold a password.
+// read reports all errors of the configuration. It never quotes the URL, which may contain a password.
 func (c Config) read() (settings, error) {
 	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, analyzer: c.Analyzer, logger: c.Logger}
 	if s.analyzer.Version == 0 {
@@ -111,8 +113,8 @@ func (c Config) read() (settings, error) {
 	return s, errors.Join(wrong...)
 }
 
-// readURL reads all but the settings, which it returns. The standard parser knows one host only, and its
-// errors repeat what they read.
+// readURL parses everything except the settings, which it returns. The standard parser supports only
+// one host, and its errors quote their input.
 func (s *settings) readURL(text string, found func(string, ...any)) (url.Values, bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme != "http" && scheme != "https" {
@@ -194,7 +196,7 @@ func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
-		ForceAttemptHTTP2:     false, // Elasticsearch speaks HTTP/1.1
+		ForceAttemptHTTP2:     false, // Elasticsearch supports HTTP/1.1 only
 		MaxIdleConnsPerHost:   maxIdleConns,
 		IdleConnTimeout:       idleTimeout,
 		TLSHandshakeTimeout:   dialTimeout,

@@ -86,7 +86,7 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// secured is a server with a certificate of its own that takes one pair of credentials.
+// secured starts a TLS server with a self-signed certificate that accepts one pair of credentials.
 func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.Server, ca []byte) {
 	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
@@ -98,7 +98,7 @@ func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.S
 			"acknowledged":true,"indices":[{"name":"brands%[1]s_g000001","aliases":["brands%[1]s","brands%[1]s_g000001_w_1"]}],
 			"brands%[1]s_g000001":{"mappings":{"_meta":{"letterhead_mapping":%[2]d}}}}`, version, searchindex.Analysis)
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a client that does not trust it is one of the tests
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // one of the tests uses a client that does not trust it
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -2,7 +2,7 @@ package elastic
 
 import "time"
 
-// SeenFrozenFor makes a freeze that this Index has seen look that much older: nothing but time is missing.
+// SeenFrozenFor makes a freeze that this Index has seen appear older by d.
 func (x *Index) SeenFrozenFor(d time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -11,7 +11,7 @@ func (x *Index) SeenFrozenFor(d time.Duration) {
 
 const MaxFrozen = maxFrozen
 
-// Read returns what a Config says of the cluster.
+// Read returns the cluster settings of a Config.
 func (c Config) Read() (addresses []string, user, password, apiKey, alias string, replicas int, err error) {
 	s, err := c.read()
 	return s.addresses, s.user, s.password, s.apiKey, s.alias, s.replicas, err

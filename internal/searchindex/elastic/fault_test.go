@@ -52,7 +52,7 @@ func sites(n int) []searchindex.Document {
 	return docs
 }
 
-// holds compares all that the index holds, and its checkpoint.
+// holds checks the whole contents of the index and its checkpoint.
 func (f *faulty) holds(docs int, checkpoint uint64) {
 	f.t.Helper()
 	held, err := f.Scan(f.t.Context(), "", searchindex.MaxScan)
@@ -103,7 +103,7 @@ func TestItemsThatStayRefusedKeepTheCheckpointBack(t *testing.T) {
 	}
 	f.holds(9, 3)
 	f.proxy.set(nil)
-	if err := f.Apply(t.Context(), sites(10), 10); err != nil { // what is in already answers 409
+	if err := f.Apply(t.Context(), sites(10), 10); err != nil { // documents that are already stored give 409
 		t.Fatal(err)
 	}
 	f.holds(10, 10)
@@ -146,7 +146,7 @@ func TestARefusalThatStaysIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// calls are the doors of an index that a request goes through.
+// calls returns the methods of an index that send requests.
 func (f *faulty) calls() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Apply":      func(ctx context.Context) error { return f.Apply(ctx, sites(1), 1) },
@@ -247,7 +247,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	f := newFaulty(t)
 	seen := map[string]bool{}
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool { seen[r.RemoteAddr] = true; return false })
-	for range 20 { // also after refusals, whose bodies nobody needs
+	for range 20 { // after refusals, too, whose bodies are not used
 		if _, err := f.Search(t.Context(), "site", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +389,7 @@ func TestWhatDeadRebuildsLeaveIsDropped(t *testing.T) {
 	if err := g.Publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as a delete that failed leaves it
+	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as left by a failed delete
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestABlockThatARebuildLeftBehindIsTaken(t *testing.T) {
 	f.holds(3, 3)
 }
 
-// frozenByAnother freezes an index through a handle of its own, as a process does that then dies.
+// frozenByAnother freezes an index through a separate handle, like a process that then dies.
 func (f *faulty) frozenByAnother() searchindex.Generation {
 	f.t.Helper()
 	other := open(f.t, f.real, f.alias)
@@ -457,7 +457,7 @@ func TestARebuildTakesOverFromADeadOne(t *testing.T) {
 	if at, err := g.Freeze(t.Context()); err != nil || at != 3 {
 		t.Fatalf("frozen at %d, %v, want 3", at, err)
 	}
-	if err := void.Discard(); err != nil { // it must not thaw what the other froze
+	if err := void.Discard(); err != nil { // it must not thaw the other's freeze
 		t.Error(err)
 	}
 	if err := f.Apply(within(t, 300*time.Millisecond), sites(4), 4); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -516,7 +516,7 @@ func TestMetricsAreFreeAfterAFailedOpen(t *testing.T) {
 	defer x.Close()
 }
 
-// TestRefusedPartsAndWholesShareOneBound has a request refused as a whole and in parts by turns.
+// TestRefusedPartsAndWholesShareOneBound rejects a request alternately as a whole and in parts.
 func TestRefusedPartsAndWholesShareOneBound(t *testing.T) {
 	for _, c := range []struct {
 		path  string

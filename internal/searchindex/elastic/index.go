@@ -15,15 +15,15 @@ import (
 
 // Limits of an open index.
 const (
-	// openTimeout bounds how long Open looks for the cluster.
+	// openTimeout limits how long Open tries to reach the cluster.
 	openTimeout = 15 * time.Second
-	// closeTimeout bounds the clearing up at the end.
+	// closeTimeout limits the cleanup at the end.
 	closeTimeout = 10 * time.Second
-	// maxRaces bounds how often a step is begun again because another node was faster.
+	// maxRaces limits how often a step is restarted because another node was faster.
 	maxRaces = 5
 )
 
-// errNames: names in the cluster are taken or changed in a way that only a person can put right.
+// errNames means that names in the cluster are in use or changed in a way that an operator must fix.
 var errNames = errors.New("search index has the wrong names")
 
 // Index implements searchindex.Index.
@@ -33,7 +33,7 @@ type Index struct {
 	client   *client
 	log      *slog.Logger
 
-	// preparing has an entry while somebody makes the template and the first generation.
+	// preparing has an entry while a goroutine creates the template and the first generation.
 	preparing chan struct{}
 
 	mu         sync.Mutex
@@ -45,10 +45,10 @@ type Index struct {
 
 var _ searchindex.Index = (*Index)(nil)
 
-// Open opens the index of a cluster, and makes it when there is none. A cluster that cannot be reached now
-// is no error: the index then answers ErrUnavailable until it can. Errors: all that is wrong with the settings,
-// without the URL, which may hold a password; what waiting does not mend: credentials that are refused, a server
-// that is not Elasticsearch, names that are taken.
+// Open opens the index of a cluster, and creates it if there is none. An unreachable cluster is not an
+// error: the index returns ErrUnavailable until it is reachable. Errors: all errors of the
+// configuration, without the URL, which may contain a password; conditions that waiting does not fix:
+// rejected credentials, a server that is not Elasticsearch, names that are in use.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
 	s, err := cfg.read()
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 		err = nil
 	}
 	if err == nil {
-		err = m.register(cfg.Registerer) // last: what fails before may be tried again with the same registry
+		err = m.register(cfg.Registerer) // last: after an earlier failure Open may be retried with the same registry
 	}
 	if err != nil {
 		s.transport.CloseIdleConnections()
@@ -77,13 +77,13 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// lasting says whether an error stays until a person does something.
+// lasting reports whether an error remains until an operator acts.
 func lasting(err error) bool {
 	var no *refusal
 	return errors.Is(err, errNames) || errors.Is(err, errForeign) || errors.As(err, &no) && !passing(no.Status)
 }
 
-// usable refuses what cannot be asked any more.
+// usable returns an error if the index is closed or the context has ended.
 func (x *Index) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (x *Index) usable(ctx context.Context) error {
 	return nil
 }
 
-// prepared returns the generation that this Index writes to, and finds or makes it the first time.
+// prepared returns the generation that this Index writes to, which it finds or creates the first time.
 func (x *Index) prepared(ctx context.Context) (generation, error) {
 	x.mu.Lock()
 	bound := x.bound
@@ -135,8 +135,8 @@ func (x *Index) bind(g generation) {
 	x.bound = &g
 }
 
-// ensure returns the generation that answers, and makes an empty one when there is none. Its name is the
-// same on two nodes that do so at once, so that one of them makes it and the other finds it.
+// ensure returns the live generation, and creates an empty one if there is none. Two nodes that do so
+// at the same time use the same name, so one of them creates it and the other finds it.
 func (x *Index) ensure(ctx context.Context) (generation, error) {
 	for range maxRaces {
 		c, err := x.look(ctx)
@@ -160,8 +160,8 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 	return generation{}, fmt.Errorf("%w: other nodes make it at the same time", searchindex.ErrUnavailable)
 }
 
-// clear drops the generations before the one that answers, also those that are still being built: numbers
-// only grow, and nobody needs these any more.
+// clear drops the generations before the live one, including those that are still being built: numbers
+// only grow, so they are obsolete.
 func (x *Index) clear(ctx context.Context, c cluster) {
 	for _, g := range c.all {
 		if c.live == nil || !after(*c.live, g) {
@@ -173,7 +173,7 @@ func (x *Index) clear(ctx context.Context, c cluster) {
 	}
 }
 
-// end drops a generation that does not answer, in whatever state it is.
+// end drops a generation that is not live, in any state.
 func (x *Index) end(ctx context.Context, g generation) error {
 	if g.spent() {
 		return x.drop(ctx, g)
@@ -181,7 +181,7 @@ func (x *Index) end(ctx context.Context, g generation) error {
 	return x.abandon(ctx, g)
 }
 
-// create makes an index, in one step with its aliases.
+// create creates an index together with its aliases.
 func (x *Index) create(ctx context.Context, g generation, aliases, settings object) error {
 	body, err := json.Marshal(object{"aliases": aliases, "settings": settings})
 	if err != nil {
@@ -214,8 +214,8 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 	if err := x.usable(ctx); err != nil {
 		return 0, err
 	}
-	// A writer's position must be of the generation that it is bound to, or of a later one: then the next
-	// Apply is refused. So the binding comes first.
+	// A writer's position must be that of its bound generation or of a later one: then the next Apply
+	// is refused. So the binding comes first.
 	bound, err := x.prepared(ctx)
 	if err != nil {
 		return 0, err
@@ -230,7 +230,7 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 	return at, nil
 }
 
-// Close implements searchindex.Index. A rebuild under way is discarded.
+// Close implements searchindex.Index. A running rebuild is discarded.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	if x.closed {

@@ -16,7 +16,7 @@ func TestContract(t *testing.T) {
 	searchindextest.Run(t, opener(t))
 }
 
-// opener opens indices of a cluster, each name of a test under an alias of its own.
+// opener opens indices of a cluster, with a separate alias per test and name.
 func opener(t *testing.T) searchindextest.Opener {
 	server := testservices.Elasticsearch(t)
 	aliases := map[string]string{}
@@ -43,7 +43,7 @@ func configOf(server, alias string) elastic.Config {
 	return elastic.Config{URL: server, Alias: alias, Replicas: &none}
 }
 
-// newAlias returns an alias that no other test has; what is made under it goes when the test ends.
+// newAlias returns a unique alias; everything created under it is removed when the test ends.
 func newAlias(t testing.TB, server string) string {
 	alias := fmt.Sprintf("test-%016x", rand.Uint64())
 	t.Cleanup(func() { wipe(t, server, alias) })

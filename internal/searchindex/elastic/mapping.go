@@ -18,33 +18,34 @@ var fieldNames = [...]string{
 	searchindex.TyposField:  "typos",
 }
 
-// Fields of a document beside its terms and what searchindex.Document names.
+// Additional fields of a document, beyond its terms and those of searchindex.Document.
 const (
 	fieldDomain     = "domain"
-	fieldOrder      = "order"      // the better documents have the smaller number
-	fieldCheckpoint = "checkpoint" // of the document that holds it, and of no other
+	fieldOrder      = "order"      // better documents have smaller numbers
+	fieldCheckpoint = "checkpoint" // only in the document that holds the checkpoint
 )
 
 // Settings of an index.
 const (
-	// liveRefresh is how long what was written stays unseen at most when nobody refreshes: Apply does.
+	// liveRefresh is the maximum delay until a write is visible without an explicit refresh: Apply
+	// refreshes.
 	liveRefresh = "1s"
-	// buildRefresh is that of a generation that is being built: never, until it is published.
+	// buildRefresh is used for a generation that is being built: no refresh until it is published.
 	buildRefresh = "-1"
-	// templatePriority is above what a cluster's catch-all templates usually have.
+	// templatePriority is higher than that of typical catch-all templates.
 	templatePriority = 500
 )
 
-// object is a piece of a JSON text.
+// object is a JSON object.
 type object = map[string]any
 
-// meta marks the indices that came from this template.
+// meta marks the indices that were created from this template.
 func (x *Index) meta() object { return object{"letterhead_mapping": x.settings.analyzer.Version} }
 
-// template is what all generations have in common.
+// template returns the common settings of all generations.
 func (x *Index) template() object {
 	keyword := object{"type": "keyword", "doc_values": false, "norms": false}
-	// One token for a whole text, cut into its beginnings. Queries ask for tokens.
+	// One token for a whole text, split into its prefixes. Queries search for tokens.
 	beginnings := object{"type": "text", "analyzer": "beginnings", "search_analyzer": "keyword", "index_options": "docs", "norms": false}
 	stored := func(kind string) object { return object{"type": kind, "index": false, "doc_values": false} }
 	return object{
@@ -53,7 +54,7 @@ func (x *Index) template() object {
 		"_meta":          x.meta(),
 		"template": object{
 			"settings": object{
-				"number_of_shards":   1, // a million brands are a few hundred megabytes
+				"number_of_shards":   1, // a million brands take a few hundred megabytes
 				"number_of_replicas": x.settings.replicas,
 				"refresh_interval":   liveRefresh,
 				"analysis": object{
@@ -64,7 +65,7 @@ func (x *Index) template() object {
 			"mappings": object{
 				"_meta":   x.meta(),
 				"dynamic": "strict",
-				// The terms are computed anew from the log, never read back.
+				// The terms are computed from the log, never read.
 				"_source": object{"excludes": []string{"exact", "begins", "words", "typos", fieldOrder}},
 				"properties": object{
 					fieldDomain:     object{"type": "keyword"},
@@ -87,7 +88,7 @@ func (x *Index) template() object {
 	}
 }
 
-// putTemplate stores the template. Two nodes that open at once store the same.
+// putTemplate stores the template. Two nodes that open at the same time store the same.
 func (x *Index) putTemplate(ctx context.Context) error {
 	body, err := json.Marshal(x.template())
 	if err != nil {
@@ -96,7 +97,7 @@ func (x *Index) putTemplate(ctx context.Context) error {
 	return x.acknowledged(ctx, request{op: "template", method: http.MethodPut, path: "/_index_template/" + x.names.alias, body: body, write: true})
 }
 
-// checkMapping looks whether an index came from our template.
+// checkMapping checks that an index was created from our template.
 func (x *Index) checkMapping(ctx context.Context, index string) error {
 	found, err := ask[map[string]struct {
 		Mappings struct {

@@ -26,7 +26,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// register gives all metrics to a registry, nil for none, or none of them.
+// register registers all metrics, or none of them; the registry may be nil.
 func (m *metrics) register(reg prometheus.Registerer) error {
 	if err := telemetry.Register(reg, m.seconds, m.retries); err != nil {
 		return fmt.Errorf("search index metrics: %w", err)

@@ -15,22 +15,23 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// names are those of one installation and version of the analysis.
+// names builds the names of one installation and analysis version.
 type names struct{ alias string }
 
 func namesOf(alias string, version int) names { return names{fmt.Sprintf("%s_v%d", alias, version)} }
 
-// first names a generation that is made because none answers: the same on all nodes that make one at once.
+// first names a generation that is created because none is live: all nodes that create one at the same
+// time use the same name.
 func (n names) first(number uint64) string { return fmt.Sprintf("%s_g%06d", n.alias, number) }
 
-// next names a generation of a rebuild as no other ever was, so that a request that arrives late, such as one
-// to delete it, cannot mean another.
+// next returns a unique name for a generation of a rebuild, so that a late request, such as one to
+// delete it, cannot affect another.
 func (n names) next(number uint64) string { return own(n.first(number), "_") }
 
-// indexForm is what follows the alias in the name of a generation.
+// indexForm matches the part of a generation's name that follows the alias.
 var indexForm = regexp.MustCompile(`^_g([0-9]{6,18})(_[0-9a-f]{16})?$`)
 
-// number returns the number in a generation's name, 0 when it is no such name.
+// number returns the number in a generation's name, 0 if the name is not valid.
 func (n names) number(index string) uint64 {
 	rest, ok := strings.CutPrefix(index, n.alias)
 	if !ok {
@@ -41,20 +42,20 @@ func (n names) number(index string) uint64 {
 		return 0
 	}
 	number, err := strconv.ParseUint(parts[1], 10, 63)
-	if err != nil || n.first(number) != n.alias+"_g"+parts[1] { // with zeros too many
+	if err != nil || n.first(number) != n.alias+"_g"+parts[1] { // too many zeros
 		return 0
 	}
 	return number
 }
 
-// Marks in the names of a generation's own aliases.
+// Marks in the names of a generation's aliases.
 const (
 	writeMark  = "_w_"
 	frozenMark = "_f_"
 	buildMark  = "_b_"
 )
 
-// own makes a name from that of an index, which no other ever had.
+// own returns a unique name derived from that of an index.
 func own(index, mark string) string {
 	end := make([]byte, 8)
 	for i := range end {
@@ -63,29 +64,29 @@ func own(index, mark string) string {
 	return index + mark + hex.EncodeToString(end)
 }
 
-// generation is one that is there.
+// generation is an existing generation.
 type generation struct {
 	name   string
 	number uint64
 	live   bool
-	write  string // its alias for writing, "" when it takes no writes
-	frozen string // its alias while it is frozen
-	build  string // its alias while it is being built
+	write  string // write alias, "" if it is not writable
+	frozen string // alias while it is frozen
+	build  string // alias while it is being built
 }
 
-// spent says that nobody needs a generation any more. One has the alias of those that are built, from its
-// first moment on, until it gets the alias of the one that answers, in the same step, and never gets either
-// again. So what has neither now has neither for ever, however old this look at it is.
+// spent reports whether a generation is obsolete. A generation has a build alias from its creation
+// until it is atomically replaced by the live alias, and never gets either again. So a generation
+// without both remains so forever, however old this information is.
 func (g generation) spent() bool { return !g.live && g.build == "" }
 
-// cluster is what is there of one installation and mapping version.
+// cluster is the state of one installation and mapping version.
 type cluster struct {
 	all  []generation
-	live *generation // nil when none answers
+	live *generation // nil if there is none
 	last uint64      // the largest number
 }
 
-// find returns a generation by its index, nil when it is not there.
+// find returns a generation by its index, nil if it does not exist.
 func (c cluster) find(name string) *generation {
 	for _, g := range c.all {
 		if g.name == name {
@@ -95,7 +96,7 @@ func (c cluster) find(name string) *generation {
 	return nil
 }
 
-// look reads which generations there are. Errors: searchindex.ErrUnavailable, ctx.Err(), errNames.
+// look reads the existing generations. Errors: searchindex.ErrUnavailable, ctx.Err(), errNames.
 func (x *Index) look(ctx context.Context) (cluster, error) {
 	type entry struct {
 		Name    string
@@ -140,14 +141,14 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 	return c, nil
 }
 
-// action is one of an _aliases call: all of a call are done, or none.
+// action is one action of an _aliases call, which is atomic.
 type action map[string]any
 
 func addAlias(index, alias string) action {
 	return action{"add": map[string]any{"index": index, "alias": alias}}
 }
 
-// removeAlias fails the whole call when the alias is not there.
+// removeAlias fails the whole call if the alias does not exist.
 func removeAlias(index, alias string) action {
 	return action{"remove": map[string]any{"index": index, "alias": alias, "must_exist": true}}
 }
@@ -160,7 +161,7 @@ func (x *Index) aliases(ctx context.Context, op string, actions ...action) error
 	return x.acknowledged(ctx, request{op: op, method: http.MethodPost, path: "/_aliases", body: body, write: true})
 }
 
-// acknowledged sends a request that changes the cluster's state, which all nodes must have seen.
+// acknowledged sends a request that changes the cluster's state, which all nodes must acknowledge.
 func (x *Index) acknowledged(ctx context.Context, r request) error {
 	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
 	if err == nil && !answer.Acknowledged {
@@ -169,16 +170,16 @@ func (x *Index) acknowledged(ctx context.Context, r request) error {
 	return err
 }
 
-// abandon ends a generation that is being built, and deletes it, unless it was published first: the alias of
-// those that are built is taken away either by that or by this.
+// abandon deletes a generation that is being built, unless it was published first: either abandon or
+// the publication removes the build alias.
 func (x *Index) abandon(ctx context.Context, g generation) error {
 	err := x.aliases(ctx, "abandon", removeAlias(g.name, g.build))
 	if isRefusal(err, noIndex) {
 		return nil
 	}
 	if isRefusal(err, noAlias) {
-		// Published, or abandoned: by another, or by ourselves when this is the repeat of a request whose
-		// answer was lost.
+		// Published, or abandoned: by another node, or by this one if this is the repeat of a request
+		// whose response was lost.
 		c, look := x.look(ctx)
 		if look != nil {
 			return errors.Join(err, look)
@@ -193,7 +194,7 @@ func (x *Index) abandon(ctx context.Context, g generation) error {
 	return x.drop(ctx, g)
 }
 
-// drop deletes a generation that is spent; one that is not there any more is no error.
+// drop deletes an obsolete generation; a missing one is not an error.
 func (x *Index) drop(ctx context.Context, g generation) error {
 	if !g.spent() {
 		return fmt.Errorf("drop: %s answers or is being built", g.name)
@@ -205,9 +206,9 @@ func (x *Index) drop(ctx context.Context, g generation) error {
 	return err
 }
 
-// block refuses writes to an index. Elasticsearch answers when all writes under way have ended; of an index
-// that has the block already it cannot say so (nothing acknowledged, no index named), and is asked anew: the
-// index takes no writes in between, for want of an alias.
+// block rejects writes to an index. Elasticsearch responds when all running writes have ended. If the
+// index has the block already, it cannot report so (nothing acknowledged, no index named) and is asked
+// again: in the meantime the index takes no writes, because it has no write alias.
 func (x *Index) block(ctx context.Context, index string) error {
 	for range 2 {
 		answer, err := ask[struct {

@@ -15,10 +15,11 @@ import (
 	"testing"
 )
 
-// fault does something to one exchange and says whether it answered; if not, the cluster is asked.
+// fault manipulates one exchange and reports whether it responded; if not, the cluster gets the
+// request.
 type fault func(w http.ResponseWriter, r *http.Request) bool
 
-// proxy stands between an index and the cluster.
+// proxy is between an index and the cluster.
 type proxy struct {
 	*httptest.Server
 	t       *testing.T
@@ -50,14 +51,14 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set puts a fault in place, nil for none, and forgets what was seen.
+// set installs a fault, nil for none, and clears the recorded requests.
 func (p *proxy) set(f fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault, p.seen = f, nil
 }
 
-// count returns how many requests to paths that end so were seen.
+// count returns the number of recorded requests to paths with this suffix.
 func (p *proxy) count(end string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +71,7 @@ func (p *proxy) count(end string) int {
 	return n
 }
 
-// on limits a fault to paths that end so, and to the first few of them.
+// on limits a fault to paths with this suffix, and to the first few of them.
 func on(end string, times int, f fault) fault {
 	var mu sync.Mutex
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -87,7 +88,7 @@ func on(end string, times int, f fault) fault {
 
 const always = 1 << 30
 
-// answers refuses the whole request.
+// answers rejects the whole request.
 func answers(status int) fault {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
@@ -97,14 +98,14 @@ func answers(status int) fault {
 	}
 }
 
-// hangs answers nothing until the client has gone.
+// hangs sends no response until the client has disconnected.
 func hangs(_ http.ResponseWriter, r *http.Request) bool {
-	io.Copy(io.Discard, r.Body) // the server notices that a client has gone only after its body
+	io.Copy(io.Discard, r.Body) // the server notices a disconnected client only after its body
 	<-r.Context().Done()
 	return true
 }
 
-// cuts ends the connection in the middle of an answer, after the cluster has done what was asked.
+// cuts closes the connection in the middle of a response, after the cluster has processed the request.
 func (p *proxy) cuts(w http.ResponseWriter, r *http.Request) bool {
 	rec := httptest.NewRecorder()
 	p.forward.ServeHTTP(rec, r)
@@ -120,8 +121,8 @@ func (p *proxy) cuts(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// refusesItems lets the cluster do a bulk request without some of its documents, and answers these with a
-// status, as a shard does whose queue is full.
+// refusesItems lets the cluster process a bulk request without some of its documents, and reports a
+// status for these, like a shard with a full queue.
 func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		body, err := io.ReadAll(r.Body)
@@ -175,7 +176,7 @@ func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault 
 	}
 }
 
-// deadAddress is one where nobody listens.
+// deadAddress returns an address without a listener.
 func deadAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// kept is a request that the test sends to the cluster itself, when it likes.
+// kept is a request that the test sends to the cluster later.
 type kept struct {
 	f      *faulty
 	method string
@@ -32,7 +32,7 @@ func (f *faulty) keep(r *http.Request) kept {
 	return kept{f, r.Method, r.URL.String(), body}
 }
 
-// send lets the cluster do it and returns the status.
+// send lets the cluster process it and returns the status.
 func (k kept) send() int {
 	r := httptest.NewRequest(k.method, k.url, bytes.NewReader(k.body))
 	r.Header.Set("Content-Type", "application/json")
@@ -41,7 +41,7 @@ func (k kept) send() int {
 	return rec.Code
 }
 
-// rebuilt returns a new generation with thirty documents in front of a frozen one of twenty.
+// rebuilt returns a new generation with thirty documents, to replace a frozen one with twenty.
 func (f *faulty) rebuilt() searchindex.Generation {
 	f.t.Helper()
 	f.goesOn(20, 20)
@@ -58,7 +58,7 @@ func (f *faulty) rebuilt() searchindex.Generation {
 	return g
 }
 
-// generations returns how many there are in the cluster.
+// generations checks the number of generations in the cluster.
 func (f *faulty) generations(want int) {
 	f.t.Helper()
 	if all := indices(f.t, f.real, f.alias); len(all) != want {
@@ -66,7 +66,7 @@ func (f *faulty) generations(want int) {
 	}
 }
 
-// goesOn writes as the projection does: once more when it was told that the index was replaced.
+// goesOn writes like the projection does: again after ErrReplaced.
 func (f *faulty) goesOn(docs int, checkpoint uint64) {
 	f.t.Helper()
 	err := f.Apply(f.t.Context(), sites(docs), checkpoint)
@@ -87,7 +87,7 @@ func TestAPublishThatWasDoneIsNotUndone(t *testing.T) {
 		if status := f.keep(r).send(); status != http.StatusOK {
 			t.Errorf("the swap answered %d", status)
 		}
-		cancel() // the caller goes before the answer comes
+		cancel() // the caller leaves before the response arrives
 		return hangs(w, r)
 	}))
 	if err := g.Publish(ctx); err != nil {
@@ -101,7 +101,7 @@ func TestAPublishThatWasDoneIsNotUndone(t *testing.T) {
 	f.goesOn(31, 31)
 }
 
-// TestAPublishThatArrivesLate has the caller of Publish go, and the cluster get the request only afterwards.
+// TestAPublishThatArrivesLate cancels the caller of Publish before the cluster gets the request.
 func TestAPublishThatArrivesLate(t *testing.T) {
 	for name, c := range map[string]struct{ before, wins bool }{
 		"before Discard": {before: true, wins: true},
@@ -155,7 +155,7 @@ func TestCloseWhileItIsPublished(t *testing.T) {
 				if err := f.Close(); err != nil {
 					t.Errorf("close: %v", err)
 				}
-				return false // and then it comes, or comes again
+				return false // and then it arrives, or arrives again
 			}))
 			if err := g.Publish(t.Context()); published && err != nil || !published && !errors.Is(err, searchindex.ErrClosed) {
 				t.Errorf("publish: %v", err)
@@ -171,8 +171,8 @@ func TestCloseWhileItIsPublished(t *testing.T) {
 	}
 }
 
-// TestTwoRebuildsDoNotDeleteWhatAnswers has one rebuild find another one's generation, and stops it at each
-// of the requests with which it ends that, while the other is published.
+// TestTwoRebuildsDoNotDeleteWhatAnswers lets one rebuild find another one's generation, and stops it
+// at each of the requests with which it deletes that, while the other is published.
 func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   func(f *faulty, r *http.Request) bool
@@ -233,8 +233,8 @@ func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
 	}
 }
 
-// TestOfRebuildsThatBeginAtOnceOneStays has a rebuild begin between another one's look and the moment when
-// that makes its generation.
+// TestOfRebuildsThatBeginAtOnceOneStays starts a rebuild after another one has listed the generations
+// and before that creates its own.
 func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
 	f := newFaulty(t)
 	other := open(t, f.real, f.alias)
@@ -267,8 +267,8 @@ func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
 	f.generations(1)
 }
 
-// TestALateDeleteMeansNoOtherGeneration sends the delete of a discarded generation again, after the next one
-// was published.
+// TestALateDeleteMeansNoOtherGeneration repeats the delete of a discarded generation after the next
+// one was published.
 func TestALateDeleteMeansNoOtherGeneration(t *testing.T) {
 	f := newFaulty(t)
 	var deletes []kept
@@ -294,7 +294,7 @@ func TestALateDeleteMeansNoOtherGeneration(t *testing.T) {
 	f.holds(30, 30)
 }
 
-// TestADiscardWhoseAnswerIsLostIsDone: its repeat finds that the generation is not being built any more.
+// TestADiscardWhoseAnswerIsLostIsDone: its repeat finds that the generation is no longer being built.
 func TestADiscardWhoseAnswerIsLostIsDone(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// hits is an answer, without what nobody reads of it.
+// hits is the used part of a response.
 type hits struct {
 	Status   int
 	TimedOut bool `json:"timed_out"`
@@ -22,7 +22,7 @@ type hits struct {
 	}
 }
 
-// filters name what is read of an answer.
+// Filters for the used parts of responses.
 const (
 	hitsFilter  = "filter_path=status,timed_out,error.type,error.reason,hits.hits._source"
 	hitsFilters = "filter_path=responses.status,responses.timed_out,responses.error.type,responses.error.reason,responses.hits.hits._source"
@@ -42,8 +42,8 @@ func (h hits) documents() ([]searchindex.Document, error) {
 	return docs, nil
 }
 
-// candidates answers questions, all of them with one request. A part that failed is asked again with the
-// rest: a generation may have been dropped just then, and the alias stands for the next one already.
+// candidates answers several questions with one request. If a part failed the whole request is
+// repeated: a generation may have just been dropped, and the alias already refers to the next one.
 func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
 	body, err := searches(asks)
 	if err != nil {
@@ -81,8 +81,8 @@ func allOf(answers []hits, want int) ([]searchindex.Document, error) {
 	return found, nil
 }
 
-// searches writes the body of a multi-search. An index of which a part is away must not answer with the
-// rest: nothing found would read as no such brand.
+// searches returns the body of a multi-search. An index with a missing shard must not return partial
+// results: an empty result would mean that the brand does not exist.
 func searches(asks []searchindex.Ask) ([]byte, error) {
 	var body []byte
 	for _, a := range asks {
@@ -115,8 +115,8 @@ func termQuery(t searchindex.Term, typos int) object {
 	if typos == 0 {
 		return object{"term": object{field: t.Value}}
 	}
-	// The rewrite takes every term of the automaton; the default one takes the nearest fifty, which loses
-	// brands where many names begin alike.
+	// The rewrite uses every term of the automaton; the default one uses the nearest fifty, which
+	// loses brands if many names begin alike.
 	return object{"fuzzy": object{field: object{"value": t.Value, "fuzziness": typos, "transpositions": true, "rewrite": "constant_score"}}}
 }
 
@@ -147,11 +147,12 @@ func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchinde
 	return docs, nil
 }
 
-// checkpointID is the checkpoint's document. No domain begins so.
+// checkpointID is the id of the checkpoint's document. No domain begins like it.
 const checkpointID = "~checkpoint"
 
-// checkpointOf reads the checkpoint of a generation, or of the one that an alias stands for, and the name of
-// that. Reading by id sees what was written a moment ago; it is written after its documents were refreshed.
+// checkpointOf returns the checkpoint of a generation, or of the generation with an alias, and the
+// generation's name. Reading by id returns the latest write; the checkpoint is written after its
+// documents were refreshed.
 func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index string, err error) {
 	type found struct {
 		Index  string `json:"_index"`

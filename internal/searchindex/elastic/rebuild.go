@@ -19,14 +19,14 @@ type Rebuild struct {
 
 	mu     sync.Mutex
 	at     uint64      // its checkpoint, which is stored when it is published
-	frozen *generation // the one whose place it takes, once that is frozen
+	frozen *generation // the generation that it replaces, once that is frozen
 	over   bool
 }
 
 var _ searchindex.Generation = (*Rebuild)(nil)
 
-// Rebuild implements searchindex.Index. What dead rebuilds left behind is dropped, and so is what a rebuild
-// of another process has built so far: the newest one counts.
+// Rebuild implements searchindex.Index. Leftovers of dead rebuilds are dropped, and so is the
+// unfinished rebuild of another process: the newest one wins.
 func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	if err := x.usable(ctx); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.g = g; r.over { // closed meanwhile
+	if r.g = g; r.over { // closed in the meantime
 		return nil, errors.Join(searchindex.ErrClosed, x.giveUp(g))
 	}
 	return r, nil
@@ -72,8 +72,9 @@ func (x *Index) release(r *Rebuild) {
 	}
 }
 
-// begin drops the generations that do not answer and makes one. Of two nodes that begin at the same time each
-// may miss what the other makes, but the later of them then sees both, and the larger name stays.
+// begin drops the generations that are not live and creates one. If two nodes begin at the same time
+// each may miss the other's generation, but the later of them then sees both, and the larger name
+// wins.
 func (x *Index) begin(ctx context.Context) (generation, error) {
 	if err := x.putTemplate(ctx); err != nil { // its settings may have changed
 		return generation{}, err
@@ -89,7 +90,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		g := generation{name: x.names.next(c.last + 1), number: c.last + 1}
 		g.write, g.build = own(g.name, writeMark), own(g.name, buildMark)
 		err = x.create(ctx, g, object{g.write: object{}, g.build: object{}}, object{"refresh_interval": buildRefresh})
-		if err != nil && !isRefusal(err, alreadyExists) { // by ourselves, when the first answer was lost
+		if err != nil && !isRefusal(err, alreadyExists) { // created by this node, if the first response was lost
 			return generation{}, err
 		}
 		newest, err := x.newest(ctx, g)
@@ -103,8 +104,8 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 	return generation{}, fmt.Errorf("%w: other nodes begin rebuilds at the same time", searchindex.ErrUnavailable)
 }
 
-// newest says whether a generation that was just made is the newest of those that are being built, and drops
-// the others if so.
+// newest reports whether a new generation is the newest of those that are being built, and drops the
+// others if so.
 func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
 	c, err := x.look(ctx)
 	if err != nil {
@@ -116,19 +117,19 @@ func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
 	return true, x.endAll(ctx, c, func(o generation) bool { return o.build != "" && after(g, o) })
 }
 
-// giveUp abandons a generation also when the caller has gone.
+// giveUp abandons a generation even if the caller's context has ended.
 func (x *Index) giveUp(g generation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return x.abandon(ctx, g)
 }
 
-// after says which of two generations counts as the newer one.
+// after reports whether a counts as newer than b.
 func after(a, b generation) bool {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name)) > 0
 }
 
-// endAll drops some of the generations that do not answer.
+// endAll drops some of the generations that are not live.
 func (x *Index) endAll(ctx context.Context, c cluster, which func(generation) bool) error {
 	for _, g := range c.all {
 		if !which(g) {
@@ -159,7 +160,7 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 	return nil
 }
 
-// void names the reason when a generation that is being built is not there any more.
+// void replaces an error because a generation that is being built no longer exists.
 func void(err error) error {
 	if errors.Is(err, errNotWritable) || isRefusal(err, noIndex) {
 		return fmt.Errorf("rebuild: %w: %w", searchindex.ErrReplaced, err)
@@ -195,18 +196,18 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	old := *c.live
 	frozen := own(old.name, frozenMark)
 	actions := []action{addAlias(old.name, frozen)}
-	for _, alias := range []string{old.write, old.frozen} { // the latter of a rebuild that died, or is void
+	for _, alias := range []string{old.write, old.frozen} { // the latter of a rebuild that died or is void
 		if alias != "" {
 			actions = append(actions, removeAlias(old.name, alias))
 		}
 	}
 	old.write, old.frozen = "", frozen
-	// From here on Discard thaws it, also when the answer to the next request is lost.
+	// From here on Discard thaws it, even if the response to the next request is lost.
 	r.mu.Lock()
 	r.frozen = &old
 	r.mu.Unlock()
 	if err := x.aliases(ctx, "freeze", actions...); isRefusal(err, noAlias) {
-		// Either another was faster, or this is the repeat of a request whose answer was lost.
+		// Either another node was faster, or this is the repeat of a request whose response was lost.
 		if c, look := x.look(ctx); look != nil || c.live == nil || c.live.frozen != frozen {
 			return 0, errors.Join(err, look)
 		}
@@ -245,15 +246,15 @@ func (r *Rebuild) Publish(ctx context.Context) error {
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if c, err = x.look(rest); err != nil {
-		x.log.Warn("old search index not removed", "error", err) // the next one that opens does
+		x.log.Warn("old search index not removed", "error", err) // the next Open removes it
 		return nil
 	}
 	x.clear(rest, c)
 	return nil
 }
 
-// outcome returns nil when the swap was done although its request failed: the answer may be the only thing
-// that was lost, and a repeat finds the work done. It looks also when the caller has gone.
+// outcome returns nil if the swap was done although its request failed: perhaps only the response was
+// lost, and a repeat finds the swap done. It checks even if the caller's context has ended.
 func (r *Rebuild) outcome(failed error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -272,7 +273,7 @@ func (r *Rebuild) outcome(failed error) error {
 	return failed
 }
 
-// finish stores the checkpoint and makes everything visible.
+// finish stores the checkpoint and makes all documents visible.
 func (r *Rebuild) finish(ctx context.Context) error {
 	r.mu.Lock()
 	at := r.at
@@ -292,8 +293,9 @@ func (r *Rebuild) finish(ctx context.Context) error {
 	return err
 }
 
-// swap is what Publish does in one step. It fails as a whole when the old generation is not in the state
-// that the rebuild left it in, or when somebody has abandoned the new one: then that is deleted, or will be.
+// swap returns the actions of Publish. The call fails as a whole if the old generation is not in the
+// state in which the rebuild left it, or if the new one was abandoned, which means that it is or will
+// be deleted.
 func (r *Rebuild) swap(c cluster) []action {
 	x := r.index
 	actions := []action{addAlias(r.g.name, x.names.alias), removeAlias(r.g.name, r.g.build)}
@@ -313,7 +315,7 @@ func (r *Rebuild) swap(c cluster) []action {
 	return actions
 }
 
-// end makes this rebuild one that is over, and says whether it was not before.
+// end marks the rebuild as over, and reports whether it was not over before.
 func (r *Rebuild) end() bool {
 	r.mu.Lock()
 	first := !r.over
@@ -328,7 +330,7 @@ func (r *Rebuild) Discard() error {
 	if !r.end() {
 		return nil
 	}
-	// It must clear up also when the rebuild failed because its context ended.
+	// Clean up even if the rebuild failed because its context ended.
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	r.mu.Lock()
@@ -337,11 +339,11 @@ func (r *Rebuild) Discard() error {
 	var err error
 	if frozen != nil {
 		if err = r.index.unfreeze(ctx, *frozen); isRefusal(err, noAlias) || isRefusal(err, noIndex) {
-			err = nil // it was thawed by another, was never frozen, or was replaced
+			err = nil // another node thawed it, it was never frozen, or it was replaced
 		}
 	}
 	if g.name != "" {
-		err = errors.Join(err, r.index.abandon(ctx, g)) // which spares it if Publish was done after all
+		err = errors.Join(err, r.index.abandon(ctx, g)) // which spares it if Publish succeeded after all
 	}
 	return err
 }

@@ -11,10 +11,10 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// version follows an alias in the names that the cluster knows.
+// version follows an alias in the names in the cluster.
 var version = fmt.Sprintf("_v%d", searchindex.Analysis)
 
-// call talks to the cluster past the index: what an operator would do by hand.
+// call calls the cluster directly, like an operator.
 func call(t testing.TB, method, url, body string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -34,7 +34,7 @@ func call(t testing.TB, method, url, body string) (int, []byte) {
 	return res.StatusCode, answer
 }
 
-// must is call that succeeds.
+// must is like call but fails the test on an error.
 func must(t testing.TB, method, url, body string) []byte {
 	t.Helper()
 	status, answer := call(t, method, url, body)
@@ -49,7 +49,7 @@ type entry struct {
 	Aliases []string
 }
 
-// indices lists what an alias has in the cluster.
+// indices lists the indices and aliases of an alias in the cluster.
 func indices(t testing.TB, server, alias string) []entry {
 	t.Helper()
 	var found struct{ Indices []entry }

@@ -17,29 +17,31 @@ import (
 
 // Limits of writing.
 const (
-	// maxBulk bounds the body of one bulk request in bytes, but for a single document that is larger. Of
-	// Elasticsearch's advice to stay at a few megabytes.
+	// maxBulk limits the body of one bulk request in bytes, except for a single larger document.
+	// Elasticsearch recommends a few megabytes.
 	maxBulk = 4 << 20
-	// buildWriters is how many requests fill a generation at once. The cluster does the work of each on one
-	// thread, and syncs its log at the end of each; two of them keep it busy, measured on two cores.
+	// buildWriters is the number of concurrent requests that fill a generation. The cluster processes
+	// each on one thread, and syncs its log at the end of each; two of them keep it busy, measured on
+	// two cores.
 	buildWriters = 2
-	// minPart is the number of documents below which a batch is not divided among them.
+	// minPart is the minimum number of documents of a batch that is divided among them.
 	minPart = 250
-	// maxDomain is the longest id that Elasticsearch takes, in bytes.
+	// maxDomain is the longest id that Elasticsearch accepts, in bytes.
 	maxDomain = 512
-	// frozenWait bounds how long a writer waits for a rebuild to be published. That takes three requests.
+	// frozenWait limits how long a writer waits for a rebuild to be published, which takes three
+	// requests.
 	frozenWait = 5 * time.Second
-	// frozenPoll is how often it looks.
+	// frozenPoll is the interval of its checks.
 	frozenPoll = 50 * time.Millisecond
-	// maxFrozen is how long a generation may be seen frozen before it is thawed: longer than a rebuild takes
-	// from Freeze to Publish, unless it has died.
+	// maxFrozen is how long a generation may be seen frozen before it is thawed: longer than a rebuild
+	// takes from Freeze to Publish, unless it has died.
 	maxFrozen = 30 * time.Second
 )
 
-// errNotWritable: the generation takes no writes under the name that the writer knows.
+// errNotWritable means that the generation is not writable under the name that the writer knows.
 var errNotWritable = errors.New("the generation takes no writes")
 
-// source is what is indexed of a document.
+// source is the indexed form of a document.
 type source struct {
 	searchindex.Document
 	Exact  []string `json:"exact,omitempty"`
@@ -49,7 +51,7 @@ type source struct {
 	Order  int64    `json:"order"`
 }
 
-// item is one line pair of a bulk body.
+// item is one pair of lines in a bulk body.
 type item struct {
 	domain string
 	lines  []byte
@@ -77,7 +79,7 @@ func (x *Index) itemOf(d searchindex.Document) (item, error) {
 	return item{d.Domain, lines}, nil
 }
 
-// itemsOf checks a batch before anything is sent.
+// itemsOf validates a batch before anything is sent.
 func (x *Index) itemsOf(docs []searchindex.Document) ([]item, error) {
 	newest, err := searchindex.Newest(docs)
 	if err != nil {
@@ -124,7 +126,7 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	}
 }
 
-// write stores documents, makes them visible, and then stores the checkpoint, all in one generation.
+// write stores documents, refreshes the index, and then stores the checkpoint, all in one generation.
 func (x *Index) write(ctx context.Context, g generation, items []item, checkpoint uint64) error {
 	if err := x.bulk(ctx, g, items, true); err != nil {
 		return err
@@ -132,8 +134,8 @@ func (x *Index) write(ctx context.Context, g generation, items []item, checkpoin
 	return x.putCheckpoint(ctx, g, checkpoint)
 }
 
-// bulk stores documents, as many requests as their size takes. Visible says that searches must find them
-// when it returns: what a request before this one left unseen is then found as well.
+// bulk stores documents, with as many requests as their size takes. visible means that searches must
+// find them when it returns, including documents that an earlier request left unrefreshed.
 func (x *Index) bulk(ctx context.Context, g generation, items []item, visible bool) error {
 	if len(items) == 0 {
 		return nil
@@ -145,7 +147,7 @@ func (x *Index) bulk(ctx context.Context, g generation, items []item, visible bo
 			n++
 		}
 		last := n == len(items)
-		// The refresh of the last request shows what all of them wrote: there is one shard.
+		// The refresh of the last request covers all of them: there is one shard.
 		if err := x.bulkPart(ctx, g, items[:n], visible && last); err != nil {
 			return err
 		}
@@ -154,8 +156,9 @@ func (x *Index) bulk(ctx context.Context, g generation, items []item, visible bo
 	return nil
 }
 
-// bulkApart stores documents of a generation that is being built, which nobody sees yet, with several
-// requests at once. Each document is in one of them, and has a version, so their order does not matter.
+// bulkApart stores documents of a generation that is being built, which no search reads yet, with
+// several concurrent requests. Each document is in one of them, and has a version, so their order does
+// not matter.
 func (x *Index) bulkApart(ctx context.Context, g generation, items []item) error {
 	var group sync.WaitGroup
 	var wrong [buildWriters]error
@@ -172,7 +175,7 @@ func parts(items []item) [][]item {
 	return slices.Collect(slices.Chunk(items, size))
 }
 
-// bulkPart sends one bulk request, and again those of its items that were refused for the moment.
+// bulkPart sends one bulk request, and retries those of its items that were rejected temporarily.
 func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refresh bool) error {
 	all := len(items)
 	_, err := x.client.do(ctx, request{
@@ -202,8 +205,8 @@ func bulkBody(items []item) []byte {
 	return body
 }
 
-// refusedOf reads which items should be sent again, and why the first of them was refused. One that would be
-// refused again is an error.
+// refusedOf returns the items to retry, and why the first of them was rejected. A permanently rejected
+// item is an error.
 func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
 	var answer struct {
 		Items []struct {
@@ -238,7 +241,8 @@ func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
 	return refused, cause, nil
 }
 
-// notWritable tells errors that mean that a generation takes no writes from all others.
+// notWritable returns errNotWritable for errors that mean that a generation is not writable, and other
+// errors unchanged.
 func notWritable(err error) error {
 	if isRefusal(err, noIndex) || isRefusal(err, blocked) {
 		return fmt.Errorf("%w: %w", errNotWritable, err)
@@ -246,7 +250,7 @@ func notWritable(err error) error {
 	return err
 }
 
-// putCheckpoint stores the checkpoint, unless the generation has one that is as large.
+// putCheckpoint stores the checkpoint, unless the generation has an equal or larger one.
 func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint64) error {
 	if checkpoint == 0 {
 		return nil
@@ -265,21 +269,21 @@ func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint
 	return notWritable(err)
 }
 
-// thaw is what a writer knows of a frozen generation. Clocks of nodes are not compared: each counts from
+// thaw is a writer's state of a frozen generation. Clocks of nodes are not compared: each counts from
 // when it first saw the generation frozen.
 type thaw struct {
 	frozen string // the alias
 	since  time.Time
 }
 
-// rebind finds out why a generation takes no writes. It returns nil when it may soon take some again, and
-// searchindex.ErrReplaced after it has bound the Index to another generation.
+// rebind determines why a generation is not writable. It returns nil if it may soon be writable again,
+// and searchindex.ErrReplaced after it has bound the Index to another generation.
 func (x *Index) rebind(ctx context.Context, g generation) error {
 	c, err := x.look(ctx)
 	if err != nil {
 		return err
 	}
-	if c.live == nil { // somebody deleted it; what is in the log is fed again
+	if c.live == nil { // it was deleted; the log is fed again
 		x.mu.Lock()
 		x.bound = nil
 		x.mu.Unlock()
@@ -292,7 +296,7 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 	switch {
 	case live.frozen != "":
 		return x.thawOld(ctx, live)
-	case live.write == g.write: // blocked: by a rebuild that was thawed before it got so far, or by a person
+	case live.write == g.write: // blocked by a rebuild that was thawed before it got so far, or by an operator
 		return x.unblock(ctx, live.name)
 	case live.write == "":
 		return fmt.Errorf("apply: %w: %s has lost its alias for writing; a rebuild makes another generation", searchindex.ErrUnavailable, live.name)
@@ -315,13 +319,13 @@ func (x *Index) thawOld(ctx context.Context, g generation) error {
 	x.log.Warn("search index was frozen by a rebuild that did not end, and is thawed", "index", g.name)
 	err := x.unfreeze(ctx, g)
 	if isRefusal(err, noAlias) || isRefusal(err, noIndex) {
-		return nil // somebody was faster
+		return nil // another writer was faster
 	}
 	return err
 }
 
-// unfreeze lets a generation take writes again. The aliases go first: from then on the rebuild that froze it
-// cannot be published.
+// unfreeze makes a generation writable again. It moves the aliases first: from then on the rebuild
+// that froze it cannot be published.
 func (x *Index) unfreeze(ctx context.Context, g generation) error {
 	if err := x.aliases(ctx, "thaw", removeAlias(g.name, g.frozen), addAlias(g.name, own(g.name, writeMark))); err != nil {
 		return err

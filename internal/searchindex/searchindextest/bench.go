@@ -12,10 +12,10 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// benchBatch is the size of a batch in which a read model is fed.
+// benchBatch is the size of a read model's batches.
 const benchBatch = 1000
 
-// Generated returns made-up brands of one to three words, the same ones each time.
+// Generated returns generated brands of one to three words, the same ones each time.
 func Generated(n int) []searchindex.Document {
 	r := rand.New(rand.NewPCG(5, 8))
 	syllables := strings.Fields("ba be bi bo da de di do fa fe ga go ka ke ki ko la le li lo ma me mi mo na ne ni no pa pe ra re ri ro sa se so ta te ti to va vi wa za zo")
@@ -40,8 +40,8 @@ func Generated(n int) []searchindex.Document {
 	return docs
 }
 
-// BenchmarkSearch searches the starter brands, and these among a hundred thousand made-up ones, by kind of
-// query, and reports the middle and the slowest hundredth.
+// BenchmarkSearch searches the starter brands, alone and among a hundred thousand generated ones, by
+// kind of query, and reports the median and the 99th percentile.
 func BenchmarkSearch(b *testing.B, open func(b *testing.B) searchindex.Index) {
 	starter := Brands()
 	for _, size := range []struct {
@@ -84,7 +84,7 @@ func fillBench(b *testing.B, apply func(context.Context, []searchindex.Document,
 	}
 }
 
-// BenchmarkFeed writes made-up brands as a live index is fed, each batch found when it is in.
+// BenchmarkFeed feeds generated brands to a live index; each batch is searchable when Apply returns.
 func BenchmarkFeed(b *testing.B, open func(b *testing.B) searchindex.Index) {
 	docs := Generated(20_000)
 	for b.Loop() {
@@ -97,7 +97,7 @@ func BenchmarkFeed(b *testing.B, open func(b *testing.B) searchindex.Index) {
 	b.ReportMetric(float64(len(docs))*float64(b.N)/b.Elapsed().Seconds(), "docs/s")
 }
 
-// BenchmarkRebuild writes made-up brands into a new generation and publishes it.
+// BenchmarkRebuild writes generated brands into a new generation and publishes it.
 func BenchmarkRebuild(b *testing.B, open func(b *testing.B) searchindex.Index) {
 	docs := Generated(20_000)
 	x := open(b)

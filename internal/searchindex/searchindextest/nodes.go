@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// RunShared runs what an index promises that several processes hold at once: open is called twice for one
-// name before the first is closed, and each Index stands for a process.
+// RunShared tests the contract of an index that several processes share: open is called twice for one
+// name before the first is closed, and each Index represents a process.
 func RunShared(t *testing.T, open Opener) {
 	for _, c := range []struct {
 		name string
@@ -56,7 +56,7 @@ func shared(t *testing.T, open Opener) {
 
 func openAtOnce(t *testing.T, open Opener) {
 	const processes = 4
-	first := open(t, "once") // the helper of the test is not for several goroutines at first sight of a name
+	first := open(t, "once") // an Opener must not be called concurrently with a new name
 	closeIndex(t, first)
 	all := make([]searchindex.Index, processes)
 	var group sync.WaitGroup
@@ -147,7 +147,7 @@ func newestRebuild(t *testing.T, open Opener) {
 	finds(t, a, "new", "new.com")
 }
 
-// lateWriter has a process write that slept through two rebuilds.
+// lateWriter lets a process write after it missed two rebuilds.
 func lateWriter(t *testing.T, open Opener) {
 	ctx := context.Background()
 	a, b := two(t, open)
@@ -169,13 +169,13 @@ func lateWriter(t *testing.T, open Opener) {
 	finds(t, a, "rebuilt", "acme.com")
 }
 
-// feedWhileRebuilt has one process feed without a pause while another rebuilds again and again. Whatever a
-// checkpoint covers is found at that moment, and at the end nothing is missing.
+// feedWhileRebuilt lets one process feed continuously while another rebuilds repeatedly. Everything
+// before a checkpoint is searchable at that moment, and at the end nothing is missing.
 func feedWhileRebuilt(t *testing.T, open Opener) {
 	const rounds = 4
 	ctx := context.Background()
 	a, b := two(t, open)
-	var head atomic.Uint64 // of a log whose every event is a brand of its own
+	var head atomic.Uint64 // of a log in which every event is a different brand
 	of := func(after, upTo uint64) []searchindex.Document {
 		var docs []searchindex.Document
 		for n := after + 1; n <= upTo && len(docs) < searchindex.MaxBatch; n++ {

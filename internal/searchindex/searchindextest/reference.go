@@ -9,7 +9,8 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// reference answers questions as the contract of Ask has it, from a table in memory. It knows no typing errors.
+// reference answers questions according to the contract of Ask, from a table in memory. It does not
+// support typing errors.
 type reference map[searchindex.Term][]searchindex.Document
 
 func newReference(docs []searchindex.Document) reference {
@@ -30,7 +31,7 @@ func newReference(docs []searchindex.Document) reference {
 	return r
 }
 
-// plain names the hits without typing errors.
+// plain formats the hits without typing errors.
 func (r reference) plain(ctx context.Context, query string) (string, error) {
 	hits, err := searchindex.Find(ctx, query, shown, r.ask)
 	return plain(hits), err
@@ -47,7 +48,7 @@ func (r reference) ask(_ context.Context, asks []searchindex.Ask) ([]searchindex
 }
 
 func (r reference) answer(a searchindex.Ask) []searchindex.Document {
-	has := map[searchindex.Document]int{} // how many of the terms
+	has := map[searchindex.Document]int{} // number of matching terms
 	for _, t := range a.Terms {
 		for _, d := range r[t] {
 			has[d]++

@@ -24,8 +24,8 @@ var extraFile string
 //go:embed relevance.tsv
 var relevanceFile string
 
-// Brands returns the documents that the relevance suite searches: domain, name and quality of the starter
-// index, whose brands are popular. A test of the starter index keeps the file in step.
+// Brands returns the documents of the relevance suite: domain, name and quality of the starter index,
+// whose brands are popular. A test of the starter index keeps the file in sync.
 func Brands() []searchindex.Document {
 	docs := documents(brandsFile)
 	for i := range docs {
@@ -39,7 +39,7 @@ func documents(file string) []searchindex.Document {
 	for _, row := range rows(file) {
 		quality, err := strconv.ParseFloat(row[2], 64)
 		if err != nil {
-			panic(err) // our own file
+			panic(err) // embedded file
 		}
 		docs = append(docs, searchindex.Document{
 			Domain: row[0], Name: row[1], Quality: quality, BrandID: "id of " + row[0],
@@ -49,7 +49,7 @@ func documents(file string) []searchindex.Document {
 	return docs
 }
 
-// rows reads a file of three columns between tabs.
+// rows parses a file of three tab-separated columns.
 func rows(file string) [][]string {
 	var out [][]string
 	for lines := bufio.NewScanner(strings.NewReader(file)); lines.Scan(); {
@@ -60,10 +60,10 @@ func rows(file string) [][]string {
 	return out
 }
 
-// minQueries keeps a damaged list from passing.
+// minQueries detects a damaged list.
 const minQueries = 340
 
-// relevance asks an index what people type and compares the first hit.
+// relevance searches for what people type and compares the first hit.
 func relevance(t *testing.T, open Opener) {
 	ctx := context.Background()
 	x := open(t, "relevance")
@@ -106,13 +106,14 @@ func relevance(t *testing.T, open Opener) {
 }
 
 const (
-	// shown is how many hits of a query are compared.
+	// shown is the number of hits that are compared.
 	shown = 10
-	// askers is how many queries are under way at once: an index of another process answers each with a delay.
+	// askers is the number of concurrent queries: an index of another process answers each with a
+	// delay.
 	askers = 8
 )
 
-// answers compares hits with what relevance.tsv expects.
+// answers reports whether hits match the expectation in relevance.tsv.
 func answers(hits []searchindex.Hit, want string) bool {
 	if want == "-" {
 		return len(hits) == 0
@@ -124,7 +125,7 @@ func answers(hits []searchindex.Hit, want string) bool {
 	return len(hits) > 0 && hits[0].Domain == domain && (!exact || hits[0].Match == searchindex.Exact)
 }
 
-// plain names the hits without typing errors.
+// plain formats the hits without typing errors.
 func plain(hits []searchindex.Hit) string {
 	return names(slices.DeleteFunc(slices.Clone(hits), func(h searchindex.Hit) bool { return h.Match == searchindex.Fuzzy }))
 }

@@ -9,8 +9,8 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// An index brings a bounded part of what it holds to the ranking. Of no query in the list a better brand is left
-// out by that.
+// An index returns a limited number of candidates for the ranking. For no query in the list does this
+// omit a better brand.
 func TestNothingBetterIsLeftOut(t *testing.T) {
 	docs := append(Brands(), documents(extraFile)...)
 	table := newReference(docs)
@@ -28,7 +28,7 @@ func TestNothingBetterIsLeftOut(t *testing.T) {
 	}
 }
 
-// An index that is there is kept as long as Analysis is the same.
+// An existing index is kept as long as Analysis is unchanged.
 func TestAnotherAnalysisHasAnotherNumber(t *testing.T) {
 	sum := sha256.New()
 	for _, d := range documents(extraFile) {

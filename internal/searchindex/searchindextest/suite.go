@@ -1,5 +1,5 @@
-// Package searchindextest is the suite of promises that every search index keeps, with a list of what
-// people type and whom they mean.
+// Package searchindextest provides the contract suite for search indices, with a list of what people
+// type and which brands they mean.
 package searchindextest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Opener opens the index of a name. After Close the same name opens the same index again; another name
-// another one. What it made must be gone when the test ends.
+// Opener opens the index with a name. After Close the same name opens the same index again; another
+// name opens a different one. Everything it creates must be removed when the test ends.
 type Opener func(t *testing.T, name string) searchindex.Index
 
 // Run runs the suite.
@@ -224,7 +224,7 @@ func rebuild(t *testing.T, open Opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, g, 7, doc("new.com", "New", 1)) // versions start anew: nothing is left of the one before
+	apply(t, g, 7, doc("new.com", "New", 1)) // versions restart: the new generation has nothing from the previous one
 	finds(t, x, "old", "old.com")
 	finds(t, x, "new")
 	standsAt(t, x, 5)
@@ -284,7 +284,7 @@ func oneRebuild(t *testing.T, open Opener) {
 	if err != nil {
 		t.Fatalf("rebuild after the first was discarded: %v", err)
 	}
-	closeIndex(t, x) // with a rebuild under way
+	closeIndex(t, x) // with a running rebuild
 	if err := g.Publish(ctx); !errors.Is(err, searchindex.ErrClosed) {
 		t.Errorf("publish after close: %v, want ErrClosed", err)
 	}
@@ -326,7 +326,7 @@ func frozen(t *testing.T, open Opener) {
 	finds(t, x, "thawed")
 }
 
-// refused writes to a frozen index.
+// refused checks that writes to a frozen index are rejected.
 func refused(t *testing.T, x searchindex.Index) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -337,7 +337,7 @@ func refused(t *testing.T, x searchindex.Index) {
 	finds(t, x, "never")
 }
 
-// again applies as a writer of a shared index does: once more when it learns that it was replaced.
+// again applies like a writer of a shared index: once more after ErrReplaced.
 func again(t *testing.T, x searchindex.Index, checkpoint uint64, docs ...searchindex.Document) {
 	t.Helper()
 	err := x.Apply(context.Background(), docs, checkpoint)
@@ -371,10 +371,10 @@ func refusals(t *testing.T, open Opener) {
 			t.Errorf("%s after close: %v", name, err)
 		}
 	}
-	closeIndex(t, x) // twice is once
+	closeIndex(t, x) // closing twice is allowed
 }
 
-// readersDuringRebuild searches all the time while generations come and go.
+// readersDuringRebuild searches continuously while generations are replaced.
 func readersDuringRebuild(t *testing.T, open Opener) {
 	const readers, rounds = 4, 5
 	ctx := context.Background()
@@ -440,8 +440,8 @@ func limits(t *testing.T, open Opener) {
 	}
 }
 
-// crowd: the words of a query before or behind a legal form are those of more brands, and of better ones, than are
-// looked at; the brand of the whole name is found all the same.
+// crowd: the words of a query before or after a legal form match more brands, and better ones, than
+// there are candidates; the brand with the whole name is found anyway.
 func crowd(t *testing.T, open Opener) {
 	x := open(t, "crowd")
 	defer closeIndex(t, x)

@@ -28,49 +28,50 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// Answer is an answer of the API with the request that it answers.
+// Answer is a response of the API with its request.
 type Answer struct {
 	Method string
 	Path   string // escaped, without the query
 	Status int
 	Header http.Header
-	Body   []byte // whole
+	Body   []byte // complete
 }
 
-// Row is what an answer shows: that an operation answers a status, with an error code or without.
+// Row is what a response demonstrates: an operation's status, with or without an error code.
 type Row struct {
 	Method string
 	Path   string // of the document, with its parameters in braces
 	Status int
-	Code   string // of an error of the JSON API, else empty
+	Code   string // of an error of the JSON API, otherwise empty
 }
 
 func (r Row) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %d %s", r.Method, r.Path, r.Status, r.Code))
 }
 
-// undescribed are paths that the API serves to people and operators; the document does not have them.
+// undescribed are paths that the API serves to people and operators, which are not in the document.
 var undescribed = []string{"/docs", "/docs/errors", "/docs/logos", "/bot", "/healthz", "/readyz", "/metrics"}
 
-// standing are the headers of every answer, with their values; empty for any.
+// standing are the headers of every response, with their values; empty for any value.
 var standing = map[string]string{
 	"X-Request-Id": "", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "", "X-Content-Type-Options": "nosniff",
 }
 
-// ofHTTP are headers that HTTP itself brings along; the document need not name them.
+// ofHTTP are headers of HTTP itself, which the document need not list.
 var ofHTTP = []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding"}
 
-// Checker holds both validators. It may be used by many at once.
+// Checker holds both validators. It is safe for concurrent use.
 type Checker struct {
 	document *openapi.Document
 	kin      *openapi3.T
 	other    *v3.Document
 	bodies   responses.ResponseBodyValidator
-	checked  sync.Map   // [sha256.Size]byte of what both validators have seen, to the error that they found
-	one      sync.Mutex // libopenapi builds its models while it reads them
+	checked  sync.Map   // [sha256.Size]byte of the input that both validators have checked, to the error that they found
+	one      sync.Mutex // libopenapi builds its models lazily while it reads them
 }
 
-// New returns a checker of the document for a service with that base URL. A document that is none is an error.
+// New returns a checker of the document for a service with that base URL. It fails if the document is
+// not valid.
 func New(baseURL string) (*Checker, error) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {
@@ -99,11 +100,11 @@ func New(baseURL string) (*Checker, error) {
 	return c, nil
 }
 
-// Document returns the document that answers are checked against.
+// Document returns the document against which responses are checked.
 func (c *Checker) Document() *openapi.Document { return c.document }
 
-// Check reports everything in which an answer differs from the document. The row is what the answer shows, and is
-// there (ok) for an answer of an operation of the document.
+// Check reports all differences between a response and the document. row is what the response
+// demonstrates; ok means that it belongs to an operation of the document.
 func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 	if slices.Contains(undescribed, a.Path) {
 		return Row{}, false, nil
@@ -127,7 +128,7 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 		errs = append(errs, c.checkUnknown(a)...)
 		return Row{}, false, c.found(a, errs)
 	case o == nil:
-		// Any method that the path does not answer: its 405 is described beside those that it does.
+		// Any other method: its 405 is described with the methods that the path has.
 		if a.Status != http.StatusMethodNotAllowed {
 			return Row{}, false, c.found(a, append(errs, errors.New("the document does not have the method")))
 		}
@@ -160,7 +161,8 @@ func (c *Checker) found(a Answer, errs []error) error {
 	return nil
 }
 
-// checkAllow: the Allow header names the methods that the document has for the path, and OPTIONS, in any order.
+// checkAllow checks that the Allow header contains the document's methods for the path, and OPTIONS,
+// in any order.
 func (c *Checker) checkAllow(a Answer, path string) error {
 	want := append(c.document.Methods(path), http.MethodOptions)
 	have := strings.Split(a.Header.Get("Allow"), ", ")
@@ -172,8 +174,8 @@ func (c *Checker) checkAllow(a Answer, path string) error {
 	return nil
 }
 
-// checkOptions: OPTIONS belongs to HTTP and CORS and is not in the document. A preflight is answered for every
-// path, a plain OPTIONS with the methods of one that is there.
+// checkOptions checks OPTIONS, which belongs to HTTP and CORS and is not in the document. A preflight
+// is answered for every path, a plain OPTIONS with the methods of an existing one.
 func (c *Checker) checkOptions(a Answer) []error {
 	path := c.document.PathOf(a.Path)
 	switch {
@@ -182,7 +184,7 @@ func (c *Checker) checkOptions(a Answer) []error {
 			return []error{errors.New("a preflight is answered with 204")}
 		}
 		return nil
-	case path == "" && a.Path != "*": // which asks about the server
+	case path == "" && a.Path != "*": // which concerns the server
 		return c.checkUnknown(a)
 	case a.Status != http.StatusNoContent:
 		return []error{errors.New("OPTIONS is answered with 204")}
@@ -193,14 +195,15 @@ func (c *Checker) checkOptions(a Answer) []error {
 	}
 }
 
-// isRedirected tells whether an answer is the redirect of a path below /v1 whose dots happen to stand where a path of
-// the document has a parameter.
+// isRedirected reports whether a response redirects a path below /v1 whose dot segments are in the
+// place of a parameter.
 func isRedirected(a Answer) bool {
 	moved := a.Status == http.StatusMovedPermanently || a.Status == http.StatusPermanentRedirect
 	return moved && strings.HasPrefix(a.Path, "/v1/") && path.Clean(a.Path) != a.Path
 }
 
-// checkUnknown: a path that is not in the document is a 404, or a redirect to its clean form below /v1.
+// checkUnknown checks that a path that is not in the document is a 404, or a redirect to its clean
+// form below /v1.
 func (c *Checker) checkUnknown(a Answer) []error {
 	switch a.Status {
 	case http.StatusMovedPermanently, http.StatusPermanentRedirect:
@@ -226,8 +229,8 @@ func (c *Checker) checkUnknown(a Answer) []error {
 	}
 }
 
-// checkHeaders: those that the document requires are there, those that are there are in the document, and their
-// values are what it says.
+// checkHeaders checks that required headers are present, that all headers are in the document, and
+// that their values conform to it.
 func checkHeaders(response *openapi.Response, have http.Header) []error {
 	var errs []error
 	known := slices.Clone(ofHTTP)
@@ -253,7 +256,7 @@ func checkHeaders(response *openapi.Response, have http.Header) []error {
 	return errs
 }
 
-// checkText compares a header's value with its schema, as far as the schemas of our headers go.
+// checkText compares a header's value with its schema, as far as the schemas of our headers require.
 func checkText(s *openapi.Schema, value string) error {
 	if s.Const != nil && value != s.Const {
 		return fmt.Errorf("%q is not %q", value, s.Const)
@@ -280,7 +283,8 @@ func checkText(s *openapi.Schema, value string) error {
 	return nil
 }
 
-// checkType: a body comes in one of the media types of the document, and where it has none there is none.
+// checkType checks that a body has one of the media types of the document, and that there is no body
+// if it has none.
 func checkType(response *openapi.Response, a Answer) []error {
 	if len(response.Contents) == 0 {
 		if len(a.Body) > 0 {
@@ -301,7 +305,7 @@ func checkType(response *openapi.Response, a Answer) []error {
 	return nil
 }
 
-// checkBody asks both validators, once for each body of an operation and a status.
+// checkBody runs both validators, once for each body of an operation and a status.
 func (c *Checker) checkBody(o *openapi.Operation, a Answer) error {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %s\n", o.ID, a.Status, a.Header.Get("Content-Type"))
@@ -342,8 +346,8 @@ func (c *Checker) askOther(o *openapi.Operation, a Answer) error {
 	if err != nil {
 		return err
 	}
-	// It reads a header's value as JSON first, so that the quotes of an entity tag are gone when the pattern is
-	// looked at. Quoted once more, they are what is left.
+	// It first parses a header's value as JSON, which removes the quotes of an entity tag before the
+	// pattern is checked. With additional quotes the right ones are left.
 	header := a.Header.Clone()
 	if tag := header.Get("ETag"); tag != "" {
 		header.Set("ETag", strconv.Quote(tag))
@@ -369,8 +373,8 @@ func (c *Checker) askOther(o *openapi.Operation, a Answer) error {
 	return errors.Join(errs...)
 }
 
-// request is one of the operation, as the validators want to see it; for a method that the path does not answer
-// it is one that it does.
+// request returns a request of the operation for the validators; for a method that the path does not
+// have it uses one that it has.
 func request(o *openapi.Operation, a Answer) (*http.Request, error) {
 	u, err := url.ParseRequestURI(a.Path)
 	if err != nil {
@@ -379,7 +383,7 @@ func request(o *openapi.Operation, a Answer) (*http.Request, error) {
 	return &http.Request{Method: o.Method, URL: u, Header: http.Header{}}, nil
 }
 
-// codeOf returns the error code of an answer that is one of the JSON API's errors.
+// codeOf returns the error code of a response that is an error of the JSON API.
 func codeOf(response *openapi.Response, a Answer) string {
 	if len(response.Codes()) == 0 {
 		return ""
@@ -390,7 +394,7 @@ func codeOf(response *openapi.Response, a Answer) string {
 		} `json:"error"`
 	}
 	if json.Unmarshal(a.Body, &body) != nil {
-		return "" // on HEAD, or found by the validators
+		return "" // on HEAD, or reported by the validators
 	}
 	return body.Error.Code
 }

@@ -20,7 +20,7 @@ func checker(t *testing.T) *openapitest.Checker {
 	return c
 }
 
-// exampleOf is the answer that the document shows for an operation's status.
+// exampleOf returns the response that the document shows for an operation's status.
 func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *openapi.Content, body string) openapitest.Answer {
 	t.Helper()
 	a := openapitest.Answer{Method: o.Method, Path: o.Path, Status: r.Status, Body: []byte(body), Header: http.Header{
@@ -51,7 +51,7 @@ func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *opena
 	return a
 }
 
-// TestWhatTheDocumentShowsIsWhatItAllows: both validators take every example of the document.
+// TestWhatTheDocumentShowsIsWhatItAllows: both validators accept every example of the document.
 func TestWhatTheDocumentShowsIsWhatItAllows(t *testing.T) {
 	c := checker(t)
 	checked := 0
@@ -76,7 +76,7 @@ func TestWhatTheDocumentShowsIsWhatItAllows(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound: one fault each, in an answer that is right otherwise.
+// TestFaultsAreFound: one fault each, in a response that is otherwise valid.
 func TestFaultsAreFound(t *testing.T) {
 	c := checker(t)
 	o := c.Document().Operation("GET", "/v1/brands/{identifier}")
@@ -110,7 +110,7 @@ func TestFaultsAreFound(t *testing.T) {
 	head.Method = http.MethodHead
 	for name, test := range map[string]struct {
 		answer openapitest.Answer
-		found  []string // by whom and what
+		found  []string // which validator finds what
 	}{
 		"status":               {status, []string{"does not have the status"}},
 		"method":               {method, []string{"does not have the method"}},

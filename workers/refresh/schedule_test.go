@@ -69,7 +69,7 @@ func TestAFailureOfTheScheduleIsTriedAgainLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.crawled(true, "acme.com")
-		stop := w.run(refresh.Config{Poll: time.Hour})
+		stop := w.run(refresh.Config{Poll: time.Minute})
 		time.Sleep(36 * day)
 		w.fails(w.exactly(1, "when it is due")[0]) // no_data is remembered for a day
 		time.Sleep(day - time.Minute)

@@ -10,7 +10,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services test-cluster race verify vet lint lint-openapi lint-deploy lint-tools fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
+.PHONY: run build test test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -81,15 +81,21 @@ lint-tools: ## Fetch what the three lints need and do nothing with it
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
 	@deploy/lint/lint.sh --fetch
 
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
+lint-workflows: ## actionlint on .github/workflows
+	go run $(ACTIONLINT)
+
 # Everything, with no test left out by -short: the linters, all tests plainly, under the race detector, against real
 # services and in the closed network; attacks and long streams as benchmarks, and every fuzz target. PREVIOUS may
 # name the binary of the release before.
 PREVIOUS ?=
 WITH_SERVICES = eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch LETTERHEAD_KILL_ROUNDS=16
-verify: build lint lint-openapi lint-deploy test race ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
+verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
-	@if [ -x $(SERVICES)/up ]; then $(WITH_SERVICES) && $(MAKE) test-services TEST_FLAGS='-timeout 40m'; fi
+	@if [ -x $(SERVICES)/up ]; then $(WITH_SERVICES) && $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
+	  elif [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
+	  else echo "no service is named: the tests against real services were not run"; fi
 	@if [ -x $(SERVICES)/up ] && [ -d $(LAB_SOURCE) ]; then $(MAKE) lab-cluster; fi
 	LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' go test ./e2e -count=1 -run Upgrade -v
 	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
@@ -100,6 +106,21 @@ verify: build lint lint-openapi lint-deploy test race ## Run everything: every t
 	$(MAKE) bench
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
+
+# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums. Two builds of one
+# commit by one Go version give the same bytes.
+DIST      ?= dist
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
+	@rm -rf $(DIST) && mkdir -p $(DIST)
+	@set -e; for platform in $(PLATFORMS); do \
+	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
+	  mkdir $(DIST)/$$name; cp LICENSE NOTICE README.md $(DIST)/$$name; \
+	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
+	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf - $$name | gzip -9n >$(DIST)/$$name.tar.gz; \
+	  rm -r $(DIST)/$$name; \
+	done
+	@cd $(DIST) && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
 
 FUZZ_TIME ?= 10s
 fuzz: ## Run every fuzz target for FUZZ_TIME each
@@ -120,7 +141,7 @@ starter: ## Build the starter index anew from the unpacked npm packages (see sta
 	go run ./starter/generate -h
 
 clean: ## Remove what was built; ./data stays
-	rm -rf bin reports
+	rm -rf bin reports $(DIST)
 
 LAB_SOURCE ?= ../shared/lab
 LAB_RUN ?= .

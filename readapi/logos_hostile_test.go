@@ -46,6 +46,9 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 		serve(t, os.Getenv(cache))
 		return
 	}
+	if testing.Short() {
+		t.Skip("draws hostile logos for minutes")
+	}
 	t.Parallel()
 	folder := t.TempDir()
 	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder}) // which takes memory that no server keeps

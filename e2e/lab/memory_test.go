@@ -45,6 +45,9 @@ func group(t *testing.T, bytes int64) (*process.Group, error) {
 // the one process. It runs in a cgroup of 512 MiB, past which the kernel would kill it; where there can be none, it is
 // told the limit, and the most memory that it has had is compared.
 func TestTheWholeServiceStaysWithinItsMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a smoke of the lab needs no hundreds of crawls")
+	}
 	var environment []string
 	within, err := group(t, mostServiceMemory)
 	if err != nil {
@@ -111,6 +114,9 @@ func (s *server) crowd(hosts []string, failed func(host string, err error)) {
 // killed, and starts it again with enough: it fetches nothing of them by itself, nor when somebody asks for them. After
 // a second kill not even a refresh that is paid for does.
 func TestACrawlThatTookTheProcessDown_IsNotTriedAgainAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a smoke of the lab needs no hundreds of crawls")
+	}
 	within, err := group(t, mostServiceMemory+1<<20) // a name of its own
 	if err != nil {
 		t.Skipf("no cgroup, no kill: %v", err)

@@ -101,6 +101,9 @@ func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
 		crawlHostileSites(t, folder)
 		return
 	}
+	if testing.Short() {
+		t.Skip("draws hostile pictures for minutes")
+	}
 	folder := t.TempDir()
 	for name, made := range hostileFiles {
 		if err := os.WriteFile(filepath.Join(folder, name), made(t), 0o600); err != nil {

@@ -58,13 +58,13 @@ func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	acknowledged := make([]uint64, 1) // imports
 	total := 0
-	for range importCrashes {
+	for range kills(importCrashes) {
 		total += crashOnce(t, "crash import", path, acknowledged)
 		if t.Failed() {
 			return
 		}
 	}
-	t.Logf("%d imports were acknowledged by %d processes before they were killed", total, importCrashes)
+	t.Logf("%d imports were acknowledged by %d processes before they were killed", total, kills(importCrashes))
 	l := open(t, sqlite.Config{Path: path})
 	if err := l.Check(t.Context(), nil); err != nil {
 		t.Error(err)

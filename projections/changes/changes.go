@@ -207,7 +207,7 @@ func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 	if len(waiting) == 0 {
 		return // most events; they are not decoded
 	}
-	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	ev, err := eventlog.Decode(rec, eventschemas.Decode)
 	if err != nil {
 		t.cfg.Logger.ErrorContext(ctx, "outcome of a crawl cannot be read", slog.String("stream", rec.Stream),
 			slog.Uint64("revision", rec.Revision), slog.Any("error", err))

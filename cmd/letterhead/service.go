@@ -198,7 +198,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.keys.Open(head, s.runner)
-	if s.changes, err = changes.New(ctx, changes.Config{Logger: s.logger, Registerer: s.metrics}, s.roles.Log("api")); err != nil {
+	if s.changes, err = changes.New(ctx, changes.Config{Follower: s.brandReader, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("api")); err != nil {
 		return err
 	}
 	return s.openSearch(ctx)

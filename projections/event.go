@@ -47,7 +47,7 @@ func decode(rec *eventlog.Recorded, into *Event) {
 	if into.Family == 0 {
 		return // nobody asks for it
 	}
-	into.Body, into.Err = eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	into.Body, into.Err = eventlog.Decode(rec, eventschemas.Decode)
 	if into.Err == nil && into.Body == nil {
 		into.Err = fmt.Errorf("decode %s: no event", rec.Type)
 	}

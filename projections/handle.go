@@ -94,6 +94,17 @@ func (h *Handle) Snapshot(ctx context.Context, fn func(q Queryer, t *Tables, at 
 	})
 }
 
+// Looked returns when the last look at the registry of a shared database began that went well, the zero time before
+// the first. What is kept in memory of the live tables was true then.
+func (h *Handle) Looked() time.Time {
+	if r := h.runner.Load(); r != nil {
+		if at := r.looked.Load(); at != nil {
+			return *at
+		}
+	}
+	return time.Time{}
+}
+
 // attempt runs fn on the live generation, and again on the next one when it was overtaken.
 func (h *Handle) attempt(fn func(g *generation) error) error {
 	for tries := 1; ; tries++ {

@@ -169,7 +169,7 @@ func (r *Runner) refresh(ctx context.Context) error {
 
 // lookOnce is for who holds step.
 func (r *Runner) lookOnce(ctx context.Context) error {
-	number := r.looks.Add(1)
+	number, began := r.looks.Add(1), time.Now()
 	entries, err := readRegistry(ctx, r.store.Read())
 	if err != nil {
 		return sqlstore.Classify(err)
@@ -188,6 +188,7 @@ func (r *Runner) lookOnce(ctx context.Context) error {
 	}
 	if err == nil {
 		r.seen.Store(number)
+		r.looked.Store(&began)
 	}
 	return err
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"letterhead/internal/eventlog"
 	"letterhead/projections"
 	"letterhead/projections/projectionstest"
 )
@@ -44,6 +46,54 @@ func compareDumps(t interface {
 			t.Errorf("%s: %d lines more", name, len(g)-len(w))
 		}
 	}
+}
+
+// countingLog counts how its reader reads.
+type countingLog struct {
+	eventlog.Log
+	subscriptions, reads atomic.Int64
+}
+
+func (l *countingLog) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	l.subscriptions.Add(1)
+	return l.Log.Subscribe(ctx, after, filter)
+}
+
+func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	l.reads.Add(1)
+	return l.Log.ReadAll(ctx, after, filter, limit)
+}
+
+// A rebuild reads the log for itself while the main lane goes on with its subscription, and then joins the main lane:
+// what comes later is read once for both.
+func TestRebuild_ReadsForItselfAndJoinsTheMainLane(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		log := &countingLog{Log: e.Log}
+		r, err := projections.New(projections.Config{}, log, e.Store, newModels(t, e).all()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Run(r)
+		w := projectionstest.NewWorld(1, 20, 30, time.Hour)
+		e.Fill(w, 200)
+		e.CatchUp(r)
+		subscriptions, reads := log.subscriptions.Load(), log.reads.Load()
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s := log.subscriptions.Load(); s != subscriptions {
+			t.Errorf("the rebuild made %d subscriptions", s-subscriptions)
+		}
+		rebuilding := log.reads.Load()
+		if rebuilding == reads {
+			t.Error("the rebuild did not read for itself")
+		}
+		e.Fill(w, 200)
+		e.CatchUp(r)
+		if s, n := log.subscriptions.Load(), log.reads.Load(); s != subscriptions || n != rebuilding {
+			t.Errorf("after the rebuild there were %d subscriptions and %d reads", s-subscriptions, n-rebuilding)
+		}
+	})
 }
 
 func TestRebuildGivesTheSameRows(t *testing.T) {

@@ -49,6 +49,7 @@ type Runner struct {
 	leads   atomic.Bool
 	// looks counts the looks at a shared registry that were begun; seen is the last that went well.
 	looks, seen atomic.Uint64
+	looked      atomic.Pointer[time.Time] // when the last look that went well began
 	// failing is not nil while looks fail; see Stale.
 	failing atomic.Pointer[stale]
 	metrics *metrics

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 )
 
@@ -264,23 +265,51 @@ func TestWhateverHappensAKeyIsPaidOnceOverAllNodes(t *testing.T) {
 	everyKeyIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
 }
 
-// One append and no read for a look-up that keeps to its node.
+// One append and no read for a look-up that keeps to its node, by the domain or by the id: neither of the event store
+// nor of the record in PostgreSQL, although each look-up moves the log and the read models.
 func TestRoundTripsOfALookup(t *testing.T) {
 	const lookups = 50
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
-	c.get("/v1/brands/acme.com").ok(t)
+	paths := []string{"/v1/brands/acme.com", "/v1/brands/" + brand.ID("acme.com").String()}
+	for _, path := range paths {
+		c.get(path).ok(t)
+	}
 	log, window := s.logs[0], s.windows[0]
 	appends := c.streamAppends()
-	reads, takes := log.reads.Load(), window.takes.Load()
-	for range lookups {
-		c.get("/v1/brands/acme.com").ok(t)
+	reads, takes, rows := log.reads.Load(), window.takes.Load(), s.nodes[0].recordReads()
+	for i := range lookups {
+		c.get(paths[i%len(paths)]).ok(t)
+		if i%10 == 0 {
+			s.must(s.nodes[0].runner.CatchUp(t.Context()))
+		}
 	}
 	r, w := log.reads.Load()-reads, window.takes.Load()-takes
 	if a := c.streamAppends() - appends; a != lookups || r != 0 || w != lookups {
 		t.Errorf("%d look-ups took %d appends, %d reads of the log and %d takes of the window", lookups, a, r, w)
 	}
+	if n := s.nodes[0].recordReads() - rows; n != 0 {
+		t.Errorf("%d look-ups read the record %v times", lookups, n)
+	}
+}
+
+// recordReads is how often the node has read records from the database.
+func (s *service) recordReads() float64 {
+	s.t.Helper()
+	families, err := s.metrics.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "letterhead_brand_cache_reads_total" && m.GetLabel()[0].GetValue() == "brand" {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	s.t.Fatal("there is no metric letterhead_brand_cache_reads_total")
+	return 0
 }
 
 // streamAppends is the events of the account's stream: one for each append of a client that asks one by one.

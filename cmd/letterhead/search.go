@@ -79,6 +79,9 @@ func (s *service) openEdition(ctx context.Context, a searchindex.Analyzer) error
 		Logger:     s.logger,
 		Registerer: registerer,
 	}, s.brandReader, index)
+	if err == nil && registerer != nil {
+		s.roles.Watch("search", func() (eventlog.Position, bool) { return p.Position(), p.Feeding() })
+	}
 	s.search.editions = append(s.search.editions, edition{p, a.Format})
 	return err
 }

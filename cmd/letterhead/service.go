@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
@@ -48,6 +49,7 @@ type service struct {
 	plans   plan.Table
 
 	log         eventlog.Log
+	roles       *roles.Meter
 	logFile     *sqlite.Log  // the same when it is a file in the data folder, else nil
 	eventStore  *kurrent.Log // what it reads and writes when nodes share it, else nil
 	store       *sqlstore.Store
@@ -172,6 +174,9 @@ func (s *service) closing(f func() error) {
 
 func (s *service) openReadModels(ctx context.Context) error {
 	var err error
+	if s.roles, err = roles.New(s.log, roles.Config{Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now}); err != nil {
+		return err
+	}
 	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(s.store), ledger.New(s.store)
 	s.usage, s.idempotency = usage.New(s.store, s.log), idempotency.New(s.store)
 	s.brandReader, err = brands.New(brands.Config{CacheBytes: s.config.BrandCacheBytes, Logger: s.logger, Registerer: s.metrics}, s.store)
@@ -179,7 +184,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), InForce: s.format, ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.store,
+	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), InForce: s.format, ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("projector"), s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
@@ -193,7 +198,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.keys.Open(head, s.runner)
-	if s.changes, err = changes.New(ctx, changes.Config{Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
+	if s.changes, err = changes.New(ctx, changes.Config{Follower: s.brandReader, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("api")); err != nil {
 		return err
 	}
 	return s.openSearch(ctx)

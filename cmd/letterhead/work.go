@@ -235,7 +235,7 @@ func (s *service) openRelay(context.Context) ([]part, error) {
 	if s.kafka != nil { // in one process nobody reads the lanes of record: the log is there
 		cfg.Lanes = append(cfg.Lanes, relay.RecordLanes(s.kafka.Records())...)
 	}
-	carrier, err := relay.New(cfg, s.log, s.bus, s.positions)
+	carrier, err := relay.New(cfg, s.roles.Log("relay"), s.bus, s.positions)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (s *service) openRelay(context.Context) ([]part, error) {
 }
 
 func (s *service) openSweeper(context.Context) ([]part, error) {
-	sweeper, err := sweep.New(sweep.Config{Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now}, s.log, s.desk, s.brands, s.snapshots)
+	sweeper, err := sweep.New(sweep.Config{Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now}, s.roles.Log("sweeper"), s.desk, s.brands, s.snapshots)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (s *service) pruneSnapshots(ctx context.Context) error {
 func (s *service) openRefresher(context.Context) ([]part, error) {
 	refresher, err := refresh.New(refresh.Config{
 		Off: !s.config.Refresh, MaxOutstanding: s.config.RefreshWorkers, Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now,
-	}, s.log, s.positions, s.brands, s.brandReader)
+	}, s.roles.Log("refresher"), s.positions, s.brands, s.brandReader)
 	if err != nil {
 		return nil, fmt.Errorf("refresher: %w", err)
 	}

@@ -154,6 +154,9 @@ type Recorded struct {
 	Stream   string
 	Revision uint64
 	Position Position
+	// Decoding is shared by the subscriptions of the process that deliver this event; see Decode. It is nil when one
+	// of them alone has read the event, and in what ReadStream and ReadAll return.
+	Decoding *Decoding
 }
 
 // Appended says where an append landed.

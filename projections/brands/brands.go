@@ -31,10 +31,11 @@ const (
 	// maxInvalidated bounds the brands that are taken out of the cache one by one after a look at what another
 	// node folded; past it, in an import, the whole cache goes.
 	maxInvalidated = 10_000
-	// maxAge is how long an answer from a shared database stays in the cache, whatever happens to the looks
-	// that invalidate it. As answers are only read from tables that are live, it bounds how far a node trails
-	// what is folded that can reach the database, but not look.
-	maxAge = 10 * time.Second
+	// maxUnseen is how long answers of a shared database are taken from the cache after the last look at the registry
+	// of the read models. A look shows which tables are live, and what was folded that this node's own reader of the
+	// log has not seen. A node that cannot look reads the row: as rows are only read from tables that are live, this
+	// bounds how far it trails what is folded.
+	maxUnseen = 10 * time.Second
 )
 
 // ErrNotFound: no brand of that domain or id can be answered.
@@ -137,6 +138,9 @@ type Model struct {
 	cache   *cache
 	shared  bool
 	metrics *metrics
+	// followed are the positions of the log whose events the cache knows.
+	followed followed
+	now      func() time.Time
 	// loaded is called between a look at the tables and the put into the cache; nil but in a test.
 	loaded func()
 }
@@ -153,7 +157,7 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared()}
+	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), now: time.Now}
 	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
 		return nil, err
 	}
@@ -186,9 +190,14 @@ func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables
 	return m.cache.invalidateAll, nil
 }
 
-// Invalidate implements projections.Invalidator: another node folds, and the rows say what it changed. A
-// reader that took an older row began before this, so its ticket is no longer good (see cache).
-func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, _ eventlog.Position) error {
+// Invalidate implements projections.Invalidator: another node folds. What this node has seen on the log itself is out
+// of the cache already; else the rows say what changed. A reader that took an older row began before this, so its
+// ticket is no longer good (see cache).
+func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, upTo eventlog.Position) error {
+	if m.followed.cover(after, upTo) {
+		return nil
+	}
+	m.metrics.changes.Inc()
 	domains, err := changedDomains(ctx, q, t, after)
 	if err != nil {
 		return fmt.Errorf("brands changed after position %d: %w", after, err)
@@ -225,64 +234,75 @@ func changedDomains(ctx context.Context, q projections.Queryer, t *projections.T
 // Get returns the brand of a registrable domain, from the cache if it is there. The Entry is shared and
 // must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
-	if e, ok := m.cache.get(domain); ok && (!m.shared || time.Since(e.read) < maxAge) {
+	if e, ok := m.cache.get(domain); ok && m.current() {
 		m.metrics.hits.Inc()
-		return e.entry, nil
+		return e, nil
 	}
 	m.metrics.misses.Inc()
 	return m.load(ctx, domain)
 }
 
+// current reports whether the cache is kept true.
+func (m *Model) current() bool { return !m.shared || m.now().Sub(m.handle.Looked()) < maxUnseen }
+
 func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 	begun := m.cache.begin(domain)
-	e, err := m.one(ctx, domain)
+	m.metrics.rows.Inc()
+	e, at, err := m.one(ctx, domain)
 	if err != nil {
 		return nil, err
 	}
 	if m.loaded != nil {
 		m.loaded()
 	}
-	m.cache.put(begun, e)
+	m.cache.put(begun, e, at)
 	return e, nil
 }
 
 // ByID returns the brand with an id. Errors: as Get.
 func (m *Model) ByID(ctx context.Context, id uuid.UUID) (*Entry, error) {
+	if domain, ok := m.cache.ids.GetIfPresent(id); ok {
+		return m.Get(ctx, domain)
+	}
 	var domain sql.NullString
-	if err := m.live(ctx, selectDomainLive, selectDomainOwn, id.String(), &domain); err != nil {
+	m.metrics.rows.Inc()
+	if _, err := m.live(ctx, selectDomainLive, selectDomainOwn, id.String(), &domain); err != nil {
 		return nil, err
 	}
 	if !domain.Valid {
 		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
+	m.cache.ids.Set(id, domain.String)
 	return m.Get(ctx, domain.String)
 }
 
-func (m *Model) one(ctx context.Context, domain string) (*Entry, error) {
+// one reads a brand, and how far the tables are folded that it comes from.
+func (m *Model) one(ctx context.Context, domain string) (*Entry, eventlog.Position, error) {
 	var id, found, status sql.NullString
 	var logo sql.NullBool
 	var revision sql.NullInt64
 	var body []byte
-	if err := m.live(ctx, selectLive, selectOwn, domain, &id, &found, &status, &logo, &revision, &body); err != nil {
-		return nil, err
+	at, err := m.live(ctx, selectLive, selectOwn, domain, &id, &found, &status, &logo, &revision, &body)
+	if err != nil {
+		return nil, 0, err
 	}
 	if !id.Valid {
-		return nil, fmt.Errorf("%s: %w", domain, ErrNotFound)
+		return nil, 0, fmt.Errorf("%s: %w", domain, ErrNotFound)
 	}
 	return &Entry{
 		ID: id.String, Domain: found.String, Status: status.String, HasLogo: logo.Bool, Revision: uint64(revision.Int64), Body: Body{marked: body},
-	}, nil
+	}, at, nil
 }
 
-// live asks the live tables for one row, and leaves it null when there is none. On a shared database a node
-// may still be led to tables that nobody folds any more, which the statement then shows.
-func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) error {
+// live asks the live tables for one row, leaves it null when there is none, and returns how far they are folded on a
+// shared database. There a node may still be led to tables that nobody folds any more, which the statement then shows.
+func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) (eventlog.Position, error) {
 	statement := own
 	if m.shared {
 		statement = shared
 	}
+	var at sql.NullInt64
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		var at sql.NullInt64
 		err := q.QueryRowContext(ctx, t.SQL(statement), arg).Scan(append([]any{&at}, row...)...)
 		switch {
 		case errors.Is(err, sql.ErrNoRows) && !m.shared:
@@ -293,9 +313,9 @@ func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) e
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("get brand %s: %w", arg, err)
+		return 0, fmt.Errorf("get brand %s: %w", arg, err)
 	}
-	return nil
+	return eventlog.Position(at.Int64), nil
 }
 
 func scan(row interface{ Scan(...any) error }, e *Entry) error {

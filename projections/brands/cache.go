@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
-	"time"
 
+	"github.com/google/uuid"
 	"github.com/maypok86/otter/v2"
+
+	"letterhead/internal/eventlog"
 )
 
 const (
@@ -17,6 +19,10 @@ const (
 	// entryOverhead is what an entry takes besides its body and texts: the struct, the map's and the
 	// policy's nodes; measured 430 bytes.
 	entryOverhead = 430
+	// idShare is the part of the cache's bytes that the domains of ids take, idOverhead what each takes besides its
+	// text.
+	idShare    = 16
+	idOverhead = 200
 	// cacheShards spread the guard's locks.
 	cacheShards = 256
 )
@@ -28,11 +34,16 @@ const (
 //	the reader puts what it took into the cache, where it would stay for ever
 //
 // Each shard counts its invalidations. A reader notes the count before it looks at the tables and may put
-// only while it is the same. On a node that does not fold the invalidation comes a moment after the commit:
-// until then the older answer is given (see Invalidate), and what a reader took before the commit has an
-// older ticket all the same.
+// only while it is the same.
+//
+// Where the log is followed (see Event) an event is known before it is folded. Each shard has the position of the last
+// event of its brands, and takes only rows of tables that stand there or past it.
+//
+// Where it is not, the invalidation comes a moment after the commit of another node: until then the older answer is
+// given (see Invalidate), and what a reader took before the commit has an older ticket all the same.
 type cache struct {
 	entries *otter.Cache[string, cached]
+	ids     *otter.Cache[uuid.UUID, string] // domains; a brand never changes its id
 	seed    maphash.Seed
 	shards  [cacheShards]shard
 }
@@ -40,58 +51,87 @@ type cache struct {
 type shard struct {
 	mu            sync.Mutex
 	invalidations uint64
+	changed       eventlog.Position
 }
 
-// cached is an entry and when its reader began.
+// cached is an entry and how far the tables were folded that it was read from.
 type cached struct {
 	entry *Entry
-	read  time.Time
+	at    eventlog.Position
 }
 
 // ticket says when a reader began.
 type ticket struct {
 	shard *shard
 	count uint64
-	at    time.Time
 }
 
 func newCache(maxBytes int64) (*cache, error) {
+	forIDs := maxBytes / idShare
 	entries, err := otter.New(&otter.Options[string, cached]{
-		MaximumWeight: uint64(maxBytes),
+		MaximumWeight: uint64(maxBytes - forIDs),
 		Weigher:       func(_ string, c cached) uint32 { return weigh(c.entry) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cache of brands: %w", err)
 	}
-	return &cache{entries: entries, seed: maphash.MakeSeed()}, nil
+	ids, err := otter.New(&otter.Options[uuid.UUID, string]{
+		MaximumWeight: uint64(forIDs),
+		Weigher:       func(_ uuid.UUID, domain string) uint32 { return uint32(len(domain) + idOverhead) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make cache of brands' ids: %w", err)
+	}
+	return &cache{entries: entries, ids: ids, seed: maphash.MakeSeed()}, nil
 }
 
 func weigh(e *Entry) uint32 {
 	return uint32(e.Body.Len() + len(e.Domain) + len(e.ID) + len(e.Status) + entryOverhead)
 }
 
-func (c *cache) get(domain string) (cached, bool) { return c.entries.GetIfPresent(domain) }
+func (c *cache) get(domain string) (*Entry, bool) {
+	kept, ok := c.entries.GetIfPresent(domain)
+	return kept.entry, ok
+}
+
+// bytes is what the cache takes.
+func (c *cache) bytes() uint64 { return c.entries.WeightedSize() + c.ids.WeightedSize() }
+
+func (c *cache) shard(domain string) *shard {
+	return &c.shards[maphash.String(c.seed, domain)%cacheShards]
+}
 
 // begin is called before the tables are looked at.
 func (c *cache) begin(domain string) ticket {
-	s := &c.shards[maphash.String(c.seed, domain)%cacheShards]
+	s := c.shard(domain)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ticket{shard: s, count: s.invalidations, at: time.Now()}
+	return ticket{shard: s, count: s.invalidations}
 }
 
-// put keeps what the tables said, unless it may be old by now.
-func (c *cache) put(t ticket, e *Entry) {
+// put keeps what the tables said when they were folded up to a position, unless it may be old by now.
+func (c *cache) put(t ticket, e *Entry, at eventlog.Position) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
-	if t.shard.invalidations == t.count {
-		c.entries.Set(e.Domain, cached{entry: e, read: t.at})
+	if t.shard.invalidations == t.count && at >= t.shard.changed {
+		c.entries.Set(e.Domain, cached{entry: e, at: at})
+	}
+}
+
+// event is called when the log is found to hold an event of the domain's brand.
+func (c *cache) event(domain string, at eventlog.Position) {
+	s := c.shard(domain)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = max(s.changed, at)
+	if kept, ok := c.entries.GetEntryQuietly(domain); ok && kept.Value.at < at {
+		c.entries.Invalidate(domain)
 	}
 }
 
 // invalidate is called after the commit that changed the domain's row.
 func (c *cache) invalidate(domain string) {
-	s := &c.shards[maphash.String(c.seed, domain)%cacheShards]
+	s := c.shard(domain)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.invalidations++
@@ -109,4 +149,7 @@ func (c *cache) invalidateAll() {
 	c.entries.InvalidateAll()
 }
 
-func (c *cache) close() { c.entries.StopAllGoroutines() }
+func (c *cache) close() {
+	c.entries.StopAllGoroutines()
+	c.ids.StopAllGoroutines()
+}

@@ -8,7 +8,10 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-type metrics struct{ hits, misses prometheus.Counter }
+type metrics struct {
+	hits, misses  prometheus.Counter
+	rows, changes prometheus.Counter // statements for the cache
+}
 
 func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -18,9 +21,16 @@ func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
 	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "letterhead_brand_cache_bytes",
 		Help: "Memory that the cached answers take.",
-	}, func() float64 { return float64(c.entries.WeightedSize()) })
-	m := &metrics{hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss")}
-	if err := telemetry.Register(reg, lookups, bytes); err != nil {
+	}, func() float64 { return float64(c.bytes()) })
+	reads := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_brand_cache_reads_total",
+		Help: "Statements to the database for the cache of brands: for a brand that was asked for, and for changes that this node has not seen on the log.",
+	}, []string{"for"})
+	m := &metrics{
+		hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss"),
+		rows: reads.WithLabelValues("brand"), changes: reads.WithLabelValues("changes"),
+	}
+	if err := telemetry.Register(reg, lookups, bytes, reads); err != nil {
 		return nil, fmt.Errorf("register metrics of the brands: %w", err)
 	}
 	return m, nil

@@ -49,8 +49,18 @@ var (
 type Config struct {
 	// MaxWatches bounds the open watches. Default: DefaultMaxWatches.
 	MaxWatches int
+	// Follower is told all that the tail reads. Optional.
+	Follower   Follower
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+}
+
+// Follower keeps something true that depends on the brand streams.
+type Follower interface {
+	// Event is called for each event of a brand's stream, in order, with the brand's domain.
+	Event(domain string, at eventlog.Position)
+	// Followed is called when Event was called for all events after one position, up to and with another.
+	Followed(after, upTo eventlog.Position)
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -181,6 +191,9 @@ func (t *Tail) follow(ctx context.Context) error {
 		for i := range b.Events {
 			t.deliver(ctx, &b.Events[i])
 		}
+		if t.cfg.Follower != nil {
+			t.cfg.Follower.Followed(t.at, b.Position)
+		}
 		t.at = b.Position
 	}
 }
@@ -196,10 +209,13 @@ var ends = map[string]bool{
 var withdrawal = eventschemas.BrandWithdrawn{}.EventType()
 
 func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
+	domain := strings.TrimPrefix(rec.Stream, brand.StreamPrefix)
+	if t.cfg.Follower != nil {
+		t.cfg.Follower.Event(domain, rec.Position)
+	}
 	if !ends[rec.Type] {
 		return
 	}
-	domain := strings.TrimPrefix(rec.Stream, brand.StreamPrefix)
 	if rec.Type == withdrawal {
 		t.gone.note(domain)
 	}
@@ -207,7 +223,7 @@ func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 	if len(waiting) == 0 {
 		return // most events; they are not decoded
 	}
-	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	ev, err := eventlog.Decode(rec, eventschemas.Decode)
 	if err != nil {
 		t.cfg.Logger.ErrorContext(ctx, "outcome of a crawl cannot be read", slog.String("stream", rec.Stream),
 			slog.Uint64("revision", rec.Revision), slog.Any("error", err))

@@ -147,7 +147,7 @@ func (r *Refresher) save(ctx context.Context) {
 
 // charged looks at one charge and asks for a crawl when its brand was imported and never crawled.
 func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, seen map[string]time.Time) error {
-	ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
+	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
 	if errors.Is(err, eventschemas.ErrDamaged) {
 		r.skip(recorded, "", err)
 		return nil

@@ -97,7 +97,7 @@ func (r *Refresher) ended(recorded eventlog.Recorded) {
 	if !ok {
 		return
 	}
-	ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)
+	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
 	if err != nil {
 		// Its deadline ends it here.
 		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream, "revision", recorded.Revision, "error", err)

@@ -98,7 +98,7 @@ func CrawlLanes() []Lane {
 			MaxRetryAfter: maxRetryAfter,
 			Filter:        eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) {
-				ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+				ev, err := eventlog.Decode(&r, eventschemas.Decode)
 				if err != nil {
 					return broker.Message{}, false, err
 				}

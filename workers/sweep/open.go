@@ -86,7 +86,7 @@ func (s *Sweeper) apply(r *eventlog.Recorded) error {
 	if r.Type == charged && !bytes.Contains(r.Data, []byte(`"hold_id"`)) {
 		return nil
 	}
-	ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
+	ev, err := eventlog.Decode(r, eventschemas.Decode)
 	switch {
 	case errors.Is(err, eventschemas.ErrDamaged):
 		s.cfg.Logger.Error("a damaged event is skipped", "stream", r.Stream, "revision", r.Revision, "error", err)

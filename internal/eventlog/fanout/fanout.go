@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// keptEvents and keptBytes bound the events that the reader keeps in memory. At either bound the older half goes.
+	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data. What the roles
+	// decoded of them is kept with them, and takes some three times the data. At either bound the older half goes.
 	// A batch of a subscription has at most 4,096 events, so those who keep up find all of it.
 	keptEvents = 16384
 	keptBytes  = 16 << 20
@@ -183,6 +184,7 @@ func (r *recent) stop() {
 }
 
 func (r *recent) add(batch eventlog.Batch) {
+	eventlog.Share(batch.Events)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range batch.Events {

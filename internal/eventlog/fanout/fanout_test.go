@@ -233,6 +233,187 @@ func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
 	}
 }
 
+// TestRoles_SameEvent_IsDecodedOnce counts the decodings of events that reach four roles.
+func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) eventlog.Log{
+		"a folder":       func(t *testing.T) eventlog.Log { log := folder(t); t.Cleanup(func() { log.Close() }); return log },
+		"an event store": func(t *testing.T) eventlog.Log { return wrap(t, store(t, esdbtest.Start(t)), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := open(t)
+			all := eventlog.Filter{}
+			accounts := eventlog.Filter{StreamPrefixes: []string{"account-"}}
+			roles := []*role{follow(t, log, 0, all), follow(t, log, 0, accounts), follow(t, log, 0, all), follow(t, log, 0, accounts)}
+			for _, r := range roles {
+				for !r.live {
+					if err := r.step(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			// The roles join the common reader with the first event, each when it asks for it.
+			grow(t, log, "account-a", 0, 1, 10)
+			for _, r := range roles {
+				for !r.has(1) {
+					if err := r.step(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var decodings atomic.Int64
+			decode := func(eventType string, version int, data []byte) (string, error) {
+				decodings.Add(1)
+				return fmt.Sprint(eventType, version, string(data)), nil
+			}
+			const events = 50
+			grow(t, log, "account-a", 1, events, 10)
+			var running sync.WaitGroup
+			for _, r := range roles {
+				running.Go(func() {
+					for n := 0; n < events; {
+						batch, err := r.sub.Next(t.Context())
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for i := range batch.Events {
+							e := &batch.Events[i]
+							got, err := eventlog.Decode(e, decode)
+							if want := fmt.Sprint(e.Type, e.SchemaVersion, string(e.Data)); err != nil || got != want {
+								t.Errorf("decoded %q, want %q: %v", got, want, err)
+							}
+						}
+						n += len(batch.Events)
+					}
+				})
+			}
+			running.Wait()
+			if n := decodings.Load(); n != events {
+				t.Errorf("%d events were decoded %d times", events, n)
+			}
+		})
+	}
+}
+
+// TestCrashedRole_OthersGoOn has a role that panics in the middle of a batch and begins again where it was, and one that
+// never asks for more; a third is given all events meanwhile.
+func TestCrashedRole_OthersGoOn(t *testing.T) {
+	const events = 400
+	metrics := prometheus.NewRegistry()
+	log := wrap(t, store(t, esdbtest.Start(t)), metrics)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	steady, asleep := follow(t, log, 0, eventlog.Filter{}), follow(t, log, 0, eventlog.Filter{})
+	running.Go(func() { steady.run(ctx, t) })
+	if err := asleep.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	crashes, dealt := 0, eventlog.Position(0)
+	var seen []uint64
+	crashing := func() (ended bool) { // one life of the role
+		defer func() { ended = recover() == nil }()
+		sub, err := log.Subscribe(ctx, dealt, eventlog.Filter{})
+		if err != nil {
+			return true
+		}
+		defer sub.Close()
+		for {
+			batch, err := sub.Next(ctx)
+			if err != nil {
+				return true
+			}
+			for _, e := range batch.Events {
+				if len(seen)%50 == 49 && crashes <= len(seen)/50 {
+					crashes++
+					panic("the role's own mistake")
+				}
+				seen, dealt = append(seen, e.Revision), e.Position
+				if len(seen) == events {
+					return true
+				}
+			}
+		}
+	}
+	lives := make(chan struct{})
+	running.Go(func() {
+		defer close(lives)
+		for !crashing() {
+		}
+	})
+	grow(t, log, "account-a", 0, events, 10)
+	eventually(t, "the steady role has all events", func() bool { return steady.has(events) })
+	<-lives
+	for i, revision := range seen {
+		if revision != uint64(i) {
+			t.Fatalf("event %d of the crashed role has revision %d", i, revision)
+		}
+	}
+	if len(seen) != events || crashes != events/50 {
+		t.Errorf("the crashed role has %d of %d events after %d crashes", len(seen), events, crashes)
+	}
+	running.Go(func() { asleep.run(ctx, t) })
+	eventually(t, "the role that slept has all events", func() bool { return asleep.has(events) })
+	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
+}
+
+// unreadable is a log of which one stream cannot be read.
+type unreadable struct {
+	eventlog.Log
+	stream string
+}
+
+func (u unreadable) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	sub, err := u.Log.Subscribe(ctx, after, filter)
+	return unreadableSubscription{sub, u.stream}, err
+}
+
+type unreadableSubscription struct {
+	eventlog.Subscription
+	stream string
+}
+
+func (s unreadableSubscription) Next(ctx context.Context) (eventlog.Batch, error) {
+	batch, err := s.Subscription.Next(ctx)
+	for _, e := range batch.Events {
+		if e.Stream == s.stream {
+			return eventlog.Batch{}, fmt.Errorf("%s: %w", e.Stream, eventlog.ErrCorrupt)
+		}
+	}
+	return batch, err
+}
+
+// TestUnreadableEvent_EndsOnlyRolesThatChooseIt appends an event that cannot be read.
+func TestUnreadableEvent_EndsOnlyRolesThatChooseIt(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	log := wrap(t, unreadable{folder(t), "brand-bad"}, metrics)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	others := follow(t, log, 0, eventlog.Filter{StreamPrefixes: []string{"account-"}})
+	chooses := follow(t, log, 0, eventlog.Filter{StreamPrefixes: []string{"brand-"}})
+	running.Go(func() { others.run(ctx, t) })
+	ended := make(chan error, 1)
+	running.Go(func() {
+		for {
+			if err := chooses.step(ctx); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	grow(t, log, "account-a", 0, 10, 10)
+	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
+	grow(t, log, "brand-bad", 0, 1, 10)
+	if err := <-ended; !errors.Is(err, eventlog.ErrCorrupt) {
+		t.Errorf("the role that chooses the event ends with %v", err)
+	}
+	grow(t, log, "account-a", 10, 10, 10)
+	eventually(t, "the other role has all its events", func() bool { return others.has(20) })
+}
+
 // TestRoles_ServerFails_MissAndRepeatNothing drops subscriptions, connections and the server itself between appends,
 // while roles join, leave and come back.
 func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {

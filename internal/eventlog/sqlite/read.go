@@ -60,6 +60,15 @@ func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direct
 
 // ReadAll implements eventlog.Log.
 func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	page, err := l.page(ctx, after, filter, limit)
+	for i := range page.Events {
+		page.Events[i].Decoding = nil // only subscriptions share it
+	}
+	return page, err
+}
+
+// page is ReadAll with the Decoding of events that subscriptions share.
+func (l *Log) page(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)

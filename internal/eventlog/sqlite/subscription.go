@@ -37,7 +37,7 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 			return eventlog.Batch{}, err
 		}
 		news := s.log.news.wait()
-		page, err := s.log.ReadAll(ctx, s.at, s.filter, subscriptionPage)
+		page, err := s.log.page(ctx, s.at, s.filter, subscriptionPage)
 		switch {
 		case errors.Is(err, eventlog.ErrUnavailable):
 			s.log.cfg.Logger.Warn("event log subscription: read failed", "position", s.at, "error", err)

@@ -41,7 +41,9 @@ func (t *tail) push(requests []*request) {
 			if e.Position-t.first == eventlog.Position(len(t.ring)) {
 				t.drop()
 			}
-			*t.slot(e.Position) = *e
+			slot := t.slot(e.Position)
+			*slot = *e
+			slot.Decoding = new(eventlog.Decoding)
 			t.last = e.Position
 			t.bytes += len(e.Data)
 		}

@@ -1,0 +1,44 @@
+package eventlog
+
+import "sync"
+
+// Decoding keeps the value that an event was decoded to, so that the roles of a process decode each event once. It is
+// ready for use without initialisation, and safe for concurrent use.
+type Decoding struct {
+	mu    sync.Mutex
+	done  bool
+	value any
+	err   error
+}
+
+// Share gives each event a Decoding. A log calls it once for events that it hands to several subscriptions, before the
+// first of them sees the events.
+func Share(events []Recorded) {
+	shared := make([]Decoding, len(events))
+	for i := range events {
+		events[i].Decoding = &shared[i]
+	}
+}
+
+// Decode returns what decode makes of an event's type, schema version and data. It calls decode once for all who were
+// given the same event, and they get the same value or error: nobody may change it.
+func Decode[T any](r *Recorded, decode func(eventType string, version int, data []byte) (T, error)) (T, error) {
+	d := r.Decoding
+	if d == nil {
+		return decode(r.Type, r.SchemaVersion, r.Data)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.done {
+		value, err := decode(r.Type, r.SchemaVersion, r.Data)
+		d.value, d.err, d.done = value, err, true
+	}
+	if value, ok := d.value.(T); ok {
+		return value, d.err
+	}
+	if d.err != nil {
+		var none T
+		return none, d.err
+	}
+	return decode(r.Type, r.SchemaVersion, r.Data) // the others decode to something else
+}

@@ -1,0 +1,141 @@
+package roles_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/eventlog/roles"
+	"letterhead/internal/eventlog/sqlite"
+)
+
+func open(t *testing.T) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+func meter(t *testing.T, log eventlog.Log, cfg roles.Config) *roles.Meter {
+	t.Helper()
+	m, err := roles.New(log, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestContract(t *testing.T) {
+	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return meter(t, open(t), roles.Config{}).Log("role") })
+}
+
+// gauges returns a family of gauges by role.
+func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			found[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		}
+	}
+	return found
+}
+
+// TestLag_EachRole_IsItsOwn has a role that deals with all, one that deals with nothing, one that stops in between, and
+// one that ends.
+func TestLag_EachRole_IsItsOwn(t *testing.T) {
+	metrics, log := prometheus.NewRegistry(), open(t)
+	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	m := meter(t, log, roles.Config{Registerer: metrics, Now: func() time.Time { return at.Add(time.Minute) }})
+	write := func(n int) {
+		for i := range n {
+			e := eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, OccurredAt: at.Add(time.Duration(i) * time.Second), Data: []byte(`{}`)}
+			if _, err := log.Append(t.Context(), "s", eventlog.Any(), []eventlog.Proposed{e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(10)
+	follow := func(role string) eventlog.Subscription {
+		sub, err := m.Log(role).Subscribe(t.Context(), 0, eventlog.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	next := func(s eventlog.Subscription) {
+		for batch, err := s.Next(t.Context()); ; batch, err = s.Next(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if batch.Live {
+				return
+			}
+		}
+	}
+	quick, slow, idle, gone := follow("quick"), follow("slow"), follow("idle"), follow("gone")
+	defer quick.Close()
+	defer slow.Close()
+	defer idle.Close()
+	m.Watch("watched", func() (eventlog.Position, bool) { return 4, true })
+	m.Watch("elsewhere", func() (eventlog.Position, bool) { return 0, false })
+	next(gone)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next(slow) // and does not come back for more
+	next(quick)
+	write(1)
+	next(quick)
+	asking := make(chan error, 1)
+	go func() { // asking for more says that the batch before was dealt with
+		_, err := quick.Next(t.Context())
+		asking <- err
+	}()
+	for gauges(t, metrics, "letterhead_role_lag_positions")["quick"] != 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the quick role never catches up")
+		}
+	}
+	got := gauges(t, metrics, "letterhead_role_lag_positions")
+	want := map[string]float64{"quick": 0, "slow": 11, "idle": 11, "watched": 7}
+	if len(got) != len(want) {
+		t.Errorf("lag is known of %v", got)
+	}
+	for role, lag := range want {
+		if got[role] != lag {
+			t.Errorf("%s lags %v positions, want %v", role, got[role], lag)
+		}
+	}
+	ages := gauges(t, metrics, "letterhead_role_lag_seconds")
+	for role, age := range map[string]float64{"quick": 0, "slow": 60, "idle": 60, "watched": 56} {
+		if ages[role] != age {
+			t.Errorf("%s lags %v s, want %v", role, ages[role], age)
+		}
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-asking; !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("a role that waits while the log closes gets %v", err)
+	}
+	if got := gauges(t, metrics, "letterhead_role_lag_positions"); len(got) != 0 {
+		t.Errorf("a log that cannot be read has lags %v", got)
+	}
+}

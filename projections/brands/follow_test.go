@@ -1,0 +1,194 @@
+package brands
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/changes"
+	"letterhead/projections/projectionstest"
+)
+
+// follower is a node that does not fold, and whose cache holds acme.com.
+type follower struct {
+	t      *testing.T
+	e      *projectionstest.Env // of the node that folds
+	n      *projectionstest.Env
+	m      *Model
+	runner *projections.Runner
+}
+
+func newFollower(t *testing.T) *follower {
+	e := projectionstest.OpenPostgres(t)
+	r, _ := e.Start(projections.Config{}, newModel(t, e, Config{}))
+	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
+	e.CatchUp(r)
+	n := e.Node()
+	f := &follower{t: t, e: e, n: n, m: newModel(t, n, Config{})}
+	f.runner, _ = n.Start(projections.Config{FollowOnly: true}, f.m)
+	n.CatchUp(f.runner)
+	f.answers("Old")
+	return f
+}
+
+func (f *follower) answers(want string) {
+	f.t.Helper()
+	if got := nameOf(f.t, f.m, "acme.com"); got != want {
+		f.t.Errorf("the node answers %s, want %s", got, want)
+	}
+}
+
+// reads are the statements for rows and for changes so far.
+func (f *follower) reads() [2]float64 {
+	f.t.Helper()
+	var counts [2]float64
+	for i, c := range []prometheus.Counter{f.m.metrics.rows, f.m.metrics.changes} {
+		var m dto.Metric
+		if err := c.Write(&m); err != nil {
+			f.t.Fatal(err)
+		}
+		counts[i] = m.GetCounter().GetValue()
+	}
+	return counts
+}
+
+func (f *follower) head() eventlog.Position {
+	f.t.Helper()
+	head, err := f.e.Log.Head(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return head
+}
+
+func (f *follower) folded(upTo eventlog.Position) {
+	f.t.Helper()
+	if err := f.runner.WaitFor(f.n.Context(), Name, upTo); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// The node's own reader has seen all that was folded, so that nothing is read for a record that did not change, by its
+// domain and by its id.
+func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
+	f := newFollower(t)
+	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil {
+		t.Fatal(err)
+	}
+	before := f.reads()
+	for range 5 {
+		head := f.head()
+		f.m.Event("other.com", head+1) // as the reader does, which may see an event before it is folded
+		f.m.Followed(head, head+1)
+		f.folded(f.e.Events("brand-other.com", at, imported("other.com", "Other")))
+		f.answers("Old")
+		if entry, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil || entry.Domain != "acme.com" {
+			t.Fatal(entry, err)
+		}
+	}
+	if after := f.reads(); after != before {
+		t.Errorf("rows and changes were read %v times, before %v", after, before)
+	}
+}
+
+// Between the moment when the reader sees an event and the one when it is folded the row is read, and not kept.
+func TestChangedRecord_NotFoldedYet_RowIsReadAndNotKept(t *testing.T) {
+	f := newFollower(t)
+	head := f.head()
+	f.m.Event("acme.com", head+1)
+	f.m.Followed(head, head+1)
+	before := f.reads()
+	for range 3 {
+		f.answers("Old")
+	}
+	if after := f.reads(); after[0] != before[0]+3 {
+		t.Errorf("three look-ups read %v rows", after[0]-before[0])
+	}
+	f.folded(f.e.Events("brand-acme.com", at, overridden("New")))
+	before = f.reads()
+	for range 3 {
+		f.answers("New")
+	}
+	if after := f.reads(); after[0] > before[0]+1 || after[1] != before[1] {
+		t.Errorf("after the fold three look-ups read %v rows", after[0]-before[0])
+	}
+	f.m.Event("acme.com", head+1) // a reader that is behind sees what the row holds
+	before = f.reads()
+	if f.answers("New"); f.reads() != before {
+		t.Error("an event that the row holds took it out of the cache")
+	}
+}
+
+// A reader that is behind, or that misses a part of the log, is made up for by the rows.
+func TestReaderIsBehind_ChangesAreReadFromTheDatabase(t *testing.T) {
+	f := newFollower(t)
+	for i, name := range []string{"One", "Two", "Three"} {
+		head := f.head()
+		switch i {
+		case 1: // it ends before the event
+			f.m.Followed(head-1, head)
+		case 2: // it begins after the event
+			f.m.Followed(head+1, head+2)
+		}
+		before := f.reads()
+		f.folded(f.e.Events("brand-acme.com", at, overridden(name)))
+		f.answers(name)
+		if after := f.reads(); after[1] == before[1] {
+			t.Errorf("%s: the changes were not read", name)
+		}
+	}
+}
+
+// A node that follows the log and cannot look at the registry for long reads the row.
+func TestNodeCannotLook_RowIsRead(t *testing.T) {
+	f := newFollower(t)
+	f.m.now = func() time.Time { return time.Now().Add(maxUnseen) }
+	before := f.reads()
+	for range 3 {
+		f.answers("Old")
+	}
+	if after := f.reads(); after[0] != before[0]+3 {
+		t.Errorf("three look-ups read %v rows", after[0]-before[0])
+	}
+}
+
+// The tail of the brand streams keeps the cache true, whatever comes: after WaitFor the node answers what was folded
+// last, and a withdrawn brand is gone.
+func TestTailKeepsTheCacheTrue(t *testing.T) {
+	f := newFollower(t)
+	tail, err := changes.New(t.Context(), changes.Config{Follower: f.m}, f.n.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(f.n.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() {
+		if err := tail.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"One", "Two", "Three", "Four", "Five", "Six"} {
+		last := f.e.Events("brand-acme.com", at, overridden(name))
+		f.e.Events("brand-other.com", at, imported("other.com", "Other"))
+		f.folded(last)
+		f.answers(name)
+		f.answers(name)
+	}
+	f.folded(f.e.Events("brand-acme.com", at, eventschemas.BrandWithdrawn{Reason: "r"}))
+	if _, err := f.m.Get(t.Context(), "acme.com"); err == nil {
+		t.Error("a withdrawn brand is answered")
+	}
+	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err == nil {
+		t.Error("a withdrawn brand is answered by its id")
+	}
+}

@@ -336,7 +336,7 @@ func text(field, value string, required bool) error {
 	case len(value) > MaxTextBytes:
 		return &InvalidError{Field: field, Reason: "is too long"}
 	case strings.ContainsRune(value, 0):
-		return &InvalidError{Field: field, Reason: "holds a NUL"}
+		return &InvalidError{Field: field, Reason: "contains a NUL"}
 	default:
 		return nil
 	}

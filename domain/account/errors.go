@@ -34,7 +34,7 @@ var (
 	// ErrPaymentMismatch means that the payment, grant or refund id was used before for another
 	// amount. The error is a *PaymentMismatchError.
 	ErrPaymentMismatch = errors.New("amount differs from the one already recorded")
-	// ErrRefundTooLarge means that the refund is more than what is left of the payment.
+	// ErrRefundTooLarge means that the refund is more than the remainder of the payment.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")

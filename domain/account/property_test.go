@@ -16,7 +16,7 @@ import (
 // book is the simplest possible ledger, computed from the events alone.
 type book struct {
 	grants, charges, reversals, refunds int64
-	open                                map[string]int64 // what is left of each open hold
+	open                                map[string]int64 // remainder of each open hold
 	endedBy                             map[string]int   // number of events that ended each hold
 	payments                            map[string]int64 // granted minus refunded
 	keyed                               []keyedLine      // charges with an idempotency key

@@ -291,7 +291,7 @@ func (t *Transport) topic(lane string) (string, error) {
 	return "", fmt.Errorf("%w: %.120q", ErrUnknownLane, lane)
 }
 
-// enter adds the caller to those that Close waits for, unless Close has finished waiting.
+// enter adds the caller to those that Close waits for, unless new messages are rejected.
 func (t *Transport) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -47,7 +47,7 @@ func TestChainVectors(t *testing.T) {
 }
 
 // A second implementation of the definition, byte by byte.
-func TestChainIsWhatTheRuleSays(t *testing.T) {
+func TestChainLink_MatchesDefinition(t *testing.T) {
 	link := links()[1]
 	previous := links()[0].Next(eventschemas.Hash{})
 	var message bytes.Buffer
@@ -65,7 +65,7 @@ func TestChainIsWhatTheRuleSays(t *testing.T) {
 	}
 }
 
-func TestEveryPartOfALinkCounts(t *testing.T) {
+func TestChainLink_EveryFieldCounts(t *testing.T) {
 	link := links()[1]
 	var previous eventschemas.Hash
 	seen := map[eventschemas.Hash]string{link.Next(previous): "the link itself"}
@@ -95,7 +95,7 @@ func TestEveryPartOfALinkCounts(t *testing.T) {
 	change("a byte moved from request to data", func(l *eventschemas.ChainLink) { l.RequestID, l.Data = "req_", append([]byte("1"), l.Data...) })
 }
 
-func TestTheZoneOfATimeDoesNotCount(t *testing.T) {
+func TestChainLink_IgnoresTimeZone(t *testing.T) {
 	link := links()[0]
 	elsewhere := link
 	elsewhere.OccurredAt = link.OccurredAt.In(time.FixedZone("UTC+2", 7200)).Add(999 * time.Nanosecond)

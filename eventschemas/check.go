@@ -143,7 +143,7 @@ func fill(v reflect.Value, path string) error {
 	case reflect.Struct:
 		return fillFields(v, path)
 	default:
-		return fmt.Errorf("%s is a %s, which an event may not hold", path, v.Kind())
+		return fmt.Errorf("%s is a %s, which an event must not contain", path, v.Kind())
 	}
 	return nil
 }

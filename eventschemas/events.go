@@ -71,7 +71,7 @@ type (
 		// KeyID is the API key of the request; empty in version 1 and if no key was used.
 		KeyID string `json:"key_id,omitempty"`
 	}
-	// HoldReleased releases what is left of a hold.
+	// HoldReleased releases the remainder of a hold.
 	HoldReleased struct {
 		HoldID  string `json:"hold_id"`
 		Credits int64  `json:"credits"`

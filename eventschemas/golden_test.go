@@ -200,7 +200,7 @@ func TestGoldenFiles(t *testing.T) {
 
 // Until an upgrade is finished this release writes what the previous release reads: exactly the bytes
 // that it would have written itself, without the fields that its version lacks.
-func TestTheVersionBefore_IsWrittenUntilTheUpgradeIsFinished(t *testing.T) {
+func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })
 	changed := 0

@@ -137,7 +137,7 @@ func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 	case version == d.version()-1 && d.changes[version-1].Down != nil:
 		body = d.changes[version-1].Down(normalized(ev))
 	default:
-		return Encoded{}, fmt.Errorf("encode %s: data format %d wants version %d, which this release does not write: %w", d.name, format, version, ErrUnknownVersion)
+		return Encoded{}, fmt.Errorf("encode %s: data format %d needs version %d, which this release does not write: %w", d.name, format, version, ErrUnknownVersion)
 	}
 	data, err := marshal(body)
 	if err != nil {

@@ -71,7 +71,7 @@ func greetedSchemas() fstest.MapFS {
 	}
 }
 
-func TestEveryOldVersionIsUpcast(t *testing.T) {
+func TestDecode_EveryOldVersion_IsUpcast(t *testing.T) {
 	r := eventschemas.NewRegistry(greetedSchemas(), eventschemas.Define[greeted](change(before, splitName), change(now, countOne)))
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func (withPrivate) EventType() string  { return "Greeted" }
 func (withLostData) EventType() string { return "Greeted" }
 func (twin) EventType() string         { return "Greeted" }
 
-func TestCheckFindsWhatIsNotWhole(t *testing.T) {
+func TestCheck_ReportsIncompleteDefinitions(t *testing.T) {
 	two := eventschemas.Define[greeted](change(before, splitName), change(now, countOne))
 	one := fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}
 	for name, c := range map[string]struct {
@@ -177,7 +177,7 @@ func TestCheckFindsWhatIsNotWhole(t *testing.T) {
 	}
 }
 
-func TestThisReleaseIsWhole(t *testing.T) {
+func TestCheck_ThisRelease(t *testing.T) {
 	if err := eventschemas.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestUnknownFieldsAreIgnoredByDecodeOnly(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotJSONIsNotEncoded(t *testing.T) {
+func TestEncode_InvalidJSON_Fails(t *testing.T) {
 	for _, ev := range []eventschemas.Event{
 		eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(`{`)},
 		eventschemas.CrawlSucceeded{Record: eventschemas.Record{QualityScore: math.NaN()}},
@@ -325,7 +325,7 @@ func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestANewType_IsNotWrittenBeforeTheUpgradeIsFinished(t *testing.T) {
+func TestEncoder_NewType_WaitsForFinishedUpgrade(t *testing.T) {
 	r := eventschemas.NewRegistry(fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}, eventschemas.Define[greeted]().From(now))
 	if err := r.Check(); err != nil {
 		t.Fatal(err)

@@ -124,7 +124,7 @@ func TestSchemasDescribeTheStructs(t *testing.T) {
 	}
 }
 
-func TestEverySchemaFileIsUsed(t *testing.T) {
+func TestSchemas_EveryFileIsUsed(t *testing.T) {
 	files, err := fs.Glob(eventschemas.Schemas(), "*.json")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ var optional = []string{
 	"searches", "logos", "keys_used", "etag", "last_modified",
 }
 
-func TestSchemasRefuseMissingAndUnknownFields(t *testing.T) {
+func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
 	for name := range golden {
 		eventType, version := typeAndVersion(t, name)
 		var doc any
@@ -214,7 +214,7 @@ func requiredHere(object map[string]any, field string) bool {
 	return false
 }
 
-func TestSchemasRefuseWrongValues(t *testing.T) {
+func TestSchemas_RejectWrongValues(t *testing.T) {
 	for _, c := range []struct{ golden, field, value string }{
 		{"AccountOpened.v1", "plan", `"platinum"`}, {"AccountOpened.v1", "account_id", `"1"`}, {"AccountOpened.v1", "holder", `""`},
 		{"CreditsGranted.v1", "kind", `"gift"`}, {"CreditsGranted.v1", "credits", `0`}, {"CreditsGranted.v1", "credits", `1.5`}, {"CreditsGranted.v1", "credits", `"1"`},

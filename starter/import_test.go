@@ -75,7 +75,7 @@ func (s *service) deps(t *testing.T) starter.Deps {
 	return starter.Deps{Assets: s, Brands: s, Marker: starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}}
 }
 
-func TestImportBringsEverythingOnce(t *testing.T) {
+func TestImport_LoadsEverythingOnce(t *testing.T) {
 	s := newService()
 	deps := s.deps(t)
 	last := 0
@@ -99,7 +99,7 @@ func TestImportBringsEverythingOnce(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedImportGoesOn(t *testing.T) {
+func TestImport_AfterInterruption_Continues(t *testing.T) {
 	full := errors.New("disk is full")
 	for name, stop := range map[string]func(*service, context.CancelFunc) error{
 		"by an error":       func(s *service, _ context.CancelFunc) error { return full },
@@ -136,7 +136,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 	}
 }
 
-func TestAFileUnderAnotherIDStopsTheImport(t *testing.T) {
+func TestImport_WrongAssetID_Stops(t *testing.T) {
 	s := newService()
 	s.wrong = true
 	_, err := starter.Import(context.Background(), starter.Config{}, s.deps(t))
@@ -145,7 +145,7 @@ func TestAFileUnderAnotherIDStopsTheImport(t *testing.T) {
 	}
 }
 
-func TestImportReportsAllThatIsMissing(t *testing.T) {
+func TestImport_ReportsAllMissingDeps(t *testing.T) {
 	_, err := starter.Import(context.Background(), starter.Config{Parallel: -1}, starter.Deps{})
 	for _, want := range []string{"Parallel", "Assets", "Brands", "Marker"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -154,7 +154,7 @@ func TestImportReportsAllThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestMarkerKeepsTheLastVersion(t *testing.T) {
+func TestFileMarker_KeepsLastVersion(t *testing.T) {
 	ctx := context.Background()
 	m := starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}
 	if v, err := m.Load(ctx); v != "" || err != nil {

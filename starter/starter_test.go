@@ -38,7 +38,7 @@ func load(t testing.TB) []starter.Brand {
 	return all
 }
 
-func TestTheIndexIsLargeEnough(t *testing.T) {
+func TestIndex_IsLargeEnough(t *testing.T) {
 	all := load(t)
 	if len(all) != starter.Count || starter.Count < fewest {
 		t.Errorf("%d brands, Count says %d, want %d at least", len(all), starter.Count, fewest)
@@ -52,7 +52,7 @@ func TestTheIndexIsLargeEnough(t *testing.T) {
 	}
 }
 
-func TestDomainsAreRegistrableAndInOrder(t *testing.T) {
+func TestDomains_RegistrableAndSorted(t *testing.T) {
 	last := ""
 	for _, b := range load(t) {
 		if b.Domain <= last {
@@ -68,7 +68,7 @@ func TestDomainsAreRegistrableAndInOrder(t *testing.T) {
 	}
 }
 
-func TestKnownBrandsAreWhoTheyAre(t *testing.T) {
+func TestKnownBrands_HaveRightNames(t *testing.T) {
 	got := map[string]string{}
 	for _, b := range load(t) {
 		got[b.Domain] = *b.Record.Name
@@ -112,7 +112,7 @@ var (
 	hexAnywhere = regexp.MustCompile(`#[0-9a-f]{3,6}\b`)
 )
 
-func TestRecordsSayOnlyWhatTheSourcesSay(t *testing.T) {
+func TestRecords_ContainOnlySourceData(t *testing.T) {
 	for _, b := range load(t) {
 		r := b.Record
 		if r.Name == nil || strings.TrimSpace(*r.Name) == "" || strings.TrimSpace(*r.Name) != *r.Name {
@@ -187,7 +187,7 @@ func TestLogosAreSanitisedVectors(t *testing.T) {
 }
 
 // Reversed logos come last, each in white or black, of a type that the brand also has without them.
-func TestReversedLogosStandBesideTheBrandsOwn(t *testing.T) {
+func TestReversedLogos_FollowOriginals(t *testing.T) {
 	brands := 0
 	for _, b := range load(t) {
 		own, reversed := map[string]bool{}, 0
@@ -236,7 +236,7 @@ func TestEveryBrandIsAValidEvent(t *testing.T) {
 	}
 }
 
-func TestTheSearchSuiteAsksForTheseBrands(t *testing.T) {
+func TestSearchSuite_UsesSameBrands(t *testing.T) {
 	const file = "../internal/searchindex/searchindextest/brands.tsv"
 	var want bytes.Buffer
 	for _, b := range load(t) {
@@ -272,7 +272,7 @@ func TestEachStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-func TestWriteGivesTheSameBytesAndReadGivesTheBrandsBack(t *testing.T) {
+func TestWriteRead_RoundTrip(t *testing.T) {
 	all := load(t)[:50]
 	var first, second bytes.Buffer
 	for _, w := range []*bytes.Buffer{&first, &second} {
@@ -323,7 +323,7 @@ func pack(text string) []byte {
 
 const oneLogo = `{"domain":"a.com","record":{"logos":[{"formats":[{"format":"svg"}]}]},"svg":["<svg/>"]}`
 
-func TestADamagedFileIsAnError(t *testing.T) {
+func TestRead_DamagedFile_Fails(t *testing.T) {
 	whole := pack(strings.Repeat(oneLogo+"\n", 100))
 	for name, data := range map[string][]byte{
 		"empty line":         pack(oneLogo + "\n\n"),

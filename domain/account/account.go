@@ -111,7 +111,7 @@ type core struct {
 	holder    string
 	plan      plan.ID
 	balance   int64
-	held      int64  // sum of what is left of the open holds
+	held      int64  // sum of the remainders of the open holds
 	month     int    // months since year 0, UTC, of the last charge
 	lookups   int64  // in that month
 	charges   uint64 // charges folded since an arbitrary start; numbers the entries of recent
@@ -237,7 +237,7 @@ func (a *Account) Balance() int64 { return a.core.balance }
 // Remaining returns the balance, or zero if it is negative.
 func (a *Account) Remaining() int64 { return max(a.core.balance, 0) }
 
-// Held returns the sum of what is left of the open holds.
+// Held returns the sum of the remainders of the open holds.
 func (a *Account) Held() int64 { return a.core.held }
 
 // Unheld returns the balance minus open holds; reservations are taken from it.
@@ -273,8 +273,8 @@ func (a *Account) Remembered() int {
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 
-// Spendable returns the credits that can be spent while reserved credits are reserved in memory: never
-// below zero, except that a negative balance is returned as it is. InsufficientCreditsError carries
+// Spendable returns the credits that can be spent, given the credits that are reserved in memory: never
+// below zero, except that a negative balance is returned unchanged. InsufficientCreditsError carries
 // this figure.
 func (a *Account) Spendable(reserved int64) int64 {
 	if a.core.balance < 0 {
@@ -336,7 +336,7 @@ func text(field, value string, required bool) error {
 	case len(value) > MaxTextBytes:
 		return &InvalidError{Field: field, Reason: "is too long"}
 	case strings.ContainsRune(value, 0):
-		return &InvalidError{Field: field, Reason: "holds a NUL"}
+		return &InvalidError{Field: field, Reason: "contains a NUL"}
 	default:
 		return nil
 	}

@@ -19,7 +19,7 @@ type Charge struct {
 	BrandID        string
 	Domain         string
 	RecordRevision uint64
-	HoldID         string // captures what is left of this hold first
+	HoldID         string // captures the remainder of this hold first
 	Item           string // distinguishes charges of one request or captures of one hold; the domain when empty
 
 	// IdempotencyKeyHash is 64 hex digits; it and RequestHash are both set or both empty. The first
@@ -54,7 +54,7 @@ func (a *Account) ChargeID(in Charge) string {
 
 // Charge spends credits while other requests have reserved credits in memory.
 //
-// With a hold it captures what is left of the hold first. The remainder is an ordinary charge, so
+// With a hold it captures the remainder of the hold first. The rest is an ordinary charge, so
 // capturing an ended hold is an ordinary charge, too. A capture of an open hold is accepted while the
 // account is suspended. A repeat returns the existing fact. It is the same charge (request and item)
 // while the charge is remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same

@@ -12,7 +12,7 @@ var (
 	// ErrNotFound means that there is no such account.
 	ErrNotFound = errors.New("no such account")
 	// ErrExists means that the account was opened before, for another holder.
-	ErrExists = errors.New("account exists already")
+	ErrExists = errors.New("account already exists")
 	// ErrSuspended means that the account is suspended and may not spend.
 	ErrSuspended = errors.New("account is suspended")
 	// ErrClosed means that the account is closed.
@@ -21,7 +21,7 @@ var (
 	// *InsufficientCreditsError.
 	ErrInsufficientCredits = errors.New("not enough credits")
 	// ErrCreditLimit means that an amount would exceed MaxCredits.
-	ErrCreditLimit = errors.New("past the largest amount of credits")
+	ErrCreditLimit = errors.New("exceeds the largest amount of credits")
 	// ErrUnknownHold means that no such hold was ever placed, or that it ended longer than HoldMemory
 	// ago.
 	ErrUnknownHold = errors.New("no such hold")
@@ -34,7 +34,7 @@ var (
 	// ErrPaymentMismatch means that the payment, grant or refund id was used before for another
 	// amount. The error is a *PaymentMismatchError.
 	ErrPaymentMismatch = errors.New("amount differs from the one already recorded")
-	// ErrRefundTooLarge means that the refund is more than what is left of the payment.
+	// ErrRefundTooLarge means that the refund is more than the remainder of the payment.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")

@@ -136,7 +136,7 @@ func (a *Account) applyReleased(ev eventschemas.HoldReleased, revision uint64, a
 	if !ok {
 		return
 	}
-	a.core.held -= h.left // what is left is released; the event contains the same amount
+	a.core.held -= h.left // the remainder is released; the event contains the same amount
 	h.left = 0
 	a.endHold(ev.HoldID, h, revision, at)
 }

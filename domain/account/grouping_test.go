@@ -59,7 +59,7 @@ func (w *tale) next(t *rapid.T) timed {
 
 // Snapshots are compared with the events byte by byte, so the same events must give the same bytes
 // however they were grouped, even when groups were rolled back between them.
-func TestAnyGroupingOfTheSameEvents_GivesTheSameSnapshot(t *testing.T) {
+func TestSnapshot_IndependentOfGrouping(t *testing.T) {
 	few := bounds{keys: 4, kept: 3}
 	rapid.Check(t, func(t *rapid.T) {
 		single, grouped := New(testID), New(testID)
@@ -97,7 +97,7 @@ func TestAnyGroupingOfTheSameEvents_GivesTheSameSnapshot(t *testing.T) {
 
 // The same at the limit, with groups as a busy account writer makes them: more charges than the limit,
 // and reversals that make room in the same group.
-func TestGroupsAtTheBoundOfKeys_GiveTheSameSnapshot(t *testing.T) {
+func TestSnapshot_AtKeyLimit_IndependentOfGrouping(t *testing.T) {
 	single, grouped := New(testID), New(testID)
 	both := func(i int, ev eventschemas.Event) {
 		at := start.Add(time.Duration(i) * time.Millisecond)

@@ -72,7 +72,7 @@ func (a *Account) affords(credits, reserved int64) error {
 	return nil
 }
 
-// Release returns what is left of a hold, even if the account is suspended or closed. Releasing an
+// Release returns the remainder of a hold, even if the account is suspended or closed. Releasing an
 // ended hold is a repeat while the hold is known. Errors: ErrInvalid, ErrNotFound, ErrUnknownHold.
 func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
 	if err := firstError(text("hold id", holdID, true), a.exists()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-func TestAKeyIsOneRequestWhateverItsItems(t *testing.T) {
+func TestIdempotencyKey_OneRequestForAllItems(t *testing.T) {
 	s := given(t, opened, granted(5)).
 		when(withKey("r1", itemOf(keyA, 1), requestA)).then(keyedCharge("r1", itemOf(keyA, 1), requestA)).
 		when(withKey("r2", itemOf(keyA, 2), requestB)).refused(ErrIdempotencyMismatch).
@@ -24,7 +24,7 @@ func TestAKeyIsOneRequestWhateverItsItems(t *testing.T) {
 	s.after(IdempotencyWindow).when(withKey("r7", itemOf(keyA, 2), requestB)).then(keyedCharge("r7", itemOf(keyA, 2), requestB))
 }
 
-func TestAKeyIsFreeOnceAllItsChargesWereHandedBack(t *testing.T) {
+func TestIdempotencyKey_AllChargesReversed_IsFree(t *testing.T) {
 	first, second := keyedCharge("r1", itemOf(keyA, 1), requestA), keyedCharge("r2", itemOf(keyA, 2), requestA)
 	given(t, opened, granted(5), first, second, reversed(first, ReasonClientGone)).
 		when(withKey("r3", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
@@ -33,7 +33,7 @@ func TestAKeyIsFreeOnceAllItsChargesWereHandedBack(t *testing.T) {
 		when(withKey("r4", itemOf(keyA, 2), requestA)).refused(ErrIdempotencyMismatch)
 }
 
-func TestChargesOfAKeyAreBounded(t *testing.T) {
+func TestIdempotencyKey_ItemsAreLimited(t *testing.T) {
 	s := given(t, opened, granted(2*MaxKeyItems))
 	for i := range MaxKeyItems {
 		s.and(keyedCharge(fmt.Sprint("r", i), itemOf(keyA, i), requestA))
@@ -74,7 +74,7 @@ func TestRecall(t *testing.T) {
 }
 
 // The first one wins: a repeat keeps the charge, or the charge is reversed and the key charges again.
-func TestAKeptChargeIsNotHandedBack(t *testing.T) {
+func TestReverse_KeptCharge_IsRefused(t *testing.T) {
 	for name, again := range map[string]command{
 		"same request": charge("r1"), "key": withKey("r2", keyA, requestA), "capture": capturing("r1", "h1", "i"),
 		"recall": recall("r2", keyA, requestA, new([]ChargeFact)),
@@ -103,7 +103,7 @@ func TestAKeptChargeIsNotHandedBack(t *testing.T) {
 }
 
 // A charge too old to be reversed needs no mark. The limits overlap because clocks differ.
-func TestAnOldChargeStandsWithoutBeingKept(t *testing.T) {
+func TestCharge_OldRepeat_IsNotMarkedKept(t *testing.T) {
 	c := keyedCharge("r1", keyA, requestA)
 	s := given(t, opened, granted(5), c)
 	at := s.now
@@ -119,7 +119,7 @@ func TestAnOldChargeStandsWithoutBeingKept(t *testing.T) {
 
 // The number of marks is limited. A charge whose mark may have been forgotten is not reversed, before
 // and after a snapshot.
-func TestKeptChargesAreBounded(t *testing.T) {
+func TestKeptCharges_AreLimited(t *testing.T) {
 	a := New(testID)
 	a.Apply(opened, start)
 	a.Apply(granted(2*MaxKeptCharges), start)
@@ -153,7 +153,7 @@ func TestKeptChargesAreBounded(t *testing.T) {
 }
 
 // The index by key matches the remembered charges after reversals, a rollback, a snapshot and expiry.
-func TestFamiliesAreWhatIsRemembered(t *testing.T) {
+func TestFamilies_MatchRememberedCharges(t *testing.T) {
 	s := given(t, opened, granted(50))
 	check := func(what string, a *Account) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 // book is the simplest possible ledger, computed from the events alone.
 type book struct {
 	grants, charges, reversals, refunds int64
-	open                                map[string]int64 // what is left of each open hold
+	open                                map[string]int64 // remainder of each open hold
 	endedBy                             map[string]int   // number of events that ended each hold
 	payments                            map[string]int64 // granted minus refunded
 	keyed                               []keyedLine      // charges with an idempotency key
@@ -434,7 +434,7 @@ func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
 // For any sequence of commands: the balance is grants − charges + reversals − refunds, only a refund
 // takes it below zero, no spend takes the available credits below zero, a repeat is a no-op, every
 // hold ends by one event, rollback restores exactly, and snapshot plus tail equals the whole fold.
-func TestAnySequenceOfCommands(t *testing.T) {
+func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
 		w.run(t, "open", func() (Outcome, error) {
@@ -448,7 +448,7 @@ func TestAnySequenceOfCommands(t *testing.T) {
 
 // The same walk with fewer commands, so that refunds under open holds, the only way below zero, are
 // common.
-func TestSpendingUnderRefunds(t *testing.T) {
+func TestAccount_RandomRefundsUnderHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
 		w.run(t, "open", func() (Outcome, error) {
@@ -468,7 +468,7 @@ func TestSpendingUnderRefunds(t *testing.T) {
 // Keys, repeats, items, reversals and keeps in any order. The book checks after every event that no
 // key and item are charged twice within 24 h, that no key serves two requests, and that no kept charge
 // is reversed.
-func TestNobodyIsChargedTwiceForAKey(t *testing.T) {
+func TestIdempotencyKey_NeverChargesTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
 		w.run(t, "open", func() (Outcome, error) {
@@ -520,7 +520,7 @@ func (w *walk) foldAgain(t *rapid.T) {
 }
 
 // All decided events conform to their schemas, so they can always be stored.
-func TestDecidedEventsAreEncodable(t *testing.T) {
+func TestDecidedEvents_FollowSchemas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
 		w.run(t, "open", func() (Outcome, error) {
@@ -560,7 +560,7 @@ func TestRollbackOutsideAGroupDoesNothing(t *testing.T) {
 	}
 }
 
-func TestTheOldestIdempotencyKeysAreForgottenFirst(t *testing.T) {
+func TestIdempotencyKeys_OldestForgottenFirst(t *testing.T) {
 	a := New(testID)
 	a.Apply(opened, start)
 	charge := func(i int) {
@@ -580,7 +580,7 @@ func TestTheOldestIdempotencyKeysAreForgottenFirst(t *testing.T) {
 	}
 }
 
-func TestErrorsOfOtherAccountsSnapshots(t *testing.T) {
+func TestUnmarshal_SnapshotOfOtherAccount_Fails(t *testing.T) {
 	s := given(t, opened, granted(3))
 	other := New("9b1f0c52-3a43-4f06-9a35-3c1f2a5b7d10")
 	if err := other.UnmarshalBinary(marshal(t, s.account)); !errors.Is(err, ErrSnapshot) {

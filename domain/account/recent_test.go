@@ -9,7 +9,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-func TestTheSameChargeIsMadeOnce(t *testing.T) {
+func TestCharge_SameRequest_ChargesOnce(t *testing.T) {
 	s := given(t, opened, granted(9)).when(charge("r1")).then(charged("r1", "", "")).
 		when(charge("r1")).keeps("r1", charged("r1", "", ""))
 	if want := (ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2, At: start.Add(3 * time.Second)}); s.fact != want {
@@ -22,7 +22,7 @@ func TestTheSameChargeIsMadeOnce(t *testing.T) {
 	s.when(hold1("h1"), capturing("r1", "h1", "")).isRepeated().balance(7, 1)
 }
 
-func TestAChargeIsRememberedForAWhile(t *testing.T) {
+func TestCharge_RememberedForHoldMemory(t *testing.T) {
 	s := given(t, opened, granted(9)).when(charge("r1")).then(charged("r1", "", ""))
 	at := s.now
 	s.when(charge("r1")).keeps("r1", charged("r1", "", ""))
@@ -37,7 +37,7 @@ func TestAChargeIsRememberedForAWhile(t *testing.T) {
 
 // The limit has the same effect whether events are applied one by one, in one tentative group, or
 // after a snapshot.
-func TestTheOldestChargesAreForgottenFirst(t *testing.T) {
+func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	const more = 5
 	event := func(i int) eventschemas.Event {
 		return eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", i), Credits: 1, Domain: "acme.com"}
@@ -76,7 +76,7 @@ func TestTheOldestChargesAreForgottenFirst(t *testing.T) {
 }
 
 // A rolled-back group must leave no charge behind, or its retry would be answered without a charge.
-func TestAnUndoneChargeIsNotRemembered(t *testing.T) {
+func TestRollback_ForgetsCharge(t *testing.T) {
 	s := given(t, opened, granted(9), charged("r0", "", ""))
 	before := marshal(t, s.account)
 	s.account.Begin()
@@ -90,7 +90,7 @@ func TestAnUndoneChargeIsNotRemembered(t *testing.T) {
 }
 
 // A reversal lowers the count of the month in which its charge was made, never that of a later month.
-func TestAReversalInALaterMonthThanItsCharge(t *testing.T) {
+func TestLookups_ReversalInLaterMonth(t *testing.T) {
 	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		charged, reversed time.Duration // since the beginning of December

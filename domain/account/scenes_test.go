@@ -21,7 +21,7 @@ func TestOpeningGrantsFreeCreditsOnce(t *testing.T) {
 		when(open("holder-2")).refused(ErrExists)
 }
 
-func TestNothingWorksOnAnAccountThatWasNeverOpened(t *testing.T) {
+func TestUnopenedAccount_RefusesEverything(t *testing.T) {
 	for name, c := range map[string]command{
 		"charge": charge("r1"), "hold": hold1("h1"), "release": release("h1"), "grant": grant("p1", 5),
 		"refund": refundOf("f1", "p1", 1), "plan": changePlan(plan.Growth), "suspend": suspend, "reinstate": reinstate,
@@ -31,7 +31,7 @@ func TestNothingWorksOnAnAccountThatWasNeverOpened(t *testing.T) {
 	}
 }
 
-func TestAChargeSpendsOneCredit(t *testing.T) {
+func TestCharge_SpendsOneCredit(t *testing.T) {
 	s := given(t, opened, granted(2)).
 		when(charge("r1")).then(charged("r1", "", "")).balance(1, 0)
 	want := ChargeFact{ChargeID: charged("r1", "", "").ChargeID, Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, Revision: 2, At: start.Add(2 * time.Second)}
@@ -40,7 +40,7 @@ func TestAChargeSpendsOneCredit(t *testing.T) {
 	}
 }
 
-func TestChargesOfOneRequestDifferByItem(t *testing.T) {
+func TestChargeID_DiffersByItem(t *testing.T) {
 	a := New(testID)
 	ids := map[string]bool{}
 	for _, in := range []Charge{
@@ -67,7 +67,7 @@ func TestReservationsCountAgainstWhatIsAvailable(t *testing.T) {
 		when(charge("r1")).then(charged("r1", "", ""))
 }
 
-func TestARefusalSaysHowFarTheCreditsGo(t *testing.T) {
+func TestInsufficientCredits_ReportsAvailable(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		events             []eventschemas.Event
@@ -90,7 +90,7 @@ func TestARefusalSaysHowFarTheCreditsGo(t *testing.T) {
 	}
 }
 
-func TestACaptureSpendsTheHold(t *testing.T) {
+func TestCharge_WithHold_CapturesIt(t *testing.T) {
 	given(t, opened, granted(1), held("h1", 1)).
 		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 0).
 		when(release("h1")).isRepeated()
@@ -104,7 +104,7 @@ func TestPartialCaptures(t *testing.T) {
 		when(release("h1")).then(released("h1", 1, "handed_back")).balance(1, 0)
 }
 
-func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
+func TestCharge_RepeatedCapture_ReturnsFirst(t *testing.T) {
 	s := given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", "")).
 		when(capturing("r1", "h1", "")).keeps("r1", charged("r1", "h1", ""))
 	if s.fact.Revision != 3 || s.fact.Credits != 1 || s.fact.ChargeID != charged("r1", "h1", "").ChargeID {
@@ -115,20 +115,20 @@ func TestARepeatedCaptureReturnsTheFirst(t *testing.T) {
 	s.after(HoldMemory).when(capturing("r1", "h1", "")).refused(ErrUnknownHold)
 }
 
-func TestARepeatOfAReversedCaptureIsRefused(t *testing.T) {
+func TestCharge_RepeatOfReversedCapture_IsRefused(t *testing.T) {
 	given(t, opened, granted(2), held("h1", 1), charged("r1", "h1", ""),
 		reversed(charged("r1", "h1", ""), ReasonClientGone)).
 		when(capturing("r1", "h1", "")).refused(ErrChargeReversed)
 }
 
-func TestCapturingAReleasedHoldIsAnOrdinaryCharge(t *testing.T) {
+func TestCharge_ReleasedHold_IsOrdinaryCharge(t *testing.T) {
 	given(t, opened, granted(1), held("h1", 1), released("h1", 1, "expired")).
 		when(capturing("r1", "h1", "")).then(charged("r1", "h1", "")).balance(0, 0)
 	given(t, opened, granted(1), held("h1", 1), released("h1", 1, "expired"), held("h2", 1)).
 		when(capturing("r1", "h1", "")).refused(ErrInsufficientCredits)
 }
 
-func TestWhatAHoldDoesNotCoverMustBeAvailable(t *testing.T) {
+func TestCharge_RemainderBeyondHold_MustBeAvailable(t *testing.T) {
 	three := charging(Charge{RequestID: "r1", Credits: 3, HoldID: "h1"})
 	given(t, opened, granted(3), held("h1", 2)).reserving(1).when(three).refused(ErrInsufficientCredits)
 	given(t, opened, granted(3), held("h1", 2)).when(three)
@@ -139,13 +139,13 @@ func TestWhatAHoldDoesNotCoverMustBeAvailable(t *testing.T) {
 	s.and(s.out.Events...).balance(0, 0)
 }
 
-func TestAnUnknownHoldCannotBeCapturedOrReleased(t *testing.T) {
+func TestUnknownHold_CannotBeCapturedOrReleased(t *testing.T) {
 	given(t, opened, granted(5)).
 		when(capturing("r1", "h9", "")).refused(ErrUnknownHold).
 		when(release("h9")).refused(ErrUnknownHold)
 }
 
-func TestACaptureNeverTakesTheBalanceBelowZero(t *testing.T) {
+func TestCharge_Capture_NeverBelowZero(t *testing.T) {
 	// Both holds were funded by a refunded payment: one credit is left for two captures.
 	given(t, opened, granted(1), paid("p1", 1), held("h1", 1), held("h2", 1),
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 1}).
@@ -154,7 +154,7 @@ func TestACaptureNeverTakesTheBalanceBelowZero(t *testing.T) {
 		when(release("h2")).then(released("h2", 1, "handed_back")).balance(0, 0)
 }
 
-func TestAHoldIsPlacedOnce(t *testing.T) {
+func TestHold_PlacedOnce(t *testing.T) {
 	given(t, opened, granted(5)).
 		when(hold1("h1")).then(held("h1", 1)).
 		when(hold1("h1")).isRepeated().
@@ -163,7 +163,7 @@ func TestAHoldIsPlacedOnce(t *testing.T) {
 		when(hold1("h1")).isRepeated()
 }
 
-func TestOverdueHoldsAreReleasedByAnEventOnly(t *testing.T) {
+func TestOverdueHold_NeedsReleaseEvent(t *testing.T) {
 	s := given(t, opened, granted(3), held("b", 1), held("a", 1)).
 		after(time.Hour).
 		when(charge("r1"))
@@ -177,7 +177,7 @@ func TestOverdueHoldsAreReleasedByAnEventOnly(t *testing.T) {
 	}
 }
 
-func TestAHoldIsNotOverdueAtItsDeadline(t *testing.T) {
+func TestReleaseOverdue_AtDeadline_ReleasesNothing(t *testing.T) {
 	s := given(t, opened, granted(1), held("h1", 1))
 	s.now = start.Add(time.Minute)
 	if s.when(releaseOverdue); len(s.out.Events) != 0 {
@@ -186,7 +186,7 @@ func TestAHoldIsNotOverdueAtItsDeadline(t *testing.T) {
 	s.after(time.Microsecond).when(releaseOverdue).then(released("h1", 1, "expired"))
 }
 
-func TestReleasesOfOneDecisionAreBounded(t *testing.T) {
+func TestReleaseOverdue_IsLimited(t *testing.T) {
 	s := given(t, opened, granted(1000))
 	for i := range MaxReleases + 5 {
 		s.and(held(fmt.Sprintf("h%03d", i), 1))
@@ -202,7 +202,7 @@ func TestReleasesOfOneDecisionAreBounded(t *testing.T) {
 	s.and(s.out.Events...).balance(1000, 0)
 }
 
-func TestOpenHoldsAreBounded(t *testing.T) {
+func TestOpenHolds_AreLimited(t *testing.T) {
 	s := given(t, opened, granted(2*MaxOpenHolds))
 	for i := range MaxOpenHolds {
 		s.and(held(fmt.Sprint("h", i), 1))
@@ -210,7 +210,7 @@ func TestOpenHoldsAreBounded(t *testing.T) {
 	s.when(hold1("one more")).refused(ErrTooManyHolds)
 }
 
-func TestAReversalHandsTheChargeBackOnce(t *testing.T) {
+func TestReverse_ReturnsCreditsOnce(t *testing.T) {
 	s := given(t, opened, granted(1), charged("r1", "", ""))
 	at := s.now
 	s.when(reverse("r1", at)).
@@ -223,7 +223,7 @@ func TestAReversalHandsTheChargeBackOnce(t *testing.T) {
 	s.and(granted(1)).when(reverse("r1", at)).refused(ErrTooLate)
 }
 
-func TestAChargeCanBeReversedWithinTheWindowOnly(t *testing.T) {
+func TestReverse_OnlyWithinWindow(t *testing.T) {
 	s := given(t, opened, granted(1), charged("r1", "", ""))
 	at := s.now
 	s.now = at.Add(HandBackWindow - time.Microsecond)
@@ -257,7 +257,7 @@ func TestIdempotencyKey(t *testing.T) {
 	s.when(withKey("r3", keyA, requestB)).then(keyedCharge("r3", keyA, requestB)).balance(2, 0)
 }
 
-func TestAKeyWhoseChargeWasReversedChargesAgain(t *testing.T) {
+func TestIdempotencyKey_ReversedCharge_ChargesAgain(t *testing.T) {
 	s := given(t, opened, granted(5), keyedCharge("r1", keyA, requestA))
 	s.when(reverse("r1", s.now))
 	s.and(s.out.Events...).
@@ -271,7 +271,7 @@ func TestAKeyWhoseChargeWasReversedChargesAgain(t *testing.T) {
 		when(withKey("r4", keyA, requestB)).refused(ErrIdempotencyMismatch)
 }
 
-func TestAPaymentGrantsOnce(t *testing.T) {
+func TestGrant_SamePayment_GrantsOnce(t *testing.T) {
 	s := given(t, opened).
 		when(grant("p1", 100)).then(paid("p1", 100)).
 		when(grant("p1", 100)).isRepeated().
@@ -283,7 +283,7 @@ func TestAPaymentGrantsOnce(t *testing.T) {
 	s.after(10*365*24*time.Hour).when(grant("p1", 100)).isRepeated().balance(100, 0)
 }
 
-func TestAGrantWithoutPaymentIsRepeatedByItsID(t *testing.T) {
+func TestGrant_WithoutPayment_SameID_IsRepeat(t *testing.T) {
 	adjust := func(id string, credits int64) command {
 		return func(s *scene) {
 			s.out, s.err = s.account.Grant(Grant{GrantID: id, Kind: KindAdjustment, Credits: credits, Reason: "sorry"})
@@ -296,7 +296,7 @@ func TestAGrantWithoutPaymentIsRepeatedByItsID(t *testing.T) {
 		when(adjust("a2", 5), adjust("", 5)).refused(ErrInvalid)
 }
 
-func TestARefundMayTakeTheBalanceBelowZero(t *testing.T) {
+func TestRefundPayment_MayGoBelowZero(t *testing.T) {
 	given(t, opened, paid("p1", 2), charged("r1", "", ""), charged("r2", "", "")).
 		when(refundOf("f1", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2}).
 		balance(-2, 0).
@@ -318,7 +318,7 @@ func TestPartialRefunds(t *testing.T) {
 		balance(0, 0)
 }
 
-func TestASuspendedAccountSettlesButDoesNotSpend(t *testing.T) {
+func TestSuspendedAccount_SettlesOnly(t *testing.T) {
 	base := func() *scene { return given(t, opened, paid("p1", 5), held("h1", 1), charged("r0", "", ""), suspended) }
 	base().when(charge("r1")).refused(ErrSuspended)
 	base().when(hold1("h2")).refused(ErrSuspended)
@@ -336,7 +336,7 @@ func TestASuspendedAccountSettlesButDoesNotSpend(t *testing.T) {
 	base().when(reinstate).then(eventschemas.AccountReinstated{}).when(charge("r1")).then(charged("r1", "", "")).when(reinstate).isRepeated()
 }
 
-func TestAClosedAccountOnlySettles(t *testing.T) {
+func TestClosedAccount_OnlySettles(t *testing.T) {
 	base := func() *scene { return given(t, opened, paid("p1", 5), held("h1", 1), charged("r0", "", ""), closed) }
 	for name, c := range map[string]command{
 		"charge": charge("r1"), "capture": capturing("r1", "h1", ""), "hold": hold1("h2"), "grant": grant("p2", 1),
@@ -350,7 +350,7 @@ func TestAClosedAccountOnlySettles(t *testing.T) {
 	base().when(closeAccount).isRepeated()
 }
 
-func TestClosingEndsEveryHold(t *testing.T) {
+func TestClose_EndsEveryHold(t *testing.T) {
 	given(t, opened, granted(3), held("h2", 1), held("h1", 2)).
 		when(closeAccount).
 		then(released("h1", 2, "handed_back"), released("h2", 1, "handed_back"), closed).
@@ -379,7 +379,7 @@ func TestKeys(t *testing.T) {
 		when(issueKey("k1", keyA)).isRepeated()
 }
 
-func TestValidKeysAreBounded(t *testing.T) {
+func TestValidKeys_AreLimited(t *testing.T) {
 	s := given(t, opened)
 	for i := range MaxKeys {
 		s.and(eventschemas.KeyIssued{KeyID: fmt.Sprint("k", i), Hash: keyA, Last4: "aB3d", Kind: "secret"})
@@ -479,14 +479,14 @@ func TestLookupsOfTheMonth(t *testing.T) {
 	}
 }
 
-func TestADecisionNeverGoesBackInTime(t *testing.T) {
+func TestDecision_NeverBeforeLastEvent(t *testing.T) {
 	// The decision's clock is an hour behind the stream: by the stream's time the key is still valid.
 	s := given(t, opened, granted(5)).after(IdempotencyWindow).and(keyedCharge("r1", keyA, requestA))
 	s.now = s.now.Add(-2 * IdempotencyWindow)
 	s.when(withKey("r2", keyA, requestA)).keeps("r2", keyedCharge("r1", keyA, requestA))
 }
 
-func TestForgettingChangesNoDecision(t *testing.T) {
+func TestForget_ChangesNoDecision(t *testing.T) {
 	// Two accounts with the same stream. One keeps entries that only time limits, because its group
 	// stays tentative.
 	build := func() *scene {

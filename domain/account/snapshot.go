@@ -130,7 +130,7 @@ type snapshotMark struct {
 // snapshot holds facts only.
 func (a *Account) MarshalBinary() ([]byte, error) {
 	if a.tentative {
-		return nil, errors.New("snapshot of an account in the middle of a tentative group")
+		return nil, errors.New("snapshot of an account within a tentative group")
 	}
 	s := snapshot{
 		FoldVersion: FoldVersion,
@@ -223,7 +223,7 @@ func (a *Account) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	if dec.More() {
-		return fmt.Errorf("%w: something follows it", ErrSnapshot)
+		return fmt.Errorf("%w: trailing data", ErrSnapshot)
 	}
 	if s.FoldVersion != FoldVersion {
 		return fmt.Errorf("%w: fold version %d, not %d", ErrSnapshot, s.FoldVersion, FoldVersion)
@@ -248,7 +248,7 @@ func (a *Account) restore(s snapshot) error {
 		return fmt.Errorf("unknown status %q", s.Status)
 	}
 	if s.Balance < -MaxCredits || s.Balance > MaxCredits {
-		return errors.New("balance past the largest amount")
+		return errors.New("balance exceeds the largest amount")
 	}
 	a.core.status, a.core.holder, a.core.plan = s.Status, s.Holder, s.Plan
 	a.core.balance, a.core.month, a.core.lookups = s.Balance, s.Month, s.Lookups
@@ -289,14 +289,14 @@ func (a *Account) restoreRecent(s snapshot) error {
 
 func (a *Account) restoreHolds(s snapshot) error {
 	if len(s.Open) > MaxOpenHolds {
-		return errors.New("more open holds than there can be")
+		return errors.New("more open holds than allowed")
 	}
 	for _, h := range s.Open {
 		if _, twice := a.open[h.ID]; twice || h.Left < 1 || h.Left > h.Credits || h.Credits > MaxCredits {
 			return errors.New("damaged open hold")
 		}
 		if a.core.held += h.Left; a.core.held > MaxCredits {
-			return errors.New("open holds past the largest amount")
+			return errors.New("open holds exceed the largest amount")
 		}
 		a.open[h.ID] = h.hold()
 		if deadline := h.Deadline.UTC(); a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {

@@ -25,7 +25,7 @@ func full(t testing.TB) *Account {
 	return s.account
 }
 
-func TestASnapshotComesBackWhole(t *testing.T) {
+func TestSnapshot_RoundTrip(t *testing.T) {
 	a := full(t)
 	data := marshal(t, a)
 	b := New(testID)

@@ -15,7 +15,7 @@ import (
 
 // The crawl's life.
 
-func TestTheFirstSuccessDiscoversTheBrand(t *testing.T) {
+func TestSucceedCrawl_First_DiscoversBrand(t *testing.T) {
 	given(t).
 		when(lookup("c1")).
 		then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
@@ -25,13 +25,13 @@ func TestTheFirstSuccessDiscoversTheBrand(t *testing.T) {
 		shows(brand.StatusReady, "Acme")
 }
 
-func TestADomainWithoutABrandIsNeverDiscovered(t *testing.T) {
+func TestDomainWithoutBrand_HasNoBrandDiscovered(t *testing.T) {
 	given(t).
 		when(lookup("c1")).then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
 		when(fail("c1", brand.DNS)).then(failed("c1", brand.DNS, 15*time.Minute).event)
 }
 
-func TestASecondRequestJoinsTheRunningCrawl(t *testing.T) {
+func TestRequestCrawl_RunningCrawl_IsJoined(t *testing.T) {
 	s := given(t, discovered(), requested("c1")).when(lookup("c2")).nothing()
 	id, at, allowed, ok := s.brand.Running()
 	if !ok || id != "c1" || !at.Equal(start.Add(2*time.Second)) || allowed != 8500*time.Millisecond {
@@ -41,7 +41,7 @@ func TestASecondRequestJoinsTheRunningCrawl(t *testing.T) {
 	s.when(schedule("c4")).nothing()
 }
 
-func TestLiveWorkSupersedesACrawlOfTheRefreshLane(t *testing.T) {
+func TestRequestCrawl_Live_SupersedesRefreshCrawl(t *testing.T) {
 	s := given(t, imported("s", partial("Old")), scheduled("bulk")).
 		when(schedule("bulk2")).nothing().
 		when(refresh("live")).then(requestedEvent("live", brand.LaneLive, brand.CauseRefresh))
@@ -56,7 +56,7 @@ func TestLiveWorkSupersedesACrawlOfTheRefreshLane(t *testing.T) {
 		shows(brand.StatusReady, "Live")
 }
 
-func TestALookupOfAKnownBrandIsNotCrawled(t *testing.T) {
+func TestRequestCrawl_KnownBrand_IsRefused(t *testing.T) {
 	known := []fact{discovered(), requested("c1"), succeeded("c1", record("Acme"))}
 	given(t, known...).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
 	given(t, known...).when(crawl("c2", brand.CauseLogo, brand.LaneLive, false)).refused(brand.ErrAlreadyKnown)
@@ -65,7 +65,7 @@ func TestALookupOfAKnownBrandIsNotCrawled(t *testing.T) {
 	given(t, imported("s", partial("Acme"))).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
 }
 
-func TestAMalformedRequestIsRefusedWithAllThatIsWrong(t *testing.T) {
+func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
 	_, err := brand.New(domain).RequestCrawl(brand.RequestCrawl{Cause: "whim", Lane: "fast", Allowed: -1})
 	if !errors.Is(err, brand.ErrInvalidCrawl) {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func TestAMalformedRequestIsRefusedWithAllThatIsWrong(t *testing.T) {
 	given(t, discovered(), requested("c1")).when(fail("c1", "bored")).refused(brand.ErrInvalidCrawl)
 }
 
-func TestARequestThatHasEndedIsNotRepeated(t *testing.T) {
+func TestRequest_EndedContext_IsNotRetried(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), failed("c1", brand.NoData, time.Minute)).waits(time.Hour).when(lookup("c1")).nothing()
 	if e, ok := s.brand.LastOutcome("c1"); !ok || e.Outcome != brand.NoData || e.Succeeded() {
 		t.Fatalf("outcome %+v %v", e, ok)
 	}
 }
 
-func TestASuccessIsAnswered(t *testing.T) {
+func TestSucceedCrawl_SetsView(t *testing.T) {
 	given(t, requested("c1")).
 		when(succeed("c1", record("Acme"))).then(discovered().event, succeeded("c1", record("Acme")).event).
 		shows(brand.StatusReady, "Acme").
@@ -101,7 +101,7 @@ func TestASuccessIsAnswered(t *testing.T) {
 		when(succeed("c1", partial("Acme"))).shows(brand.StatusPartial, "Acme")
 }
 
-func TestARecordHasACompanyUnlessRestricted(t *testing.T) {
+func TestRecord_HasCompanyUnlessRestricted(t *testing.T) {
 	bare := record("Acme")
 	bare.Company = nil
 	s := given(t, requested("c1")).when(succeed("c1", bare)).then(discovered().event, succeeded("c1", record("Acme")).event)
@@ -115,7 +115,7 @@ func TestARecordHasACompanyUnlessRestricted(t *testing.T) {
 	}
 }
 
-func TestNothingNewIsAConfirmation(t *testing.T) {
+func TestSucceedCrawl_NothingNew_Confirms(t *testing.T) {
 	held, again := record("Acme"), record("Acme")
 	held.OGImage = ptr("https://acme.com/share.png?sig=1")
 	again.OGImage = ptr("https://acme.com/share.png?sig=2#top")
@@ -129,7 +129,7 @@ func TestNothingNewIsAConfirmation(t *testing.T) {
 		when(succeed("c2", again)).then(succeeded("c2", again).event)
 }
 
-func TestNothingNewIgnoresEvidenceAndNilSlices(t *testing.T) {
+func TestSucceedCrawl_IgnoresEvidenceAndNilSlices(t *testing.T) {
 	bare := eventschemas.Record{Name: ptr("Acme"), Complete: true, QualityScore: 0.5}
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme")), requested("c2"))
 	events, err := s.brand.SucceedCrawl(brand.SucceedCrawl{
@@ -146,7 +146,7 @@ func TestNothingNewIgnoresEvidenceAndNilSlices(t *testing.T) {
 	}
 }
 
-func TestOverridesDoNotHideThatNothingChanged(t *testing.T) {
+func TestSucceedCrawl_WithOverrides_NothingNewConfirms(t *testing.T) {
 	given(t, discovered(), requested("c1"), succeeded("c1", record("Acme")), overriddenFact("name", `"ACME Inc."`), requested("c2")).
 		when(succeed("c2", record("Acme"))).then(confirmed("c2").event).
 		shows(brand.StatusReady, "ACME Inc.")
@@ -159,7 +159,7 @@ func TestOutcomesOfUnknownCrawlsAreNoOps(t *testing.T) {
 	}
 }
 
-func TestALateSuccessAfterATimeoutIsAccepted(t *testing.T) {
+func TestSucceedCrawl_AfterTimeout_IsAccepted(t *testing.T) {
 	late := []fact{requested("c1"), failed("c1", brand.Timeout, 5*time.Minute)}
 	given(t, late...).
 		when(succeed("c1", record("Acme"))).then(discovered().event, succeeded("c1", record("Acme")).event).
@@ -178,14 +178,14 @@ func TestALateSuccessAfterATimeoutIsAccepted(t *testing.T) {
 		when(succeed("c1", record("Late"))).nothing()
 }
 
-func TestALateSuccessStopsTheRemembering(t *testing.T) {
+func TestSucceedCrawl_AfterTimeout_ForgetsFailure(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), failed("c1", brand.Timeout, 5*time.Minute), succeeded("c1", record("Acme")))
 	if outcome, _, ok := s.brand.Remembered(s.now); ok {
 		t.Fatalf("%s is still remembered", outcome)
 	}
 }
 
-func TestACrawlExpiresAtItsDeadline(t *testing.T) {
+func TestExpireCrawl_AtDeadline(t *testing.T) {
 	given(t, discovered(), requested("c1")).
 		waits(8499 * time.Millisecond).when(expire("c1")).nothing().
 		waits(time.Millisecond).when(expire("c1")).
@@ -219,7 +219,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 	}
 }
 
-func TestFetchFailedIsRememberedLongerEachTime(t *testing.T) {
+func TestFetchFailed_RememberedLongerEachTime(t *testing.T) {
 	s := given(t, discovered())
 	for i, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24, 24} {
 		id := fmt.Sprintf("c%d", i)
@@ -228,7 +228,7 @@ func TestFetchFailedIsRememberedLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestAnotherOutcomeStartsTheGrowthAnew(t *testing.T) {
+func TestRemembering_OtherOutcome_ResetsGrowth(t *testing.T) {
 	twice := []fact{
 		discovered(), requested("c1"), failed("c1", brand.FetchFailed, time.Hour),
 		requested("c2"), failed("c2", brand.FetchFailed, 2*time.Hour),
@@ -241,7 +241,7 @@ func TestAnotherOutcomeStartsTheGrowthAnew(t *testing.T) {
 		when(fail("c4", brand.FetchFailed)).then(failedEvent("c4", brand.FetchFailed, time.Hour))
 }
 
-func TestTheDetailIsOneBoundedSentence(t *testing.T) {
+func TestFailCrawl_DetailIsTruncated(t *testing.T) {
 	events, err := given(t, discovered(), requested("c1")).brand.FailCrawl(brand.FailCrawl{
 		CrawlID: "c1", Outcome: brand.Blocked, Detail: "a\nb\x00c\xff" + strings.Repeat("ü", 400),
 	})
@@ -257,7 +257,7 @@ func TestTheDetailIsOneBoundedSentence(t *testing.T) {
 
 // Views.
 
-func TestAFailedRefreshKeepsTheOldRecord(t *testing.T) {
+func TestFailCrawl_Refresh_KeepsOldRecord(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme")), requested("c2")).
 		shows(brand.StatusReady, "Acme").
 		when(fail("c2", brand.Blocked)).
@@ -273,7 +273,7 @@ func TestAFailedRefreshKeepsTheOldRecord(t *testing.T) {
 	s.waits(time.Hour).when(refresh("c3")).when(succeed("c3", record("Acme"))).shows(brand.StatusReady, "Acme")
 }
 
-func TestAnImportIsPartialUntilACrawlConfirmsIt(t *testing.T) {
+func TestImport_IsPartialUntilConfirmed(t *testing.T) {
 	given(t, imported("starter 1", record("Acme"))).
 		shows(brand.StatusPartial, "Acme").
 		when(schedule("c1")).shows(brand.StatusPartial, "Acme").
@@ -283,7 +283,7 @@ func TestAnImportIsPartialUntilACrawlConfirmsIt(t *testing.T) {
 		shows(brand.StatusReady, "Acme")
 }
 
-func TestAnImportNeverOverwritesWhatACrawlFound(t *testing.T) {
+func TestImport_NeverOverwritesCrawledRecord(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Found"))).
 		when(importing("starter 1", record("Imported"))).nothing().
 		shows(brand.StatusReady, "Found")
@@ -294,7 +294,7 @@ func TestAnImportNeverOverwritesWhatACrawlFound(t *testing.T) {
 		when(importing("starter 2", record("Newer"))).nothing()
 }
 
-func TestASourceIsImportedOnce(t *testing.T) {
+func TestImport_SameSource_IsNoOp(t *testing.T) {
 	given(t).
 		when(importing("starter 1", record("One"))).then(imported("starter 1", record("One")).event).
 		when(importing("starter 1", record("Two"))).nothing().
@@ -305,7 +305,7 @@ func TestASourceIsImportedOnce(t *testing.T) {
 		when(importing("starter 1", record("One"))).shows(brand.StatusPartial, "One")
 }
 
-func TestTheImportStaysACandidate(t *testing.T) {
+func TestImported_RemainsCandidate(t *testing.T) {
 	s := given(t, imported("starter 1", record("Imported")), requested("c1"), succeeded("c1", record("Found")))
 	if got := s.brand.Imported(); got == nil || text(got.Name) != "Imported" {
 		t.Fatalf("%+v", got)
@@ -315,7 +315,7 @@ func TestTheImportStaysACandidate(t *testing.T) {
 	}
 }
 
-func TestTheViewNamesTheBrand(t *testing.T) {
+func TestView_IdentifiesBrand(t *testing.T) {
 	v := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme")), claimed()).brand.View()
 	id := brand.ID(domain).String()
 	if v.ID != id || v.URN != "urn:letterhead:brand:"+id || v.Domain != domain || !v.Claimed || v.Revision != 3 {
@@ -323,7 +323,7 @@ func TestTheViewNamesTheBrand(t *testing.T) {
 	}
 }
 
-func TestTheFirstEventFixesTheID(t *testing.T) {
+func TestID_FixedByFirstEvent(t *testing.T) {
 	const other = "11111111-2222-5333-8444-555555555555"
 	s := given(t, soon(eventschemas.BrandDiscovered{BrandID: other, Domain: domain}), requested("c1"))
 	s.happened(imported("starter 1", record("Acme")).event)
@@ -332,7 +332,7 @@ func TestTheFirstEventFixesTheID(t *testing.T) {
 	}
 }
 
-func TestARevisionIsFoldedOnce(t *testing.T) {
+func TestApply_SameRevision_FoldsOnce(t *testing.T) {
 	b := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme"))).brand
 	b.Apply(eventschemas.BrandWithdrawn{}, 1, start)
 	if b.Withdrawn() || b.Events() != 3 {
@@ -342,7 +342,7 @@ func TestARevisionIsFoldedOnce(t *testing.T) {
 
 // Overrides, claims, withdrawals.
 
-func TestAnOverrideWinsOverCrawls(t *testing.T) {
+func TestOverride_WinsOverCrawls(t *testing.T) {
 	given(t, discovered(), requested("c1"), succeeded("c1", record("Acme"))).
 		when(override("name", ` "ACME <Inc.>" `)).then(eventschemas.FieldOverridden{Field: "name", Value: json.RawMessage(`"ACME <Inc.>"`)}).
 		shows(brand.StatusReady, "ACME <Inc.>").
@@ -355,7 +355,7 @@ func TestAnOverrideWinsOverCrawls(t *testing.T) {
 		when(override("complete", `false`)).shows(brand.StatusPartial, "Acme Corp")
 }
 
-func TestEveryFieldCanBeOverridden(t *testing.T) {
+func TestOverride_EveryField(t *testing.T) {
 	values := map[string]string{
 		"name": `"A"`, "description": `null`, "long_description": `"B"`,
 		"links":  `[{"name":"github","url":"https://github.com/acme"}]`,
@@ -392,7 +392,7 @@ func TestEveryFieldCanBeOverridden(t *testing.T) {
 	}
 }
 
-func TestAnOverrideMustFitItsField(t *testing.T) {
+func TestOverride_ValueMustFitField(t *testing.T) {
 	known := []fact{discovered(), requested("c1"), succeeded("c1", record("Acme"))}
 	for _, c := range []struct{ field, value string }{
 		{"slogan", `"x"`}, {"Name", `"x"`}, {"", `1`}, {"domain", `"evil.com"`},
@@ -411,7 +411,7 @@ func TestAnOverrideMustFitItsField(t *testing.T) {
 	given(t, known...).when(removeOverride("slogan")).refused(brand.ErrInvalidField)
 }
 
-func TestANullCompanyNeedsARestriction(t *testing.T) {
+func TestSchema_NullCompany_NeedsRestriction(t *testing.T) {
 	known := []fact{discovered(), requested("c1"), succeeded("c1", record("Acme"))}
 	s := given(t, known...).when(override("company", `null`))
 	if s.err != nil || s.brand.View().Record.Company == nil {
@@ -419,14 +419,14 @@ func TestANullCompanyNeedsARestriction(t *testing.T) {
 	}
 }
 
-func TestClaimsAndOverridesNeedABrand(t *testing.T) {
+func TestClaimAndOverride_NeedBrand(t *testing.T) {
 	given(t).when(claim).refused(brand.ErrNoSuchBrand)
 	given(t).when(override("name", `"A"`)).refused(brand.ErrNoSuchBrand)
 	given(t).when(removeOverride("name")).refused(brand.ErrNoSuchBrand)
 	given(t, discovered()).when(claim).then(eventschemas.BrandClaimed{}).when(claim).nothing()
 }
 
-func TestAWithdrawnBrandIsUnknownForEver(t *testing.T) {
+func TestWithdraw_BrandStaysUnknown(t *testing.T) {
 	s := given(t, imported("starter 1", record("Acme")), requested("c1"), overriddenFact("name", `"A"`), claimed()).
 		when(withdraw).then(eventschemas.BrandWithdrawn{Reason: "owner"}).
 		shows("", "").
@@ -450,12 +450,12 @@ func TestAWithdrawnBrandIsUnknownForEver(t *testing.T) {
 	}
 }
 
-func TestABrandNobodyKnowsCanBeWithdrawn(t *testing.T) {
+func TestWithdraw_UnknownBrand_Succeeds(t *testing.T) {
 	given(t).when(withdraw).then(eventschemas.BrandWithdrawn{Reason: "owner"}).
 		when(lookup("c1")).refused(brand.ErrWithdrawn)
 }
 
-func TestOnlyTheLastCrawlsAreRemembered(t *testing.T) {
+func TestLastOutcome_OnlyRecentCrawls(t *testing.T) {
 	s := given(t, discovered())
 	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	for _, id := range ids {
@@ -471,7 +471,7 @@ func TestOnlyTheLastCrawlsAreRemembered(t *testing.T) {
 
 // Size.
 
-func TestEvidenceIsCutToFit(t *testing.T) {
+func TestEvidence_TruncatedToFit(t *testing.T) {
 	var evidence []eventschemas.Evidence
 	for i := range 1000 {
 		evidence = append(evidence, eventschemas.Evidence{
@@ -516,7 +516,7 @@ func TestEvidenceIsSortedByField(t *testing.T) {
 	}
 }
 
-func TestARecordThatFitsNoEventIsRefused(t *testing.T) {
+func TestSucceedCrawl_RecordTooLarge_IsRefused(t *testing.T) {
 	big := record("Acme")
 	big.LongDescription = ptr(strings.Repeat("x", 64<<10))
 	evidence := []eventschemas.Evidence{{Field: "name", Source: "s", Method: "m"}}
@@ -531,7 +531,7 @@ func TestARecordThatFitsNoEventIsRefused(t *testing.T) {
 
 // State.
 
-func TestADamagedStateChangesNothing(t *testing.T) {
+func TestUnmarshal_DamagedState_ChangesNothing(t *testing.T) {
 	b := given(t, discovered(), requested("c1")).brand
 	before, _ := json.Marshal(b)
 	for _, state := range []string{``, `null`, `{}`, `{"domain":"x.com"}`, `{"domain":"x.com","id":"y","events":-1}`, `[]`} {
@@ -544,7 +544,7 @@ func TestADamagedStateChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAMomentIsKeptAsItComesBack(t *testing.T) {
+func TestApply_TimesMatchTheirJSON(t *testing.T) {
 	b := brand.New(domain)
 	b.Apply(imported("starter 1", record("Acme")).event, 0, time.Now()) // local, with a monotonic reading
 	var back brand.Brand

@@ -83,18 +83,18 @@ func checkCharacters(s string, most int) error {
 	case s == "":
 		return invalid("The identifier is empty; send a domain such as acme.com.")
 	case len(s) > most:
-		return invalid("The identifier has %d bytes; at most %d are read.", len(s), most)
+		return invalid("The identifier has %d bytes; at most %d are allowed.", len(s), most)
 	case !utf8.ValidString(s):
 		return invalid("The identifier %s is not valid UTF-8.", quoted(s))
 	}
 	for _, r := range s {
 		switch {
 		case r == 0:
-			return invalid("The identifier %s holds a NUL character.", quoted(s))
+			return invalid("The identifier %s contains a NUL character.", quoted(s))
 		case unicode.IsControl(r):
-			return invalid("The identifier %s holds the control character %U.", quoted(s), r)
+			return invalid("The identifier %s contains the control character %U.", quoted(s), r)
 		case unicode.IsSpace(r):
-			return invalid("The identifier %s holds a space; send one identifier without spaces.", quoted(s))
+			return invalid("The identifier %s contains a space; send one identifier without spaces.", quoted(s))
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func checkCharacters(s string, most int) error {
 func unexpectedInHost(host string, c byte) error {
 	switch c {
 	case '%':
-		return invalid("The host %s holds a percent sign; percent-encode an identifier exactly once.", quoted(host))
+		return invalid("The host %s contains a percent sign; percent-encode an identifier exactly once.", quoted(host))
 	case '[', ']':
 		return invalid("%s is an IP address; send the domain of the company.", quoted(host))
 	case ':':
@@ -111,7 +111,7 @@ func unexpectedInHost(host string, c byte) error {
 			return invalid("%s looks like an IP address; send the domain of the company.", quoted(host))
 		}
 	}
-	return invalid("The host %s holds %q; send only a domain such as acme.com.", quoted(host), c)
+	return invalid("The host %s contains %q; send only a domain such as acme.com.", quoted(host), c)
 }
 
 // toASCII maps a host to its lower-case ASCII form and checks its lengths.

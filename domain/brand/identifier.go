@@ -91,13 +91,13 @@ func hostOf(s string) (string, error) {
 	authority, hasPath := rest, false
 	if i := strings.IndexAny(rest, `/?#\`); i >= 0 {
 		if rest[i] == '\\' { // browsers treat it as a slash, other software as part of the host
-			return "", invalid("%s holds a backslash; send a domain or a URL with slashes.", quoted(s))
+			return "", invalid("%s contains a backslash; send a domain or a URL with slashes.", quoted(s))
 		}
 		authority, hasPath = rest[:i], true
 	}
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		if isURL || hasPath {
-			return "", invalid("%s holds a user name or password; send the URL without it.", quoted(s))
+			return "", invalid("%s contains a user name or password; send the URL without it.", quoted(s))
 		}
 		return emailDomain(s, authority[:i], authority[i+1:])
 	}
@@ -111,9 +111,9 @@ func emailDomain(s, local, domain string) (string, error) {
 	case local == "" || domain == "":
 		return "", invalid("%s is not an e-mail address; it needs a name before the @ and a domain after it.", quoted(s))
 	case len(local) > maxLocalPart:
-		return "", invalid("%s is not an e-mail address; at most %d characters stand before the @.", quoted(s), maxLocalPart)
+		return "", invalid("%s is not an e-mail address; at most %d characters are allowed before the @.", quoted(s), maxLocalPart)
 	case strings.Contains(local, ":"):
-		return "", invalid("%s holds a user name or password; send the domain without it.", quoted(s))
+		return "", invalid("%s contains a user name or password; send the domain without it.", quoted(s))
 	}
 	return domain, nil
 }

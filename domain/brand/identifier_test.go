@@ -120,7 +120,7 @@ func TestParseIdentifierRefuses(t *testing.T) {
 		{"a@b@acme.com", "more than one @"},
 		{"@acme.com", "e-mail"},
 		{"joe@", "e-mail"},
-		{"joe@acme.com:25", `holds ':'`},
+		{"joe@acme.com:25", `contains ':'`},
 		{strings.Repeat("j", 65) + "@acme.com", "64 characters"},
 		{"joe@127.0.0.1", "IP address"},
 		// ports

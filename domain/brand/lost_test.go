@@ -11,7 +11,7 @@ import (
 
 // Only its deadline ended a lost crawl, so the site may have crashed the crawler. Each request is on
 // the stream before the work begins, so it counts although nothing was reported.
-func TestLostCrawls_AreRememberedLongerEachTime(t *testing.T) {
+func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 	t.Parallel()
 	const allowed = 8 * time.Second
 	b, now := brand.New(domain), start

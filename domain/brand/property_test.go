@@ -169,7 +169,7 @@ func (h *history) checkState(t *rapid.T) {
 	}
 }
 
-func TestAnyHistory(t *testing.T) {
+func TestBrand_RandomHistory_KeepsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{brand: brand.New(domain), now: start, running: map[string]string{}}
 		for range rapid.IntRange(1, 40).Draw(t, "commands") {
@@ -181,7 +181,7 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-func TestAnyStateContinuesLikeTheFold(t *testing.T) {
+func TestStoredState_ContinuesLikeFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{brand: brand.New(domain), now: start, running: map[string]string{}}
 		for range rapid.IntRange(1, 40).Draw(t, "commands") {
@@ -203,7 +203,7 @@ func TestAnyStateContinuesLikeTheFold(t *testing.T) {
 	})
 }
 
-func TestARememberedFailureIsNeverCrawledWithoutForce(t *testing.T) {
+func TestRequestCrawl_RememberedFailure_NeedsForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{brand: brand.New(domain), now: start, running: map[string]string{}}
 		for range rapid.IntRange(1, 30).Draw(t, "commands") {

@@ -39,13 +39,13 @@ func confirm(id string) command {
 	return func(b *brand.Brand, _ time.Time) ([]eventschemas.Event, error) { return b.ConfirmCrawl(id) }
 }
 
-func TestAReadyRecordIsDueAfterWeeks(t *testing.T) {
+func TestNextCrawl_ReadyRecord_DueAfterWeeks(t *testing.T) {
 	given(t, discovered(), requested("1"), succeeded("1", record("Acme"))).due(4*week, 5*week).
 		when(schedule("2")).neverDue(). // one is running
 		when(succeed("2", record("Acme"))).then(eventschemas.CrawlConfirmed{CrawlID: "2"}).due(4*week, 5*week)
 }
 
-func TestAPartialRecordIsDueAfterHoursAndThenLessOften(t *testing.T) {
+func TestNextCrawl_PartialRecord_WaitsGrow(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", partial("Acme"))).due(6*time.Hour, 8*time.Hour)
 	wait := 6 * time.Hour
 	for i := range 12 {
@@ -57,7 +57,7 @@ func TestAPartialRecordIsDueAfterHoursAndThenLessOften(t *testing.T) {
 	s.when(schedule("less")).when(succeed("less", partial("Acme"))).due(6*time.Hour, 8*time.Hour)
 }
 
-func TestAFailedRefreshIsTriedAgainAfterGrowingWaits(t *testing.T) {
+func TestNextCrawl_FailedRefresh_WaitsGrow(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", record("Acme")), scheduled("1"))
 	s.when(fail("1", brand.Timeout)).due(time.Hour, 75*time.Minute)
 	s.waits(2*time.Hour).when(schedule("2")).when(fail("2", brand.Timeout)).due(2*time.Hour, 150*time.Minute)
@@ -69,7 +69,7 @@ func TestAFailedRefreshIsTriedAgainAfterGrowingWaits(t *testing.T) {
 	s.waits(3*week).when(schedule("good")).when(succeed("good", record("Acme"))).due(4*week, 5*week)
 }
 
-func TestARememberedFailureIsNotTriedBeforeItsTime(t *testing.T) {
+func TestNextCrawl_RememberedFailure_Waits(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", record("Acme")), scheduled("1")).when(fail("1", brand.Blocked)).due(day, day)
 	s.waits(day).when(schedule("2"))
 	if len(s.events) != 1 {
@@ -77,7 +77,7 @@ func TestARememberedFailureIsNotTriedBeforeItsTime(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyNeedsIsNeverDue(t *testing.T) {
+func TestNextCrawl_UnneededBrand_IsNeverDue(t *testing.T) {
 	given(t).neverDue()
 	given(t, discovered(), requested("1")).neverDue()
 	given(t, discovered(), requested("1"), failed("1", brand.Blocked, day)).neverDue()
@@ -85,7 +85,7 @@ func TestWhatNobodyNeedsIsNeverDue(t *testing.T) {
 	given(t, discovered(), requested("1"), succeeded("1", record("Acme")), withdrawn()).neverDue()
 }
 
-func TestDomainsOfOneDayAreSpreadOverAWeek(t *testing.T) {
+func TestNextCrawl_SpreadsDomains(t *testing.T) {
 	perDay := map[int]int{}
 	for i := range 1000 {
 		name := fmt.Sprintf("brand%d.com", i)
@@ -108,7 +108,7 @@ func TestDomainsOfOneDayAreSpreadOverAWeek(t *testing.T) {
 	}
 }
 
-func TestTheHomePageIsTakenAtItsWordAFewTimesOnly(t *testing.T) {
+func TestConditional_OnlyAFewTimesInARow(t *testing.T) {
 	found := eventschemas.CrawlSucceeded{CrawlID: "0", Record: record("Acme"), FinalURL: "https://acme.com/", ETag: `"v1"`, LastModified: "then"}
 	s := given(t, discovered(), requested("0"), soon(found))
 	for i := range 9 {
@@ -124,7 +124,7 @@ func TestTheHomePageIsTakenAtItsWordAFewTimesOnly(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotWholeIsReadWhole(t *testing.T) {
+func TestConditional_IncompleteRecord_NeedsFullCrawl(t *testing.T) {
 	tagged := func(r eventschemas.Record) fact {
 		return soon(eventschemas.CrawlSucceeded{CrawlID: "1", Record: r, FinalURL: "https://acme.com/", ETag: `"v1"`})
 	}
@@ -140,13 +140,13 @@ func TestWhatIsNotWholeIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestNotModifiedNeedsACrawledRecord(t *testing.T) {
+func TestConfirmCrawl_NeedsCrawledRecord(t *testing.T) {
 	given(t, discovered(), requested("1")).when(confirm("1")).refused(brand.ErrInvalidCrawl)
 	given(t, imported("set 1", record("Acme")), scheduled("1")).when(confirm("1")).refused(brand.ErrInvalidCrawl)
 	given(t, discovered(), requested("1"), succeeded("1", record("Acme"))).when(confirm("another")).nothing()
 }
 
-func TestWhatPeopleAskForDoesNotPushTheScheduleAway(t *testing.T) {
+func TestNextCrawl_RequestedCrawls_DoNotDelaySchedule(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", partial("Acme")))
 	for i := range 8 {
 		id := fmt.Sprint("paid", i)

@@ -8,7 +8,7 @@ import (
 )
 
 // The tables of the service specification, and our interpretation of limits.crawlsPerMinute.
-func TestTheTableIsTheSpecifications(t *testing.T) {
+func TestTable_MatchesSpecification(t *testing.T) {
 	for _, want := range []plan.Plan{
 		{ID: "free", PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000, SearchesPerMonth: 250_000, Refresh: false},
 		{ID: "starter", PerMinute: 300, BatchSize: 50, CrawlsPerMinute: 30, LogosPerMonth: 3_000_000, SearchesPerMonth: 1_000_000, Refresh: true},
@@ -24,7 +24,7 @@ func TestTheTableIsTheSpecifications(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPlanIsNamed(t *testing.T) {
+func TestGet_UnknownPlan_IsReported(t *testing.T) {
 	for _, id := range []plan.ID{"platinum", "", "Free"} {
 		got, err := plan.Default().Get(id)
 		if err == nil || got != (plan.Plan{}) {
@@ -38,7 +38,7 @@ func TestAnUnknownPlanIsNamed(t *testing.T) {
 	}
 }
 
-func TestASettingChangesOnePlanOfACopy(t *testing.T) {
+func TestWithCrawlsPerMinute_ChangesOnePlanOfCopy(t *testing.T) {
 	table := plan.Default()
 	changed := table.WithCrawlsPerMinute(plan.Growth, 600)
 	for _, id := range []plan.ID{plan.Free, plan.Starter, plan.Growth, plan.Custom} {

@@ -86,32 +86,32 @@ func searches(n int64) eventschemas.UsageTicked {
 	return tick(eventschemas.UsageEntry{AccountID: account, Month: "2026-11", Searches: n})
 }
 
-func TestSearchesCountUpToTheLimit(t *testing.T) {
+func TestCount_UpToLimit(t *testing.T) {
 	given(t, searches(7)).
 		when(1, 10).then(1, 8).
 		when(2, 10).then(2, 10).
 		when(1, 10).refused(10, 10)
 }
 
-func TestAGroupGetsWhatIsLeft(t *testing.T) {
+func TestCount_Group_GetsRemainder(t *testing.T) {
 	given(t, searches(8)).
 		when(5, 10).then(2, 10).
 		when(5, 10).refused(10, 10)
 }
 
-func TestAnUpgradeRaisesTheAllowanceAtOnce(t *testing.T) {
+func TestCount_RaisedLimit_AppliesImmediately(t *testing.T) {
 	given(t, searches(10)).when(1, 10).refused(10, 10).when(1, 20).then(1, 11)
 }
 
-func TestADowngradeBelowTheCountRefuses(t *testing.T) {
+func TestCount_LimitBelowCount_Refuses(t *testing.T) {
 	given(t, searches(30)).when(1, 20).refused(30, 20)
 }
 
-func TestUnlimitedCountsAll(t *testing.T) {
+func TestCount_Unlimited_CountsAll(t *testing.T) {
 	given(t, searches(1_000_000)).when(500, plan.Unlimited).then(500, 1_000_500)
 }
 
-func TestNothingCountsNothing(t *testing.T) {
+func TestCount_Zero_CountsNothing(t *testing.T) {
 	given(t).when(0, 10).then(0, 0).when(-3, 10).then(0, 0).when(1, 0).refused(0, 0)
 }
 
@@ -138,7 +138,7 @@ func (s *scenario) thenLogos(counted, used int64) *scenario {
 	return s
 }
 
-func TestLogosAreAllottedUpToTheLimit(t *testing.T) {
+func TestAllotLogos_UpToLimit(t *testing.T) {
 	s := given(t, searches(100))
 	s.happened(allotted(4))
 	s.happened(allotted(3))
@@ -152,7 +152,7 @@ func TestLogosAreAllottedUpToTheLimit(t *testing.T) {
 		when(1, 101).then(1, 101)
 }
 
-func TestTheNearerTheLimitTheFewerLogosAreAhead(t *testing.T) {
+func TestLogosAhead_ShrinksNearLimit(t *testing.T) {
 	for _, c := range []struct{ used, n, limit, want int64 }{
 		{0, 1, plan.Unlimited, usage.MaxLogosAhead},
 		{0, 1, 500_000, usage.MaxLogosAhead},
@@ -169,7 +169,7 @@ func TestTheNearerTheLimitTheFewerLogosAreAhead(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOwnAccountAndMonthCount(t *testing.T) {
+func TestCounter_IgnoresOtherAccountsAndMonths(t *testing.T) {
 	const other = "0a1b2c3d-0000-4000-8000-000000000002"
 	s := given(t, tick(
 		eventschemas.UsageEntry{AccountID: account, Month: "2026-10", Searches: 1},
@@ -182,7 +182,7 @@ func TestOnlyTheOwnAccountAndMonthCount(t *testing.T) {
 	}
 }
 
-func TestARevisionIsFoldedOnce(t *testing.T) {
+func TestApply_SameRevision_FoldsOnce(t *testing.T) {
 	s := given(t, searches(3))
 	s.counter.Apply(searches(3), 0)
 	if s.counter.Searches() != 3 {
@@ -199,7 +199,7 @@ func TestStreamNames(t *testing.T) {
 	}
 }
 
-func TestADamagedStateChangesNothing(t *testing.T) {
+func TestUnmarshal_DamagedState_ChangesNothing(t *testing.T) {
 	s := given(t, searches(3))
 	for _, state := range []string{``, `null`, `[]`, `{"searches":-1}`, `{"searches":"x"}`, `{"logos":-1}`} {
 		if err := s.counter.UnmarshalJSON([]byte(state)); err == nil {
@@ -211,7 +211,7 @@ func TestADamagedStateChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnySequenceStaysWithinTheLimit(t *testing.T) {
+func TestCounter_RandomSequence_StaysWithinLimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := given(t)
 		limit := rapid.Int64Range(-1, 50).Draw(r, "limit")

@@ -118,7 +118,7 @@ func appendRandom(key []byte, random io.Reader) ([]byte, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: nearly every byte of it is past %d", ErrRandom, fairBytes-1)
+	return nil, fmt.Errorf("%w: nearly every byte is above %d", ErrRandom, fairBytes-1)
 }
 
 // Parse parses a key. Only the spelling that Generate produces is accepted: the checksum is compared

@@ -74,7 +74,7 @@ func TestFormatIsFixed(t *testing.T) {
 	}
 }
 
-func TestEveryChangedCharacterIsMalformed(t *testing.T) {
+func TestParse_ChangedCharacter_IsMalformed(t *testing.T) {
 	for _, kind := range []Kind{Secret, Publishable} {
 		key := generate(t, kind)
 		for at := range len(key) {
@@ -91,7 +91,7 @@ func TestEveryChangedCharacterIsMalformed(t *testing.T) {
 	}
 }
 
-func TestSwappedNeighboursAreMalformed(t *testing.T) {
+func TestParse_SwappedNeighbors_IsMalformed(t *testing.T) {
 	key := generate(t, Secret)
 	for at := range len(key) - 1 {
 		if key[at] == key[at+1] {
@@ -131,7 +131,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-func TestNothingPrintsTheKey(t *testing.T) {
+func TestErrorsAndKey_OmitKey(t *testing.T) {
 	key := generate(t, Secret)
 	parsed, err := Parse(key)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestNothingPrintsTheKey(t *testing.T) {
 	}
 }
 
-func TestGenerateRefusesABrokenRandomSource(t *testing.T) {
+func TestGenerate_BrokenRandomSource_Fails(t *testing.T) {
 	for name, source := range map[string]io.Reader{
 		"empty":        bytes.NewReader(nil),
 		"ends early":   bytes.NewReader(make([]byte, randomLength-1)),

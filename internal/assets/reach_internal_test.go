@@ -33,7 +33,7 @@ func hanging(t *testing.T) (s *Store, asked *atomic.Int64, answer func()) {
 	return s, asked, sync.OnceFunc(func() { close(answered) })
 }
 
-func TestReachable_HungFolder_IsAskedOnce(t *testing.T) {
+func TestReachable_HungFolder_IsCheckedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, asked, answer := hanging(t)
 		defer answer()
@@ -63,7 +63,7 @@ func TestReachable_HungFolder_IsAskedOnce(t *testing.T) {
 	})
 }
 
-func TestReachable_FirstCallerLeaves_OthersHaveTheAnswer(t *testing.T) {
+func TestReachable_FirstCallerLeaves_OthersGetResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, asked, answer := hanging(t)
 		ctx, leave := context.WithCancel(t.Context())

@@ -62,7 +62,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-func TestPrefixesKeepStoresOfOneBucketApart(t *testing.T) {
+func TestPrefix_SeparatesStoresInBucket(t *testing.T) {
 	server := s3(t, "shared")
 	one := openURL(t, bucketURL(server.URL, "shared", "&prefix=one/"))
 	two := openURL(t, bucketURL(server.URL, "shared", "&prefix=two/"))
@@ -79,7 +79,7 @@ func TestPrefixesKeepStoresOfOneBucketApart(t *testing.T) {
 }
 
 // Crawlers on several nodes find the same logo at the same time.
-func TestManyNodesStoreTheSameContentAtOnce(t *testing.T) {
+func TestPut_ConcurrentNodes_SameContent(t *testing.T) {
 	server := s3(t, "logos")
 	at := bucketURL(server.URL, "logos", "")
 	data := []byte(strings.Repeat("a logo", 20_000))
@@ -151,20 +151,20 @@ func unavailable(t *testing.T) func(string, error) {
 	}
 }
 
-func TestABucketThatIsAwayIsUnavailable(t *testing.T) {
+func TestStore_BucketDown_IsUnavailable(t *testing.T) {
 	server := s3(t, "logos")
 	s := openURL(t, bucketURL(server.URL, "logos", ""))
 	server.Close()
 	everyCall(t, s, 300*time.Millisecond, unavailable(t)) // the client would retry for some seconds
 }
 
-func TestABucketThatWasNeverMadeIsUnavailable(t *testing.T) {
+func TestStore_MissingBucket_IsUnavailable(t *testing.T) {
 	s := openURL(t, bucketURL(s3(t, "logos").URL, "others", ""))
 	everyCall(t, s, 5*time.Second, unavailable(t))
 }
 
 // A store that accepts connections and never responds.
-func TestAHangingBucketIsUnavailableWithinTheDeadline(t *testing.T) {
+func TestStore_HangingBucket_IsUnavailableInTime(t *testing.T) {
 	s3(t, "unused") // sets the environment
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -185,7 +185,7 @@ func TestAHangingBucketIsUnavailableWithinTheDeadline(t *testing.T) {
 }
 
 // The body of a response stops in the middle.
-func TestAHangingBodyIsUnavailableWithinTheDeadline(t *testing.T) {
+func TestRead_HangingBody_IsUnavailableInTime(t *testing.T) {
 	s3(t, "unused")
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +206,7 @@ func TestAHangingBodyIsUnavailableWithinTheDeadline(t *testing.T) {
 	unavailable(t)("read", err)
 }
 
-func TestAFaultOfTheServerIsTriedAgain(t *testing.T) {
+func TestRequest_ServerError_IsRetried(t *testing.T) {
 	var calls atomic.Int64
 	inner := s3(t, "logos")
 	target, err := url.Parse(inner.URL)
@@ -231,7 +231,7 @@ func TestAFaultOfTheServerIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestKeysInTheURLAreRefusedWithoutTellingThem(t *testing.T) {
+func TestOpen_CredentialsInURL_ErrorOmitsThem(t *testing.T) {
 	for _, at := range []string{
 		"s3://somebody:" + secretKey + "@logos?region=eu-central-1",
 		"s3://somebody:" + secretKey + "@logos:port%zz",

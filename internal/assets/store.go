@@ -70,10 +70,10 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		if errors.As(err, &parse) {
 			err = parse.Err // without the URL, which may contain a password
 		}
-		return nil, fmt.Errorf("open assets: the URL cannot be read: %w", err)
+		return nil, fmt.Errorf("open assets: parse the URL: %w", err)
 	}
 	s := &Store{stat: os.Stat, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_assets_failures_total", Help: "Calls of the asset storage that could not be done.",
+		Name: "letterhead_assets_failures_total", Help: "Failed calls of the asset storage.",
 	}, []string{"call"})}
 	switch u.Scheme {
 	case "file":
@@ -150,7 +150,7 @@ func (s *Store) Reachable(ctx context.Context) error {
 		if p.there {
 			return nil
 		}
-		return s.failed(ctx, "reach", "the storage", errors.New("it does not answer, is not there, or may not be listed"))
+		return s.failed(ctx, "reach", "the storage", errors.New("it does not respond, does not exist, or may not be listed"))
 	case <-ctx.Done():
 		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago", time.Since(p.asked).Round(time.Second)), ctx.Err())
 	}
@@ -310,7 +310,7 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	if !there && !s.present(call, nil) {
-		return false, s.failed(call, "find", "asset "+k, errors.New("the storage does not answer or is not there"))
+		return false, s.failed(call, "find", "asset "+k, errors.New("the storage does not respond or does not exist"))
 	}
 	return there, nil
 }

@@ -31,7 +31,7 @@ func TestFolder(t *testing.T) {
 	})
 }
 
-func TestFolderHoldsNothingButAssets(t *testing.T) {
+func TestFolder_ContainsOnlyAssets(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
@@ -51,7 +51,7 @@ func TestFolderHoldsNothingButAssets(t *testing.T) {
 	}
 }
 
-func TestTornFileIsReplaced(t *testing.T) {
+func TestPut_TruncatedFile_IsReplaced(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("a whole picture"), "png")
@@ -70,7 +70,7 @@ func TestTornFileIsReplaced(t *testing.T) {
 	}
 }
 
-func TestStrandedFilesAreRemoved(t *testing.T) {
+func TestRemoveStranded_RemovesTemporaryFiles(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
@@ -97,7 +97,7 @@ func TestStrandedFilesAreRemoved(t *testing.T) {
 	}
 }
 
-func TestLostFolderIsUnavailable(t *testing.T) {
+func TestLostFolder_IsUnavailable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "assets")
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
@@ -126,7 +126,7 @@ func TestLostFolderIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoStore(t *testing.T) {
+func TestOpen_InvalidURL_Fails(t *testing.T) {
 	for _, u := range []string{"", "::", "file://", "nosuchscheme://x", "/only/a/path"} {
 		if s, err := assets.Open(t.Context(), u); err == nil {
 			t.Errorf("opened %q: %v", u, s)

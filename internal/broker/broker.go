@@ -16,7 +16,7 @@ const (
 	MaxMetadata = 32
 )
 
-// Errors of a Port. They are wrapped with what was attempted; use errors.Is.
+// Errors of a Port. They are wrapped with the attempted operation; use errors.Is.
 var (
 	// ErrClosed means that the broker is closing. If Publish returns it, its messages may or may not
 	// be delivered.

@@ -225,7 +225,7 @@ func (b *Bus) settle(m *message.Message, lane, group string, process message.Han
 	_, err := process(m)
 	if err != nil {
 		b.handled.WithLabelValues(lane, group, "returned").Inc()
-		b.cfg.Logger.Info("message goes back to its lane", "lane", lane, "group", group, "message_id", m.UUID, "error", err)
+		b.cfg.Logger.Info("message returned to its lane", "lane", lane, "group", group, "message_id", m.UUID, "error", err)
 		m.Nack()
 		return
 	}

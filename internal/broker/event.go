@@ -50,7 +50,7 @@ func Event(r eventlog.Recorded, key string) Message {
 // ErrInvalid, naming what is missing; such a message will never be readable.
 func EventType(m Message) (eventType string, version int, err error) {
 	if m.Metadata[MetaType] == "" {
-		return "", 0, fmt.Errorf("%w: message %s names no event type", ErrInvalid, m.ID)
+		return "", 0, fmt.Errorf("%w: message %s has no event type", ErrInvalid, m.ID)
 	}
 	version, err = strconv.Atoi(m.Metadata[MetaVersion])
 	if err != nil || version < 1 {

@@ -47,7 +47,7 @@ func recorded(t *testing.T) eventlog.Recorded {
 	return events[0]
 }
 
-func TestAnEventComesOutOfTheBrokerAsItWentIn(t *testing.T) {
+func TestEvent_SurvivesBroker(t *testing.T) {
 	r := recorded(t)
 	transport, err := inprocess.New(inprocess.Config{})
 	if err != nil {
@@ -92,7 +92,7 @@ func TestAnEventComesOutOfTheBrokerAsItWentIn(t *testing.T) {
 	}
 }
 
-func TestAMessageWithoutAnEventIsInvalid(t *testing.T) {
+func TestEventType_MissingMetadata_IsInvalid(t *testing.T) {
 	whole := broker.Event(recorded(t), "acme.com")
 	for name, change := range map[string]func(m map[string]string){
 		"nothing at all":     func(m map[string]string) { clear(m) },
@@ -157,7 +157,7 @@ func FuzzEventType(f *testing.F) {
 }
 
 // A lane of record carries the whole event.
-func TestARecordIsTheWholeEvent(t *testing.T) {
+func TestRecord_CarriesWholeEvent(t *testing.T) {
 	r := recorded(t)
 	r.Metadata.CausationID, r.Metadata.Hash = "caused", strings.Repeat("ab", 32)
 	m := broker.Record(r)

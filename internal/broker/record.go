@@ -55,7 +55,7 @@ func Recorded(m Message) (eventlog.Recorded, error) {
 		return eventlog.Recorded{}, err
 	}
 	fail := func(what string) (eventlog.Recorded, error) {
-		return eventlog.Recorded{}, fmt.Errorf("%w: message %.64q has no %s that can be read", ErrInvalid, m.ID, what)
+		return eventlog.Recorded{}, fmt.Errorf("%w: message %.64q has no valid %s", ErrInvalid, m.ID, what)
 	}
 	if r.ID, err = uuid.Parse(m.ID); err != nil {
 		return fail("event id")

@@ -288,7 +288,7 @@ func oneOf(known []string, field func(*Config) *string) func(*Config, string) er
 				return nil
 			}
 		}
-		return fmt.Errorf("%q is none of %s", v, strings.Join(known, ", "))
+		return fmt.Errorf("%q is not one of %s", v, strings.Join(known, ", "))
 	}
 }
 

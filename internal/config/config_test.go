@@ -32,7 +32,7 @@ func TestDefaultsAreUsable(t *testing.T) {
 	}
 }
 
-func TestEveryBadSettingIsNamedAtOnce(t *testing.T) {
+func TestLoad_ReportsAllInvalidSettings(t *testing.T) {
 	_, err := Load(env(
 		"LETTERHEAD_LISTEN", "8080",
 		"LETTERHEAD_BASE_URL", "ftp://x",
@@ -55,7 +55,7 @@ func TestEveryBadSettingIsNamedAtOnce(t *testing.T) {
 }
 
 // A logo host that no Host header can contain would break every logo URL that the service returns.
-func TestTheLogoHostIsANameThatClientsSend(t *testing.T) {
+func TestLoad_LogoHost_MustBeValidHostHeader(t *testing.T) {
 	for setting, want := range map[string]string{
 		"logos.example.com": "logos.example.com", "LOGOS.Example.com:8443": "logos.example.com:8443", "xn--bcher-kva.example": "xn--bcher-kva.example",
 		"localhost:8081": "localhost:8081", "127.0.0.2": "127.0.0.2", "[::1]:8081": "[::1]:8081", "none": "",
@@ -71,7 +71,7 @@ func TestTheLogoHostIsANameThatClientsSend(t *testing.T) {
 	}
 }
 
-func TestFlagsWinAndTheBaseURLFollowsTheListenAddress(t *testing.T) {
+func TestLoad_FlagsWin_BaseURLFollowsListen(t *testing.T) {
 	c, err := Load(env("LETTERHEAD_LISTEN", "127.0.0.1:1"), map[string]string{"LETTERHEAD_LISTEN": "0.0.0.0:9090"})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ var distributed = []string{
 	"LETTERHEAD_BROKER", "kafka://one:9092,two:9092",
 }
 
-func TestRolesRunApartOnSharedParts(t *testing.T) {
+func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
 	c, err := Load(env(append(distributed, "LETTERHEAD_ROLES", "api, sweeper,api")...), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestOneProcessHasAllRoles(t *testing.T) {
 	}
 }
 
-func TestPartsThatDoNotGoTogetherAreNamed(t *testing.T) {
+func TestLoad_ContradictingSettings_AreReported(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		pairs []string
@@ -176,7 +176,7 @@ func TestOnlyServeNeedsABaseURL(t *testing.T) {
 	}
 }
 
-func TestOneProcessMayUseASharedLogWithEmbeddedBrokerAndIndex(t *testing.T) {
+func TestLoad_SharedLog_SingleProcessMayEmbedRest(t *testing.T) {
 	if _, err := Load(env(distributed[:8]...), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func parseRoles(v string) ([]Role, error) {
 	for _, part := range strings.Split(v, ",") {
 		role := Role(strings.TrimSpace(part))
 		if !slices.Contains(AllRoles(), role) {
-			return nil, fmt.Errorf("%q is no role; roles are all, or some of %v", role, AllRoles())
+			return nil, fmt.Errorf("%q is not a role; use all, or some of %v", role, AllRoles())
 		}
 		if !slices.Contains(roles, role) {
 			roles = append(roles, role)

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/delay"
 )
 
-func TestForWaitsAsLongAsItIsTold(t *testing.T) {
+func TestFor_WaitsForDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if err := delay.For(t.Context(), time.Hour); err != nil {
@@ -22,7 +22,7 @@ func TestForWaitsAsLongAsItIsTold(t *testing.T) {
 	})
 }
 
-func TestForEndsWithItsContext(t *testing.T) {
+func TestFor_EndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -36,7 +36,7 @@ func TestForEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestJitteredStaysBetweenHalfAndWhole(t *testing.T) {
+func TestJittered_BetweenHalfAndWhole(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 1000 {
 		d := delay.Jittered(100)

@@ -93,7 +93,7 @@ func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 		values = append(values, one.ID, one.Name)
 	}
 	if len(seen) < len(all) {
-		return fmt.Errorf("put %d holders: %w: an id comes twice", len(all), ErrInvalid)
+		return fmt.Errorf("put %d holders: %w: an id is repeated", len(all), ErrInvalid)
 	}
 	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		return sqlstore.Insert(ctx, tx, columns, 2, replace, values)
@@ -110,7 +110,7 @@ func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 // sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (h *Holders) Page(ctx context.Context, after string, limit int) ([]Holder, error) {
 	if limit < 1 || limit > MaxPage {
-		return nil, fmt.Errorf("list holders: %w: limit %d is not within 1 and %d", ErrInvalid, limit, MaxPage)
+		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
 	}
 	found, err := h.page(ctx, after, limit)
 	if err != nil {
@@ -143,7 +143,7 @@ func validate(what, value string, limit int) error {
 	case len(value) > limit:
 		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrInvalid, what, len(value), limit)
 	case !utf8.ValidString(value) || strings.Contains(value, "\x00"):
-		return fmt.Errorf("%w: %s is not UTF-8 or has a NUL in it", ErrInvalid, what)
+		return fmt.Errorf("%w: %s is not UTF-8 or contains a NUL", ErrInvalid, what)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func wantNames(t *testing.T, h *holders.Holders, want map[string]string, ids ...
 	}
 }
 
-func TestNamesStayOverARestart(t *testing.T) {
+func TestNames_SurviveRestart(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, store := open(t, cfg)
 		put(t, h, "1", "Acme")
@@ -72,7 +72,7 @@ func TestManyNamesAtOnce(t *testing.T) {
 	})
 }
 
-func TestPagesGiveEveryHolderOnce(t *testing.T) {
+func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		if page, err := h.Page(t.Context(), "", 1); err != nil || len(page) > 0 {

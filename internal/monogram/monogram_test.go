@@ -53,9 +53,9 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestInkIsInTheMiddle: at every size the free columns to the left and right of the ink differ by no
+// TestInk_IsCentered: at every size the free columns to the left and right of the ink differ by no
 // more than one pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
-func TestInkIsInTheMiddle(t *testing.T) {
+func TestInk_IsCentered(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Acme", "Quora", "Javelin", "Walmart", "IKEA", "Éclair", "Щит", "HP", "Goldman Sachs", "Will Mason", "A1"} {
 		for _, side := range []int{16, 17, 20, 24, 31, 32, 48, 63, 64, 100, 128} {
@@ -97,7 +97,7 @@ func inkAt(c, tile color.NRGBA) float64 {
 	return (float64(min(c.R, c.G, c.B)) - from) / (255 - from)
 }
 
-func TestColorIsTheDomains(t *testing.T) {
+func TestColor_DependsOnDomain(t *testing.T) {
 	t.Parallel()
 	at := func(m monogram.Monogram) color.NRGBA { return m.Draw(32).NRGBAAt(16, 1) }
 	if a, b := at(monogram.Monogram{Domain: "acme.com"}), at(monogram.Monogram{Domain: "acme.com", Name: "Something Else"}); a != b {
@@ -140,8 +140,8 @@ func TestSVGIsCleanAndSmall(t *testing.T) {
 	}
 }
 
-// TestSVGIsWhatIsDrawn compares Draw with resvg's rendering of the SVG.
-func TestSVGIsWhatIsDrawn(t *testing.T) {
+// TestSVG_MatchesDraw compares Draw with resvg's rendering of the SVG.
+func TestSVG_MatchesDraw(t *testing.T) {
 	t.Parallel()
 	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: t.TempDir()})
 	if err != nil {
@@ -184,8 +184,8 @@ func difference(a, b *image.NRGBA) (most, mean float64) {
 	return most, mean / float64(len(a.Pix)/4)
 }
 
-// TestSamePictureForAll draws the same from many goroutines, the first of which parse the font.
-func TestSamePictureForAll(t *testing.T) {
+// TestDraw_Concurrent_SameImage draws the same from many goroutines, the first of which parse the font.
+func TestDraw_Concurrent_SameImage(t *testing.T) {
 	t.Parallel()
 	const callers = 8
 	pictures, svgs := make([][]byte, callers), make([][]byte, callers)
@@ -206,7 +206,7 @@ func TestSamePictureForAll(t *testing.T) {
 	}
 }
 
-func TestAnyTextIsDrawn(t *testing.T) {
+func TestDraw_AnyText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat
 	for _, text := range []string{

@@ -30,7 +30,7 @@ func NewGroup(name string, bytes int64) (*Group, error) {
 		return nil, fmt.Errorf("give groups below %s a memory limit: %w", cgroups, err)
 	}
 	if err := os.Mkdir(g.folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make a cgroup: %w", err)
+		return nil, fmt.Errorf("create a cgroup: %w", err)
 	}
 	if err := g.Limit(bytes); err != nil {
 		return nil, errors.Join(err, g.Close())

@@ -10,8 +10,8 @@ import (
 	"letterhead/internal/process"
 )
 
-// TestAGroupHasNoSwap: a process whose memory can be swapped out is never killed.
-func TestAGroupHasNoSwap(t *testing.T) {
+// TestGroup_HasNoSwap: a process whose memory can be swapped out is never killed.
+func TestGroup_HasNoSwap(t *testing.T) {
 	name := fmt.Sprintf("letterhead-test-%d", os.Getpid())
 	g, err := process.NewGroup(name, 64<<20)
 	if err != nil {

@@ -30,7 +30,7 @@ func (id ID) CPUTime() (time.Duration, error) {
 	// 14 and 15.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s is cut short: %q", id.file("stat"), stat)
+		return 0, fmt.Errorf("%s is truncated: %q", id.file("stat"), stat)
 	}
 	var ticks int64
 	for _, field := range fields[11:13] {

@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/race"
 )
 
-func TestProcessorTimeGoesOnWhileThisProcessComputes(t *testing.T) {
+func TestCPUTime_Grows(t *testing.T) {
 	id, took := process.ID(os.Getpid()), 50*time.Millisecond
 	began, own := told(t, id.CPUTime), process.CPUTime()
 	for told(t, id.CPUTime) < began+took { // the test's own deadline ends a clock that stopped
@@ -24,7 +24,7 @@ func TestProcessorTimeGoesOnWhileThisProcessComputes(t *testing.T) {
 	}
 }
 
-func TestThePeakOfMemoryIsKeptUntilItIsForgotten(t *testing.T) {
+func TestPeak_KeptUntilForgotten(t *testing.T) {
 	const size = 64 << 20
 	id := process.ID(os.Getpid())
 	before := told(t, id.Resident)
@@ -52,7 +52,7 @@ func TestThePeakOfMemoryIsKeptUntilItIsForgotten(t *testing.T) {
 	}
 }
 
-func TestNoSuchProcess(t *testing.T) {
+func TestID_NoSuchProcess(t *testing.T) {
 	const nobody = process.ID(1 << 30) // above the highest number that Linux assigns
 	if _, err := nobody.CPUTime(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)

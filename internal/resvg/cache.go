@@ -64,7 +64,7 @@ func checksum(dir string) (string, error) {
 			return err
 		}
 		if !entry.Type().IsRegular() {
-			return fmt.Errorf("%s is no file", path)
+			return fmt.Errorf("%s is not a file", path)
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
@@ -77,7 +77,7 @@ func checksum(dir string) (string, error) {
 		defer f.Close()
 		n, err := io.Copy(h, io.LimitReader(f, left+1))
 		if left -= n; left < 0 {
-			return fmt.Errorf("a cache of more than %d bytes", maxCacheBytes)
+			return fmt.Errorf("the cache has more than %d bytes", maxCacheBytes)
 		}
 		fmt.Fprintf(h, "%d %q\n", n, name)
 		return err

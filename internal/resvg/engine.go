@@ -133,7 +133,7 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 }
 
 // errLonger means that the guess of the longer side was wrong.
-var errLonger = errors.New("drawn longer than asked for")
+var errLonger = errors.New("the image is larger than requested")
 
 // recovered converts a panic to an error: one of the host's own, or an unexpected one.
 func recovered(p any) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-func TestAnotherModuleIsRefused(t *testing.T) {
+func TestNew_OtherModule_IsRefused(t *testing.T) {
 	changed := slices.Clone(module)
 	changed[len(changed)/2] ^= 1
 	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
@@ -21,7 +21,7 @@ func TestAnotherModuleIsRefused(t *testing.T) {
 	}
 }
 
-func TestConfigReportsAllThatIsWrong(t *testing.T) {
+func TestConfig_ReportsAllErrors(t *testing.T) {
 	_, err := New(t.Context(), Config{Steps: -1, Timeout: -1, Wait: -1, Memory: 1, Concurrent: -1})
 	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 5 {
 		t.Error(err)
@@ -39,7 +39,7 @@ var spinning = slices.Concat(
 	[]byte("\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b"),     // loop, branch to its head
 )
 
-func TestMeteredLoopAsksTheHost(t *testing.T) {
+func TestMetered_LoopCallsHost(t *testing.T) {
 	ctx := t.Context()
 	code, err := metered(spinning)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestMeteredLoopAsksTheHost(t *testing.T) {
 	}
 }
 
-func TestMeterRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestMetered_UnknownConstruct_IsRefused(t *testing.T) {
 	replace := func(old, new string) []byte { return bytes.Replace(spinning, []byte(old), []byte(new), 1) }
 	for name, module := range map[string][]byte{
 		"nothing":           nil,
@@ -131,8 +131,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutItsSeal: such a cache cannot be verified.
-func TestCacheWithoutItsSeal(t *testing.T) {
+// TestCache_WithoutChecksum: such a cache cannot be verified.
+func TestCache_WithoutChecksum(t *testing.T) {
 	dir := t.TempDir()
 	works(t, dir)
 	seal := filepath.Join(dir, "resvg-"+moduleSum[:16]+".sha256")
@@ -164,7 +164,7 @@ func repairs(t *testing.T, dir string, damaged, whole []byte) {
 	}
 }
 
-func TestCacheThatCannotBe(t *testing.T) {
+func TestCache_UnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -172,8 +172,8 @@ func TestCacheThatCannotBe(t *testing.T) {
 	works(t, filepath.Join(file, "below"))
 }
 
-// TestWaitingEndsWithTheContext takes all turns, so that the image must wait.
-func TestWaitingEndsWithTheContext(t *testing.T) {
+// TestRender_WaitEndsWithContext takes all turns, so that the image must wait.
+func TestRender_WaitEndsWithContext(t *testing.T) {
 	r := &Renderer{cfg: Config{Concurrent: 1}, turns: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}
 	r.turns <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestMemoryIsEmptyForTheNextPicture(t *testing.T) {
+func TestMemory_ZeroedForNextImage(t *testing.T) {
 	r := &Renderer{cfg: Config{Memory: 1 << 20}}
 	m := r.takeMemory(nil)
 	for i := range m.Reallocate(1 << 16) {

@@ -111,7 +111,7 @@ func (h *host) read(mem api.Memory, at, length uint32) []byte {
 	}
 	part, ok := mem.Read(at, length)
 	if !ok {
-		fault(errors.New("a place outside of memory"))
+		fault(errors.New("an address outside of memory"))
 	}
 	return append(make([]byte, 0, len(part)), part...)
 }
@@ -124,7 +124,7 @@ func (h *host) contents(mem api.Memory, object any) []byte {
 	case view:
 		part, ok := mem.Read(o.at, o.length)
 		if !ok {
-			fault(errors.New("a place outside of memory"))
+			fault(errors.New("an address outside of memory"))
 		}
 		return part
 	}
@@ -223,7 +223,7 @@ func stringGet(ctx context.Context, c call) {
 		at, length = place(ctx, c.module, []byte(text)), uint32(len(text))
 	}
 	if m := c.module.Memory(); !m.WriteUint32Le(to, at) || !m.WriteUint32Le(to+4, length) {
-		fault(errors.New("a place outside of memory"))
+		fault(errors.New("an address outside of memory"))
 	}
 }
 
@@ -236,7 +236,7 @@ func place(ctx context.Context, m api.Module, data []byte) uint32 {
 	}
 	at := uint32(results[0])
 	if !m.Memory().Write(at, data) {
-		fault(errors.New("a place outside of memory"))
+		fault(errors.New("an address outside of memory"))
 	}
 	return at
 }
@@ -267,7 +267,7 @@ func setBytes(_ context.Context, c call) {
 		copy(to[at:], from)
 		return
 	}
-	fault(errors.New("bytes past the end of an array"))
+	fault(errors.New("bytes beyond the end of an array"))
 }
 
 func push(_ context.Context, c call) {

@@ -183,9 +183,9 @@ func picture(err error) bool {
 	return errors.Is(err, imaging.ErrTooLarge) || errors.Is(err, imaging.ErrMalformed)
 }
 
-// TestSteps_DependOnTheFileAlone draws between the images of other files, alone and concurrently with
+// TestSteps_DependOnlyOnFile draws between the images of other files, alone and concurrently with
 // others: the number of steps that is just enough is the same each time.
-func TestSteps_DependOnTheFileAlone(t *testing.T) {
+func TestSteps_DependOnlyOnFile(t *testing.T) {
 	const quantum = 1 << 18
 	drawn := func(steps int64) bool {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: steps, Timeout: patience, Concurrent: 2})
@@ -252,9 +252,9 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseGoesOnWaiting closes while an image is drawn that ends when the test allows it, first with
+// TestClose_SecondCallContinuesWaiting closes while an image is drawn that ends when the test allows it, first with
 // a short timeout.
-func TestCloseGoesOnWaiting(t *testing.T) {
+func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: patience, Concurrent: concurrent})
 		if err != nil {

@@ -61,7 +61,7 @@ var (
 	ErrClosed = errors.New("resvg renderer is closed")
 	// ErrBusy means that another image had the large memory for all of Config.Wait. It does not
 	// concern the file, and is a context.DeadlineExceeded.
-	ErrBusy = fmt.Errorf("another large picture is being drawn: %w", context.DeadlineExceeded)
+	ErrBusy = fmt.Errorf("another large image is being drawn: %w", context.DeadlineExceeded)
 )
 
 // Config configures a Renderer.
@@ -115,7 +115,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("resvg: memory of %d bytes is not from %d to %d", c.Memory, minMemory, int64(maxMemory)))
 	}
 	if c.Concurrent < 0 {
-		errs = append(errs, fmt.Errorf("resvg: %d pictures at once", c.Concurrent))
+		errs = append(errs, fmt.Errorf("resvg: Concurrent is %d", c.Concurrent))
 	}
 	return errors.Join(errs...)
 }

@@ -61,8 +61,8 @@ type at struct {
 	want color.NRGBA
 }
 
-// TestPictures draws files whose rendering can be computed by hand.
-func TestPictures(t *testing.T) {
+// TestRender_Images draws files whose rendering can be computed by hand.
+func TestRender_Images(t *testing.T) {
 	for _, c := range []struct {
 		name, svg string
 		points    []at

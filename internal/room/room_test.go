@@ -10,7 +10,7 @@ import (
 
 const mib = 1 << 20
 
-func TestRoom_IsGivenOnceUntilItIsGivenBack(t *testing.T) {
+func TestRoom_TakenUntilGivenBack(t *testing.T) {
 	t.Parallel()
 	r := room.New(90 * mib)
 	first, second, small := r.Part(40*mib), r.Part(30*mib), r.Part(4*mib)
@@ -34,7 +34,7 @@ func TestRoom_IsGivenOnceUntilItIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestRoom_WhatIsLargerThanAll_HasAll(t *testing.T) {
+func TestRoom_PartLargerThanRoom_TakesAll(t *testing.T) {
 	t.Parallel()
 	r := room.New(90 * mib)
 	huge := r.Part(900 * mib)
@@ -47,7 +47,7 @@ func TestRoom_WhatIsLargerThanAll_HasAll(t *testing.T) {
 	}
 }
 
-func TestNothing_TakesNothing(t *testing.T) {
+func TestRoom_ZeroPart_TakesNothing(t *testing.T) {
 	t.Parallel()
 	var p room.Part
 	if !p.Try() || p.Wait(t.Context()) != nil {

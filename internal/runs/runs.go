@@ -71,7 +71,7 @@ func (r *Runs) Begin(ctx context.Context, run Run) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note the start of node %s: %w", run.Node, err)
+		return fmt.Errorf("record the start of node %s: %w", run.Node, err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r *Runs) note(ctx context.Context, query, id string, now time.Time) error 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that run %s is alive or ends: %w", id, err)
+		return fmt.Errorf("record that run %s is alive or has ended: %w", id, err)
 	}
 	return nil
 }

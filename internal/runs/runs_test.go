@@ -16,7 +16,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-func TestRuns_AreRememberedWithTheirEnds(t *testing.T) {
+func TestRuns_RecordStartAndEnd(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		r, err := runs.New(t.Context(), store)
 		if err != nil {

@@ -39,7 +39,7 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 			return body, true, fmt.Errorf("%w: %d bytes", ErrBudget, s.maxBytes)
 		}
 		if int64(len(body)+n) > limit {
-			return append(body, chunk[:n-1]...), true, fmt.Errorf("%w: body past %d bytes", ErrTooLarge, limit)
+			return append(body, chunk[:n-1]...), true, fmt.Errorf("%w: body of more than %d bytes", ErrTooLarge, limit)
 		}
 		if n > 0 && limits.Hold != nil && !limits.Hold(int64(n)) {
 			return body, true, fmt.Errorf("%w: no memory for a longer body", ErrBudget)

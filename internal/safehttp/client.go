@@ -99,7 +99,7 @@ func (c Config) Validate() error {
 	}
 	for _, p := range c.Denied {
 		if !p.IsValid() {
-			errs = append(errs, errors.New("safehttp: Denied holds an invalid prefix"))
+			errs = append(errs, errors.New("safehttp: Denied contains an invalid prefix"))
 		}
 	}
 	return errors.Join(errs...)

@@ -60,7 +60,7 @@ func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn,
 		}
 	}
 	if refusal != nil {
-		c.cfg.Logger.WarnContext(ctx, "address refused", "host", host, "answers", len(addrs), "approved", len(approved), "error", refusal)
+		c.cfg.Logger.WarnContext(ctx, "address blocked", "host", host, "answers", len(addrs), "approved", len(approved), "error", refusal)
 	}
 	if len(approved) == 0 {
 		return nil, refusal

@@ -92,7 +92,7 @@ func TestSocketGuard(t *testing.T) {
 	}
 }
 
-func TestMixedAnswersUseThePublicAddressOnly(t *testing.T) {
+func TestResolve_MixedAddresses_UsesPublicOnly(t *testing.T) {
 	n := newInternet(t)
 	n.name("mixed.example", "10.0.0.1", "::1", public, "169.254.169.254", "64:ff9b::7f00:1")
 	n.serve(public+":80", raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"))

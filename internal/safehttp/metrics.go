@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_fetch_bytes_total", Help: "Bytes of fetched bodies after decompression.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "letterhead_fetch_duration_seconds", Help: "Time of a fetch, redirects included.",
+			Name: "letterhead_fetch_duration_seconds", Help: "Duration of a fetch, including redirects.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8},
 		}),
 	}

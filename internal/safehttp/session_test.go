@@ -58,7 +58,7 @@ func TestPlainAnswer(t *testing.T) {
 	}
 }
 
-func TestProxyOfTheEnvironmentIsIgnored(t *testing.T) {
+func TestProxyEnvironment_IsIgnored(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://127.0.0.1:3128")
 	}
@@ -143,7 +143,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-func TestRedirectWithoutATargetIsAnAnswer(t *testing.T) {
+func TestRedirect_WithoutTarget_IsResponse(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }))
 	if res := get(t, n.client(nil), "http://good.example/", nil); res.StatusCode != http.StatusFound {
@@ -184,7 +184,7 @@ func TestRedirectLimits(t *testing.T) {
 	}
 }
 
-func TestCookiesLiveAsLongAsASession(t *testing.T) {
+func TestCookies_LiveForSession(t *testing.T) {
 	n := newInternet(t)
 	n.site("cookie.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, err := r.Cookie("seen"); err != nil || c.Value != "1" {
@@ -214,7 +214,7 @@ func TestCookiesLiveAsLongAsASession(t *testing.T) {
 	}
 }
 
-func TestCookieFloodIsBounded(t *testing.T) {
+func TestCookieFlood_IsLimited(t *testing.T) {
 	n := newInternet(t)
 	var most atomic.Int64
 	n.site("cookie.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -298,7 +298,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-func TestBinaryGzipStaysAsItIs(t *testing.T) {
+func TestBinaryGzip_IsUnchanged(t *testing.T) {
 	n := newInternet(t)
 	svgz := zip([]byte("<svg/>"))
 	n.name("bytes.example", public)
@@ -501,7 +501,7 @@ func TestDNSErrors(t *testing.T) {
 	}
 }
 
-func TestSecondAddressIsTriedWhenTheFirstFails(t *testing.T) {
+func TestDial_FirstAddressFails_TriesSecond(t *testing.T) {
 	n := newInternet(t)
 	n.name("two.example", "93.184.216.30", "2606:4700::1", public)
 	n.serve(public+":80", n.http(text("hi"), nil))
@@ -512,7 +512,7 @@ func TestSecondAddressIsTriedWhenTheFirstFails(t *testing.T) {
 	}
 }
 
-func TestManyAddressesAreBounded(t *testing.T) {
+func TestManyAddresses_AreLimited(t *testing.T) {
 	n := newInternet(t)
 	n.names["many.example"] = func(int) ([]netip.Addr, error) {
 		var list []netip.Addr

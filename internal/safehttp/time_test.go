@@ -133,8 +133,8 @@ func TestSlowRedirects(t *testing.T) {
 	})
 }
 
-// TestSlowAddressDoesNotHoldUpTheNext: a black hole costs a quarter of a second.
-func TestSlowAddressDoesNotHoldUpTheNext(t *testing.T) {
+// TestDial_SlowAddress_DoesNotBlockNext: a black hole costs a quarter of a second.
+func TestDial_SlowAddress_DoesNotBlockNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
 		n.pipes = true

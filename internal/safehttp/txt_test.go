@@ -72,7 +72,7 @@ func TestTXTRecords(t *testing.T) {
 	}
 }
 
-func TestASessionMayHaveABudgetOfItsOwn(t *testing.T) {
+func TestNewSessionWithin_UsesItsBudget(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", answers("hello"))
 	s := n.client(nil).NewSessionWithin(2, 1<<20)

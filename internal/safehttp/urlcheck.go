@@ -62,9 +62,9 @@ func parse(raw string) (*url.URL, error) {
 	for i := range len(raw) {
 		switch c := raw[i]; {
 		case c < 0x20, c == 0x7f:
-			return nil, forbidden("holds a control character")
+			return nil, forbidden("contains a control character")
 		case c == '\\': // browsers treat it as a slash, url.Parse does not
-			return nil, forbidden("holds a backslash")
+			return nil, forbidden("contains a backslash")
 		}
 	}
 	u, err := url.Parse(escapeStrayPercents(raw))
@@ -104,7 +104,7 @@ func check(u *url.URL) (*url.URL, error) {
 	case u.Opaque != "":
 		return nil, forbidden("no // after the scheme")
 	case u.User != nil:
-		return nil, forbidden("holds user info")
+		return nil, forbidden("contains user info")
 	}
 	host, err := CheckHost(u.Hostname())
 	if err != nil {

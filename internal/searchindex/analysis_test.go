@@ -89,7 +89,7 @@ func TestReadQuery(t *testing.T) {
 	}
 }
 
-func TestLegalFormsDecideNothing(t *testing.T) {
+func TestRank_IgnoresLegalForms(t *testing.T) {
 	for name, want := range map[string]string{
 		"Acme, Inc.":                   "acme",
 		"Acme Holdings Pty. Ltd.":      "acme",

@@ -34,7 +34,7 @@ const (
 	MaxText = 100
 )
 
-// Errors of an Index. Adapters wrap them with what was attempted.
+// Errors of an Index. Adapters wrap them with the attempted operation.
 var (
 	// ErrUnavailable means that the index cannot process the request now. Some documents of a batch
 	// may be stored; the checkpoint is not, and applying the batch again completes it.

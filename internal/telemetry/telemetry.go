@@ -37,7 +37,7 @@ type Metrics struct{ *prometheus.Registry }
 func NewMetrics(version string) Metrics {
 	r := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "letterhead_build_info", Help: "Always 1; the label says which build runs.",
+		Name: "letterhead_build_info", Help: "Always 1; the label is the version of the build.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestLevelsAndFormatsAreKeptOrRefused(t *testing.T) {
+func TestNewLogger_LevelsAndFormats(t *testing.T) {
 	var out bytes.Buffer
 	l, err := NewLogger(&out, "warn", "json")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestLevelsAndFormatsAreKeptOrRefused(t *testing.T) {
 	}
 }
 
-func TestMetricsNameTheBuild(t *testing.T) {
+func TestMetrics_ContainBuildInfo(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewMetrics("v9").Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{`letterhead_build_info{version="v9"} 1`, "go_goroutines"} {
@@ -39,7 +39,7 @@ func TestMetricsNameTheBuild(t *testing.T) {
 	}
 }
 
-func TestARegistryTakesAllCollectorsOrNone(t *testing.T) {
+func TestRegister_AllCollectorsOrNone(t *testing.T) {
 	counter := func(name string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: "For the test."})
 	}

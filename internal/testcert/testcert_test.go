@@ -29,7 +29,7 @@ func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) e
 	return err
 }
 
-func TestACertificateIsGoodForItsNamesAndItsAuthority(t *testing.T) {
+func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 	a, other := authority(t), authority(t)
 	c, err := a.Issue(nil, "acme.example", "127.0.0.1")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestACertificateIsGoodForItsNamesAndItsAuthority(t *testing.T) {
 	}
 }
 
-func TestAnAuthorityKeepsOneCertificateForEachName(t *testing.T) {
+func TestCertificate_OnePerName(t *testing.T) {
 	a := authority(t)
 	ask := func(name string) *tls.Certificate {
 		c, err := a.Certificate(&tls.ClientHelloInfo{ServerName: name})

@@ -100,7 +100,7 @@ func (p peer) ends() {
 	}
 }
 
-func TestALinkCarriesAndCountsRoundTrips(t *testing.T) {
+func TestLink_ForwardsAndCountsRoundTrips(t *testing.T) {
 	l := testlink.Through(t, echo(t))
 	a, b := dial(t, l), dial(t, l)
 	for _, p := range []peer{a, b, a} {
@@ -112,7 +112,7 @@ func TestALinkCarriesAndCountsRoundTrips(t *testing.T) {
 	}
 }
 
-func TestAHungLinkHoldsBackAndGivesLater(t *testing.T) {
+func TestHang_DelaysDataUntilResume(t *testing.T) {
 	l := testlink.Through(t, echo(t))
 	old := dial(t, l)
 	old.say("a")
@@ -128,7 +128,7 @@ func TestAHungLinkHoldsBackAndGivesLater(t *testing.T) {
 	fresh.hear("held")
 }
 
-func TestARefusingLinkEndsOldAndNewConnections(t *testing.T) {
+func TestRefuse_ResetsAllConnections(t *testing.T) {
 	l := testlink.Through(t, echo(t))
 	old := dial(t, l)
 	l.Hang()
@@ -145,7 +145,7 @@ func TestARefusingLinkEndsOldAndNewConnections(t *testing.T) {
 	again.hear("a")
 }
 
-func TestACutLinkEndsConnectionsAndServesNewOnes(t *testing.T) {
+func TestCut_ClosesConnections_ServesNewOnes(t *testing.T) {
 	l := testlink.Through(t, echo(t))
 	old := dial(t, l)
 	old.say("a")
@@ -159,7 +159,7 @@ func TestACutLinkEndsConnectionsAndServesNewOnes(t *testing.T) {
 	again.hear("b")
 }
 
-func TestAnAnswerIsSwallowedAsOftenAsWasAsked(t *testing.T) {
+func TestSwallow_DropsGivenNumberOfAnswers(t *testing.T) {
 	l := testlink.Through(t, echo(t))
 	l.Swallow(2, func(b []byte) bool { return bytes.Contains(b, []byte("secret")) })
 	for range 2 {
@@ -174,7 +174,7 @@ func TestAnAnswerIsSwallowedAsOftenAsWasAsked(t *testing.T) {
 	p.hear("secret")
 }
 
-func TestAServerThatIsNotThere(t *testing.T) {
+func TestLink_ServerDown_EndsConnection(t *testing.T) {
 	l, at := testlink.ThroughURL(t, "http://127.0.0.1:1/path?x=y")
 	if at != "http://"+l.Address()+"/path?x=y" {
 		t.Errorf("the URL through the link is %s", at)
@@ -185,7 +185,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestAClosedLinkIsGone(t *testing.T) {
+func TestClose_LinkRejectsConnections(t *testing.T) {
 	l, err := testlink.Open(echo(t))
 	if err != nil {
 		t.Fatal(err)

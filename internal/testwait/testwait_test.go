@@ -37,7 +37,7 @@ func ends(t *testing.T, wait func(testing.TB)) (failed bool, after time.Duration
 	return of.failed, time.Since(began)
 }
 
-func TestAWaitEndsTheTestWhenNothingComes(t *testing.T) {
+func TestWaits_WithoutEvent_FailTest(t *testing.T) {
 	for name, wait := range map[string]func(testing.TB){
 		"a value": func(t testing.TB) { testwait.Receive(t, make(chan int), "nothing") },
 		"lines": func(t testing.TB) {
@@ -56,7 +56,7 @@ func TestAWaitEndsTheTestWhenNothingComes(t *testing.T) {
 	}
 }
 
-func TestAWaitGivesWhatComes(t *testing.T) {
+func TestWaits_ReturnEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		values, l := make(chan int), testwait.NewLines()
 		go func() {
@@ -80,7 +80,7 @@ func TestAWaitGivesWhatComes(t *testing.T) {
 	})
 }
 
-func TestUntilLooksWithinItsBound(t *testing.T) {
+func TestUntil_PollsWithinLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		so := func() bool { return time.Since(began) >= time.Second }

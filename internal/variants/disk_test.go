@@ -59,7 +59,7 @@ func used(t testing.TB, path string, at time.Time) {
 	}
 }
 
-func TestPicturesOutliveTheProcess(t *testing.T) {
+func TestImages_SurviveRestart(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data", "logos")
 	s := open(t, variants.Config{Folder: folder})
@@ -101,7 +101,7 @@ func TestPicturesOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestUnwrittenPicturesStayInMemory(t *testing.T) {
+func TestGetUnwritten_StaysInMemory(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := open(t, variants.Config{Folder: folder})
@@ -121,7 +121,7 @@ func TestUnwrittenPicturesStayInMemory(t *testing.T) {
 	}
 }
 
-func TestAfterARestartTheLongestUnusedGoFirst(t *testing.T) {
+func TestRestart_EvictsLeastRecentlyUsed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		s := open(t, onlyDisk(folder))
@@ -152,7 +152,7 @@ func TestAfterARestartTheLongestUnusedGoFirst(t *testing.T) {
 	})
 }
 
-func TestTheLongestUnusedMakesRoom(t *testing.T) {
+func TestEvict_LeastRecentlyUsed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := onlyDisk(t.TempDir())
 		cfg.DiskBytes = 3 * block
@@ -174,7 +174,7 @@ func TestTheLongestUnusedMakesRoom(t *testing.T) {
 }
 
 // An image that is served from memory, and so never read from disk, must survive the next restart.
-func TestWhatMemoryGivesStaysOnDisk(t *testing.T) {
+func TestEvict_KeepsImagesInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := variants.Config{Folder: t.TempDir(), DiskBytes: 10 * block, MemoryBytes: 1500}
 		s := open(t, cfg)
@@ -195,7 +195,7 @@ func TestWhatMemoryGivesStaysOnDisk(t *testing.T) {
 	})
 }
 
-func TestFilesAreMarkedAsUsedNowAndThen(t *testing.T) {
+func TestFiles_TouchedPeriodically(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		s := open(t, onlyDisk(folder))
@@ -220,7 +220,7 @@ func TestFilesAreMarkedAsUsedNowAndThen(t *testing.T) {
 	})
 }
 
-func TestDamagedFilesAreMadeAgain(t *testing.T) {
+func TestDamagedFiles_AreReplaced(t *testing.T) {
 	edit := func(change func([]byte) []byte) func(*testing.T, string, string) {
 		return func(t *testing.T, path, _ string) {
 			data, err := os.ReadFile(path)
@@ -302,7 +302,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-func TestOnlyWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
+func TestScan_RemovesOnlyUnfinishedFiles(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		s := open(t, onlyDisk(folder))
@@ -338,7 +338,7 @@ func TestOnlyWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
 	})
 }
 
-func TestAFolderThatIsTakenAwayComesBack(t *testing.T) {
+func TestGet_RemovedFolder_IsRecreated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "cache", "logos")
 		s := open(t, onlyDisk(folder))
@@ -364,7 +364,7 @@ func TestAFolderThatIsTakenAwayComesBack(t *testing.T) {
 	})
 }
 
-func TestAFolderThatCannotBeUsedCostsNoAnswer(t *testing.T) {
+func TestGet_UnusableFolder_StillAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		noError(t, os.WriteFile(file, nil, 0o600))
@@ -392,7 +392,7 @@ func TestAFolderThatCannotBeUsedCostsNoAnswer(t *testing.T) {
 	})
 }
 
-func TestLargePicturesAreAnsweredAndNotKept(t *testing.T) {
+func TestGet_LargeImages_AreNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		s := open(t, variants.Config{Folder: folder, DiskBytes: 64 << 20})
@@ -421,7 +421,7 @@ func TestLargePicturesAreAnsweredAndNotKept(t *testing.T) {
 }
 
 // After any sequence of operations, answers are correct and both levels stay within their limits.
-func TestWhateverHappensTheBoundsHold(t *testing.T) {
+func TestStore_RandomOperations_StayWithinLimits(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	run := 0

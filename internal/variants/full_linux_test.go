@@ -20,10 +20,10 @@ const (
 // full.
 func TestTwoProcessesShareASmallDisk(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestOnASmallDisk")
+	disktest.Run(t, "TestSmallDiskChild")
 }
 
-func TestOnASmallDisk(t *testing.T) {
+func TestSmallDiskChild(t *testing.T) {
 	at := disktest.Mount(t, smallDisk)
 	weight := filepath.Join(at, "ballast")
 	full := func([]*sharer) {

@@ -40,8 +40,8 @@ func (y tally) String() string {
 
 const tallied = "tally "
 
-// TestShareAFolder is one of two processes on a folder. Both use the same images.
-func TestShareAFolder(t *testing.T) {
+// TestSharedFolderChild is one of two processes on a folder. Both use the same images.
+func TestSharedFolderChild(t *testing.T) {
 	folder := os.Getenv(sharedFolder)
 	if folder == "" {
 		t.Skip("it is run by the tests of two processes on one folder, in a process of its own")
@@ -99,7 +99,7 @@ type sharer struct {
 
 func startSharer(t *testing.T, folder string) *sharer {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run", "^TestShareAFolder$", "-test.v")
+	child := exec.Command(os.Args[0], "-test.run", "^TestSharedFolderChild$", "-test.v")
 	child.Env = append(os.Environ(), sharedFolder+"="+folder)
 	orders, err := child.StdinPipe()
 	noError(t, err)

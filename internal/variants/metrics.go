@@ -26,7 +26,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_logo_variants_asked_total",
-			Help: "Drawn logos asked for, by where they came from: memory, disk, made, or joined to what another request waited for.",
+			Help: "Requests for drawn logos, by source: memory, disk, made, or joined to the making of another request.",
 		}, []string{"from"}),
 		failed:    counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
 		refused:   counter("letterhead_logo_variants_refused_total", "Logos that were not begun because too many were being made."),
@@ -34,11 +34,11 @@ func newMetrics() *metrics {
 		dropped:   counter("letterhead_logo_variants_unwritten_total", "Logos that were not kept on disk because too many waited for that."),
 		diskErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_logo_variants_disk_errors_total",
-			Help: "What failed with files of drawn logos: read, check (the file was damaged), touch, write, remove, list.",
+			Help: "Failed operations on files of drawn logos: read, check (the file was damaged), touch, write, remove, list.",
 		}, []string{"doing"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "letterhead_logo_variants_make_seconds",
-			Help:    "Duration of making a logo, without the wait for its turn.",
+			Help:    "Duration of making a logo, excluding the wait for its turn.",
 			Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5},
 		}),
 	}
@@ -55,9 +55,9 @@ func (m *metrics) register(to prometheus.Registerer, memory *memory, disk *disk)
 	level := func(name string, entries, bytes func() float64) {
 		labels := prometheus.Labels{"level": name}
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "letterhead_logo_variants_entries", Help: "Drawn logos that are kept, by level: memory, disk.", ConstLabels: labels,
+			Name: "letterhead_logo_variants_entries", Help: "Cached drawn logos, by level: memory, disk.", ConstLabels: labels,
 		}, entries), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "letterhead_logo_variants_bytes", Help: "What the kept logos take, by level: memory, disk.", ConstLabels: labels,
+			Name: "letterhead_logo_variants_bytes", Help: "Bytes of the cached logos, by level: memory, disk.", ConstLabels: labels,
 		}, bytes))
 	}
 	level("memory",

@@ -46,7 +46,7 @@ func write(folder string) {
 	}
 }
 
-func TestAKillInTheMiddleOfWritesSpoilsNothing(t *testing.T) {
+func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 	t.Parallel()
 	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), DiskBytes: 1 << 20}
 	for range 4 {
@@ -88,7 +88,7 @@ func TestAKillInTheMiddleOfWritesSpoilsNothing(t *testing.T) {
 }
 
 // A named pipe in place of a folder acts as a disk that does not respond.
-func TestASlowDiskDelaysNoAnswer(t *testing.T) {
+func TestGet_SlowDisk_DelaysNoAnswer(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "pipe")
 	noError(t, syscall.Mkfifo(folder, 0o600))
@@ -109,7 +109,7 @@ func TestASlowDiskDelaysNoAnswer(t *testing.T) {
 }
 
 // A disk that never responds, again a pipe, does not delay the end of the process.
-func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
+func TestClose_HangingDisk_EndsInTime(t *testing.T) {
 	t.Parallel()
 	answers := func(t *testing.T, pipe string) { // after the store stopped waiting for it
 		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
@@ -154,7 +154,7 @@ func TestADiskThatHangsDoesNotHoldTheEnd(t *testing.T) {
 
 // If the disk hangs while a making asks for a kept image, the making fails when its time is over, and
 // its turn is released.
-func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
+func TestGet_HangingDisk_ReleasesTurn(t *testing.T) {
 	t.Parallel()
 	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1, MakeTimeout: 200 * time.Millisecond}
 	s := open(t, cfg)
@@ -188,20 +188,20 @@ func TestADiskThatHangsHoldsNoTurn(t *testing.T) {
 }
 
 // The disk becomes full during a write, here because of a limit of the process.
-func TestAFileThatCannotBeWrittenWholeIsNoFile(t *testing.T) {
+func TestWrite_FullDisk_LeavesNoPartialFile(t *testing.T) {
 	folder := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run", "^TestWritesWithALimit$", "-test.v")
+	child := exec.Command(os.Args[0], "-test.run", "^TestLimitedFileSizeChild$", "-test.v")
 	child.Env = append(os.Environ(), "LETTERHEAD_TEST_VARIANTS_LIMITED="+folder)
 	out, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestWritesWithALimit") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestLimitedFileSizeChild") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-func TestWritesWithALimit(t *testing.T) {
+func TestLimitedFileSizeChild(t *testing.T) {
 	folder := os.Getenv("LETTERHEAD_TEST_VARIANTS_LIMITED")
 	if folder == "" {
-		t.Skip("it is run by TestAFileThatCannotBeWrittenWholeIsNoFile, in a process of its own")
+		t.Skip("it is run by TestWrite_FullDisk_LeavesNoPartialFile, in a process of its own")
 	}
 	noError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2000, Max: 2000})) // Go ignores SIGXFSZ
 	s := open(t, onlyDisk(folder))

@@ -55,9 +55,9 @@ func (h *holding) end(t *testing.T) {
 	synctest.Wait()
 }
 
-// TestSmallPicturesPassThoseThatWaitForRoom: a third of the room is reserved for small images, and
+// TestRoom_SmallImages_OvertakeWaiting: a third of the room is reserved for small images, and
 // makings that wait for room take no turn.
-func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
+func TestRoom_SmallImages_OvertakeWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 40*mib)
@@ -92,9 +92,9 @@ func TestSmallPicturesPassThoseThatWaitForRoom(t *testing.T) {
 	})
 }
 
-// TestALargePictureGetsItsTurn: neither later images that would fit nor small ones overtake it
+// TestRoom_LargeImage_IsNotStarved: neither later images that would fit nor small ones overtake it
 // forever, and an image that needs more than all of the room gets all of it.
-func TestALargePictureGetsItsTurn(t *testing.T) {
+func TestRoom_LargeImage_IsNotStarved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 8, Room: room.New(90 * mib)})
 		one, two := s.hold(t.Context(), 1, 30*mib), s.hold(t.Context(), 2, 20*mib)
@@ -119,8 +119,8 @@ func TestALargePictureGetsItsTurn(t *testing.T) {
 	})
 }
 
-// TestSmallPicturesAreBoundedToo by bytes, not by turns.
-func TestSmallPicturesAreBoundedToo(t *testing.T) {
+// TestRoom_SmallImages_AreLimited: the limit is in bytes, not in turns.
+func TestRoom_SmallImages_AreLimited(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 100, Room: room.New(30 * mib)})
 		var all []*holding
@@ -142,8 +142,8 @@ func TestSmallPicturesAreBoundedToo(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForRoomCanLeave, after which its image is not made and its room is free.
-func TestWhoWaitsForRoomCanLeave(t *testing.T) {
+// TestRoom_WaitingCallerCanLeave: its image is then not made, and its room is free.
+func TestRoom_WaitingCallerCanLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 60*mib)
@@ -169,8 +169,8 @@ func TestWhoWaitsForRoomCanLeave(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForRoomPastTheDeadline but gets ErrBusy, as when waiting for a turn.
-func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
+// TestRoom_DeadlineEndsWait: the caller gets ErrBusy, as when waiting for a turn.
+func TestRoom_DeadlineEndsWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
 		first := s.hold(t.Context(), 1, 60*mib)
@@ -196,8 +196,7 @@ func TestNobodyWaitsForRoomPastTheDeadline(t *testing.T) {
 	})
 }
 
-// TestNeedSaysNothingOutsideOfAMaking.
-func TestNeedSaysNothingOutsideOfAMaking(t *testing.T) {
+func TestNeed_OutsideMaking_DoesNothing(t *testing.T) {
 	t.Parallel()
 	if err := variants.Need(t.Context(), 1<<40); err != nil {
 		t.Error(err)

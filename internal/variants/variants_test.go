@@ -144,7 +144,7 @@ func (m *stuck) ask(ctx context.Context, i int) <-chan error {
 	return answer
 }
 
-func TestAHundredCallersWaitForOneMakingThatOutlivesItsFirst(t *testing.T) {
+func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{})
 		m := s.stuck()
@@ -180,7 +180,7 @@ func TestAHundredCallersWaitForOneMakingThatOutlivesItsFirst(t *testing.T) {
 }
 
 // Callers that arrive exactly when a making ends must not start another.
-func TestNobodyMakesAPictureASecondTime(t *testing.T) {
+func TestGet_NeverMakesImageTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, variants.Config{})
 	const pictures, callers = 20_000, 4
@@ -207,7 +207,7 @@ func TestNobodyMakesAPictureASecondTime(t *testing.T) {
 	}
 }
 
-func TestAMakingThatHasBegunIsKeptThoughAllHaveLeft(t *testing.T) {
+func TestGet_AllCallersLeft_BegunMakingIsCached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{})
 		m := s.stuck()
@@ -223,7 +223,7 @@ func TestAMakingThatHasBegunIsKeptThoughAllHaveLeft(t *testing.T) {
 	})
 }
 
-func TestACrowdThatLeftIsNotServed(t *testing.T) {
+func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
 		busy, m := s.stuck(), s.stuck()
@@ -256,7 +256,7 @@ func TestACrowdThatLeftIsNotServed(t *testing.T) {
 	})
 }
 
-func TestWhoHasLeftAlreadyStartsNothing(t *testing.T) {
+func TestGet_CanceledContext_StartsNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, variants.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -267,7 +267,7 @@ func TestWhoHasLeftAlreadyStartsNothing(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsGivenToAllAndNotKept(t *testing.T) {
+func TestGet_Error_ReachesAllCallersAndIsNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Folder: t.TempDir()})
 		m := s.stuck()
@@ -286,7 +286,7 @@ func TestAnErrorIsGivenToAllAndNotKept(t *testing.T) {
 	})
 }
 
-func TestAMakingThatDiesLeavesNoKeyStuck(t *testing.T) {
+func TestGet_DyingMaking_LeavesKeyUsable(t *testing.T) {
 	deaths := map[string]func() ([]byte, error){
 		"panic":                 func() ([]byte, error) { panic("out of ink") },
 		"the goroutine's end":   func() ([]byte, error) { runtime.Goexit(); return nil, nil },
@@ -310,7 +310,7 @@ func TestAMakingThatDiesLeavesNoKeyStuck(t *testing.T) {
 	}
 }
 
-func TestPastTheWaitingItIsBusyAtOnce(t *testing.T) {
+func TestGet_FullQueue_IsBusyImmediately(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Waiting: 3})
 		m := s.stuck()
@@ -339,7 +339,7 @@ func TestPastTheWaitingItIsBusyAtOnce(t *testing.T) {
 }
 
 // Memory and disk answer even if nothing can be made.
-func TestABusyStoreStillGivesWhatItHas(t *testing.T) {
+func TestGet_BusyStore_ServesCachedImages(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		before := open(t, variants.Config{Folder: folder})
@@ -362,7 +362,7 @@ func TestABusyStoreStillGivesWhatItHas(t *testing.T) {
 	})
 }
 
-func TestTurnsAreGivenInTheOrderInWhichTheyWereAskedFor(t *testing.T) {
+func TestTurns_GrantedInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
 		m := s.stuck()
@@ -393,7 +393,7 @@ func TestTurnsAreGivenInTheOrderInWhichTheyWereAskedFor(t *testing.T) {
 	})
 }
 
-func TestAMakingEndsAtItsDeadline(t *testing.T) {
+func TestGet_MakingEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
 		begin := time.Now()
@@ -414,7 +414,7 @@ func TestAMakingEndsAtItsDeadline(t *testing.T) {
 }
 
 // A function that ignores its context keeps its turn, but its callers return.
-func TestNobodyWaitsPastTheDeadline(t *testing.T) {
+func TestGet_DeadlineEndsWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
 		begin := time.Now()
@@ -442,7 +442,7 @@ func TestNobodyWaitsPastTheDeadline(t *testing.T) {
 	})
 }
 
-func TestCloseGivesUpWhatIsBeingMade(t *testing.T) {
+func TestClose_AbandonsMakings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, Folder: t.TempDir()})
 		s.wants(9, 10)
@@ -469,7 +469,7 @@ func TestCloseGivesUpWhatIsBeingMade(t *testing.T) {
 }
 
 // A function that ignores its context delays Close by its timeout, and its later result does no harm.
-func TestCloseDoesNotWaitForEver(t *testing.T) {
+func TestClose_IgnoredContext_ReturnsAfterTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Folder: t.TempDir()})
 		release, made := make(chan struct{}), make(chan struct{})
@@ -496,7 +496,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-func TestConfigsThatCannotBe(t *testing.T) {
+func TestConfig_Invalid(t *testing.T) {
 	t.Parallel()
 	wrong := variants.Config{MemoryBytes: -1, DiskBytes: 1 << 60, Concurrent: -1, Waiting: 1 << 40, MakeTimeout: time.Hour, CloseTimeout: time.Hour}
 	_, err := variants.New(wrong)
@@ -519,7 +519,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestWhatIsWarmAllocatesNothing(t *testing.T) {
+func TestGet_Cached_AllocatesNothing(t *testing.T) {
 	s := open(t, variants.Config{})
 	s.wants(1, 3000)
 	k := key(1)
@@ -533,7 +533,7 @@ func TestWhatIsWarmAllocatesNothing(t *testing.T) {
 }
 
 // The unused capacity of a slice takes memory, too.
-func TestMemoryIsCountedAsItIsHeld(t *testing.T) {
+func TestMemory_CountsCapacity(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const bound = 1 << 20
 		s := open(t, variants.Config{MemoryBytes: bound})

@@ -14,9 +14,9 @@ import (
 	"letterhead/internal/variants"
 )
 
-// TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn: with one turn for all, a making that waited for
+// TestGetWithin_RunsOnceInSameTurn: with one turn for all, a making that waited for
 // another turn would wait for itself.
-func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
+func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d turns", turns), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestWhatMakingsNeedThemselvesIsMadeOnceInTheirTurn(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithinFailsWithTheMaking that asked for it, and is retried by the next.
-func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
+// TestGetWithin_FailsWithOuterMaking: the next making retries it.
+func TestGetWithin_FailsWithOuterMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
 		fault := errors.New("no ink")
@@ -78,9 +78,9 @@ func TestWhatIsWithinFailsWithTheMaking(t *testing.T) {
 	})
 }
 
-// TestWhatIsWithinHasTheRoomOfItsMaking, and reserves none: two makings that need each other's image
+// TestGetWithin_UsesRoomOfOuterMaking and reserves none: two makings that need each other's image
 // both end.
-func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
+func TestGetWithin_UsesRoomOfOuterMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
 		var all sync.WaitGroup
@@ -108,8 +108,8 @@ func TestWhatIsWithinHasTheRoomOfItsMaking(t *testing.T) {
 	})
 }
 
-// TestTheTurnIsTakenUntilWhatIsWithinEnds, even if the time of the enclosing making is over.
-func TestTheTurnIsTakenUntilWhatIsWithinEnds(t *testing.T) {
+// TestGetWithin_KeepsTurnUntilNestedMakingEnds, even if the time of the enclosing making is over.
+func TestGetWithin_KeepsTurnUntilNestedMakingEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
 		within, free := make(chan error, 1), make(chan struct{})

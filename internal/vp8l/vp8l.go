@@ -40,8 +40,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			alpha &= a
 			to[x] = 0
 			if a > 0 {
-				// Green is subtracted from the other channels here already; it is the second transform
-				// declared below, and the first that a decoder undoes last.
+				// Subtract green from the other channels here already. This transform is declared first
+				// below, so that a decoder undoes it last.
 				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
 			}
 		}

@@ -60,8 +60,8 @@ func wants(t *testing.T, img *image.NRGBA) {
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestNoPixelIsLost varies sizes, numbers of colors, and their frequencies.
-func TestNoPixelIsLost(t *testing.T) {
+// TestEncode_Lossless varies sizes, numbers of colors, and their frequencies.
+func TestEncode_Lossless(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(1500) {
 		r := random(n)
@@ -91,8 +91,8 @@ func TestNoPixelIsLost(t *testing.T) {
 	}
 }
 
-// TestSmoothPictures: gradients with noise of all strengths, up to the farthest copies.
-func TestSmoothPictures(t *testing.T) {
+// TestEncode_SmoothImages: gradients with noise of all strengths, up to the farthest copies.
+func TestEncode_SmoothImages(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(40) {
 		r := random(n)
@@ -113,9 +113,9 @@ func TestSmoothPictures(t *testing.T) {
 	wants(t, img)
 }
 
-// TestCodesAreNeverTooLong: the frequencies of the reds grow like Fibonacci numbers, for which a
+// TestCodeLengths_WithinLimit: the frequencies of the reds grow like Fibonacci numbers, for which a
 // Huffman code has codewords of 18 bits. The format allows 15.
-func TestCodesAreNeverTooLong(t *testing.T) {
+func TestCodeLengths_WithinLimit(t *testing.T) {
 	t.Parallel()
 	const side = 256
 	r := random(1)
@@ -142,7 +142,7 @@ func TestCodesAreNeverTooLong(t *testing.T) {
 	wants(t, img)
 }
 
-func TestSidesThatTheFormatLacks(t *testing.T) {
+func TestEncode_InvalidSides(t *testing.T) {
 	t.Parallel()
 	for _, r := range []image.Rectangle{image.Rect(0, 0, 0, 1), image.Rect(0, 0, vp8l.MaxSide+1, 1), image.Rect(0, 0, 1, vp8l.MaxSide+1)} {
 		_, err := vp8l.Encode(image.NewNRGBA(r))

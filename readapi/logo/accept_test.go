@@ -9,7 +9,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-func TestWebPIsSentToThoseWhoNameIt(t *testing.T) {
+func TestNegotiate_WebPOnlyIfNamed(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]imaging.Format{
 		"":                                          imaging.PNG,
@@ -77,7 +77,7 @@ func TestWebPIsSentToThoseWhoNameIt(t *testing.T) {
 	}
 }
 
-func TestAFormatThatIsAskedForIsNotNegotiated(t *testing.T) {
+func TestParse_ExplicitFormat_IgnoresAccept(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []string{"acme.com/icon.png?", "acme.com?format=png"} {
 		path, query, _ := strings.Cut(sent, "?")

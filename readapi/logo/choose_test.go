@@ -108,9 +108,9 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseWithPaleInk: entries in asked are a logo by its position in the record, with the inspected
+// TestChoose_PaleInk: entries in asked are a logo by its position in the record, with the inspected
 // file.
-func TestChooseWithPaleInk(t *testing.T) {
+func TestChoose_PaleInk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		why, logos string
@@ -151,7 +151,7 @@ func TestChooseWithPaleInk(t *testing.T) {
 	}
 }
 
-func TestChooseTellsWhatItChose(t *testing.T) {
+func TestChoose_DescribesSources(t *testing.T) {
 	t.Parallel()
 	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG}, nil)
 	want := []logo.Source{{ID: "0.1", Format: imaging.SVG, Ink: logo.Light}, {ID: "0.0", Format: imaging.PNG, Side: 16, Ink: logo.Light}, {ID: "2.0", Format: imaging.JPEG, Side: 200}, {ID: "1.0", Format: imaging.WebP, Side: 64, Ink: logo.Dark}}
@@ -160,9 +160,9 @@ func TestChooseTellsWhatItChose(t *testing.T) {
 	}
 }
 
-// TestChooseOfAnything: for any record, each usable file is returned once, and the first is the best
+// TestChoose_RandomRecord_BestFirst: for any record, each usable file is returned once, and the first is the best
 // by each rule in turn.
-func TestChooseOfAnything(t *testing.T) {
+func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 	t.Parallel()
 	number := rapid.SampledFrom([]int{-1, 0, 1, 16, 64, 127, 128, 129, 256, 512, 1024, 9999})
 	size := rapid.Custom(func(t *rapid.T) *int {

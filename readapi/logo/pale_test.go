@@ -37,9 +37,9 @@ func sideBySide(share int, left, right color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// TestFirstLogoThatIsSeenOnWhite: without a requested theme the record's first logo is shown although
+// TestDraw_FirstLogoVisibleOnWhite: without a requested theme the record's first logo is shown although
 // its theme is light, if it is visible on a white page.
-func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
+func TestDraw_FirstLogoVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dark := iconOf("dark", w.raster(bar(90, 90, black))) // smaller, so that only the ink can decide for it
@@ -93,8 +93,8 @@ func TestFirstLogoThatIsSeenOnWhite(t *testing.T) {
 	}
 }
 
-// TestLooksAreKept counts draws and reads: a file is inspected once, even across a restart.
-func TestLooksAreKept(t *testing.T) {
+// TestInspections_AreCached counts draws and reads: a file is inspected once, even across a restart.
+func TestInspections_AreCached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cache := t.TempDir()
@@ -120,9 +120,9 @@ func TestLooksAreKept(t *testing.T) {
 	}
 }
 
-// TestFirstLogoThatCannotBeLookedAt: the logo is skipped if there is another; unavailable storage is
+// TestDraw_FirstLogoUnreadable: the logo is skipped if there is another; unavailable storage is
 // no reason to show another logo for a week.
-func TestFirstLogoThatCannotBeLookedAt(t *testing.T) {
+func TestDraw_FirstLogoUnreadable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	yellowIcon, dark := iconOf("light", w.raster(bar(64, 64, yellow))), iconOf("dark", w.raster(bar(64, 64, black)))
@@ -218,10 +218,10 @@ func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.B
 	return brands, newStudio(t, files, r)
 }
 
-// TestStarterLogosAreSeenOnTheirPage: for a sample of the starter index, and some well-known brands,
+// TestStarterLogos_VisibleOnTheirPage: for a sample of the starter index, and some well-known brands,
 // the logo chosen for a page is visible there. A few are not: logos of several inks, which only their
 // owners can reverse.
-func TestStarterLogosAreSeenOnTheirPage(t *testing.T) {
+func TestStarterLogos_VisibleOnTheirPage(t *testing.T) {
 	t.Parallel()
 	named := []string{"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com", "notion.so"}
 	brands, studio := starterBrands(t, func(n int, b starter.Brand) bool { return n%30 == 0 || slices.Contains(named, b.Domain) })
@@ -251,11 +251,11 @@ func TestStarterLogosAreSeenOnTheirPage(t *testing.T) {
 	}
 }
 
-// TestStarterLogosWithNothingAsked: no logo of the starter index that is shown without a requested
+// TestStarterLogos_WithoutTheme: no logo of the starter index that is shown without a requested
 // theme loses more of its ink on a white page than mostLost and more than another of its type, and the
 // first of a type is skipped only for that reason. The test computes visibility differently, so there
 // is a small tolerance.
-func TestStarterLogosWithNothingAsked(t *testing.T) {
+func TestStarterLogos_WithoutTheme(t *testing.T) {
 	t.Parallel()
 	// Brands with light ink, and some of the others.
 	brands, studio := starterBrands(t, func(n int, b starter.Brand) bool {

@@ -33,7 +33,7 @@ func format(f imaging.Format) func(*logo.Options) {
 	return func(o *logo.Options) { o.Format, o.Negotiated = f, false }
 }
 
-func TestWhatIsAskedForIsRead(t *testing.T) {
+func TestParse_ValidRequests(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]logo.Options{
 		"acme.com":                                  plain,
@@ -104,8 +104,8 @@ func TestWhatIsAskedForIsRead(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotValidIsRefused, with words of the sentence that explains why.
-func TestWhatIsNotValidIsRefused(t *testing.T) {
+// TestParse_InvalidRequests: each with words of the expected error.
+func TestParse_InvalidRequests(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
 		"":                                        "has no domain",
@@ -197,8 +197,8 @@ func TestWhatIsNotValidIsRefused(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAPathMayStandInAnyOrder: every order of five options gives the same.
-func TestOptionsOfAPathMayStandInAnyOrder(t *testing.T) {
+// TestParse_PathOptionsInAnyOrder: every order of five options gives the same.
+func TestParse_PathOptionsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	options := []string{"w/300", "h/256", "theme/light", "fallback/transparent", "symbol.jpeg"}
 	want := with(kind(logo.Symbol), size(300), theme(logo.Light), fallback(logo.Transparent), format(imaging.JPEG))
@@ -226,7 +226,7 @@ func TestOptionsOfAPathMayStandInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestADomainIsDecodedOnce(t *testing.T) {
+func TestParse_DomainDecodedOnce(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
 		"acme.com": "acme.com", "ACME.com": "ACME.com", "%61cme.com/icon": "acme.com", "b%C3%BCcher.de": "bücher.de", "a%2Fb/icon": "a/b",

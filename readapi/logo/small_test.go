@@ -25,10 +25,10 @@ func gradient(w, h int) *image.NRGBA {
 	return img
 }
 
-// TestALargeRasterAloneGivesWhatACrawlsFormsGive: a crawl keeps a small form of a large raster, other
+// TestDraw_LargeRasterAlone_EqualsCrawledForms: a crawl keeps a small form of a large raster, other
 // sources have only the large one. The resulting images are the same, whichever size is requested
 // first, and after a restart.
-func TestALargeRasterAloneGivesWhatACrawlsFormsGive(t *testing.T) {
+func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	img := gradient(700, 500)
@@ -65,8 +65,8 @@ func TestALargeRasterAloneGivesWhatACrawlsFormsGive(t *testing.T) {
 	}
 }
 
-// TestALargeRasterIsReadOnceForAllSmallSizes, even if many are requested at the same time.
-func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
+// TestDraw_LargeRaster_IsReadOnceForSmallSizes: even if many are requested at the same time.
+func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.raster(gradient(600, 600))))
@@ -86,9 +86,9 @@ func TestALargeRasterIsReadOnceForAllSmallSizes(t *testing.T) {
 	}
 }
 
-// TestLargeRastersThatWaitForRoomAreAllDrawn: favicons, each smaller than the memory needed to make
+// TestDraw_LargeRastersWaitingForRoom_AreAllDrawn: favicons, each smaller than the memory needed to make
 // its small form.
-func TestLargeRastersThatWaitForRoomAreAllDrawn(t *testing.T) {
+func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	drawn, err := variants.New(variants.Config{Concurrent: 2, Room: room.New(3 << 20), MakeTimeout: 20 * time.Second})

@@ -209,7 +209,7 @@ func alike(a, b color.NRGBA) bool {
 	return near(a.A, b.A) && (a.A == 0 || near(a.R, b.R) && near(a.G, b.G) && near(a.B, b.B))
 }
 
-func TestVectorIsDrawnAtTheAskedSize(t *testing.T) {
+func TestDraw_Vector_AtRequestedSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("dark", w.raster(bar(32, 16, black)), w.put(barSVG(t, "#118899"), "svg")))
@@ -227,7 +227,7 @@ func TestVectorIsDrawnAtTheAskedSize(t *testing.T) {
 	}
 }
 
-func TestSVGIsServedAsItIsStored(t *testing.T) {
+func TestDraw_SVG_IsServedUnchanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	data := barSVG(t, "#118899")
@@ -239,9 +239,9 @@ func TestSVGIsServedAsItIsStored(t *testing.T) {
 	}
 }
 
-// TestSVGThatIntakeWouldNotHaveLeft is about files of an older release, or a folder with another
+// TestDraw_UnsanitizedSVG is about files of an older release, or a folder with another
 // writer.
-func TestSVGThatIntakeWouldNotHaveLeft(t *testing.T) {
+func TestDraw_UnsanitizedSVG(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	live := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8" onload="alert(1)"><script>alert(2)</script><path fill="#189" d="M0 0h8v8H0z"/></svg>`)
@@ -282,8 +282,8 @@ func TestRasterIsNeverEnlarged(t *testing.T) {
 	}
 }
 
-// TestRecordedSizesAreNotBelieved: a record may have been written by hand.
-func TestRecordedSizesAreNotBelieved(t *testing.T) {
+// TestDraw_WrongRecordedSizes: a record may have been written by hand.
+func TestDraw_WrongRecordedSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, said := range []int{0, -5, 20, 64, 5000} {
@@ -297,7 +297,7 @@ func TestRecordedSizesAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestJPEGGround(t *testing.T) {
+func TestJPEGBackground(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	well := []eventschemas.Asset{w.put(barSVG(t, "#118899"), "svg"), w.raster(bar(64, 64, teal))}
@@ -371,8 +371,8 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
-// TestMonogramsAreOfTheirBrand: the cached monogram of one brand is not used for another.
-func TestMonogramsAreOfTheirBrand(t *testing.T) {
+// TestMonograms_DifferByBrand: the cached monogram of one brand is not used for another.
+func TestMonograms_DifferByBrand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, format := range []imaging.Format{imaging.PNG, imaging.SVG} {
@@ -392,8 +392,8 @@ func TestMonogramsAreOfTheirBrand(t *testing.T) {
 	}
 }
 
-// TestSmallestPicture: encoders have failed on it.
-func TestSmallestPicture(t *testing.T) {
+// TestDraw_SmallestImage: encoders have failed on it.
+func TestDraw_SmallestImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dot := image.NewNRGBA(image.Rect(0, 0, 1, 1))
@@ -404,9 +404,9 @@ func TestSmallestPicture(t *testing.T) {
 	}
 }
 
-// TestStoredPictureThatCannotBeRead: the file has the right name and header, like one that an encoder
+// TestDraw_UnreadableStoredImage: the file has the right name and header, like one that an encoder
 // wrote incorrectly.
-func TestStoredPictureThatCannotBeRead(t *testing.T) {
+func TestDraw_UnreadableStoredImage(t *testing.T) {
 	t.Parallel()
 	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
 		w := newWorld(t)
@@ -429,7 +429,7 @@ func TestStoredPictureThatCannotBeRead(t *testing.T) {
 // unDrawable looks like an SVG, but its element is not closed.
 const unDrawable = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><path d="M0 0h8v8H0z">`
 
-func TestWhatCannotBeDrawnFallsBackToTheNextFile(t *testing.T) {
+func TestDraw_FaultyFile_UsesNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := w.put([]byte(unDrawable), "svg")
@@ -450,7 +450,7 @@ func TestWhatCannotBeDrawnFallsBackToTheNextFile(t *testing.T) {
 	}
 }
 
-func TestMissingAndDamagedFilesFallBackUntilTheyAreThereAgain(t *testing.T) {
+func TestDraw_MissingAndDamagedFiles_FallBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	svg := barSVG(t, "#118899")
@@ -487,7 +487,7 @@ func TestMissingAndDamagedFilesFallBackUntilTheyAreThereAgain(t *testing.T) {
 	}
 }
 
-func TestStoreThatIsAway(t *testing.T) {
+func TestDraw_StorageDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("dark", w.put(barSVG(t, "#118899"), "svg"), w.raster(bar(128, 64, black))))
@@ -506,7 +506,7 @@ func TestStoreThatIsAway(t *testing.T) {
 	w.draw(b, asked(64, imaging.PNG))
 }
 
-func TestCallerWhoLeft(t *testing.T) {
+func TestGet_CanceledByCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -527,8 +527,8 @@ func (f *failing) Render(context.Context, []byte, int) (*image.NRGBA, error) {
 	return nil, f.err
 }
 
-// TestVectorsThatCannotBeDrawnAreNotTriedEachTime: a retry would be as expensive.
-func TestVectorsThatCannotBeDrawnAreNotTriedEachTime(t *testing.T) {
+// TestDraw_FaultyVector_IsNotRetriedEachTime: a retry would be as expensive.
+func TestDraw_FaultyVector_IsNotRetriedEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var logos []eventschemas.Logo
@@ -577,7 +577,7 @@ func (h *heavy) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA,
 	return h.vectors.Render(ctx, svg, side)
 }
 
-func TestAVectorThatTakesTooMuchIsDrawnSmaller(t *testing.T) {
+func TestDraw_ExpensiveVector_IsDrawnSmaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
@@ -674,9 +674,9 @@ func filesIn(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestStepsDecideTheSize draws blurs with few steps, each time with a new renderer and without a
+// TestDraw_StepsDecideSize draws blurs with few steps, each time with a new renderer and without a
 // cache: alone, and concurrently with others. The result does not depend on the time.
-func TestStepsDecideTheSize(t *testing.T) {
+func TestDraw_StepsDecideSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const steps, patience = 12 << 18, time.Hour
@@ -725,9 +725,9 @@ func TestStepsDecideTheSize(t *testing.T) {
 	}
 }
 
-// TestASizeThatTookTooMuchIsNotTriedAgain: a request that ran out of time at a smaller size does not
+// TestDraw_SizeThatTookTooMuch_IsNotRetried: a request that ran out of time at a smaller size does not
 // try the size twice.
-func TestASizeThatTookTooMuchIsNotTriedAgain(t *testing.T) {
+func TestDraw_SizeThatTookTooMuch_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
@@ -743,7 +743,7 @@ func TestASizeThatTookTooMuchIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestRendererThatIsBroken(t *testing.T) {
+func TestDraw_BrokenRenderer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg")))
@@ -757,7 +757,7 @@ func TestRendererThatIsBroken(t *testing.T) {
 	}
 }
 
-func TestStudioNeedsItsParts(t *testing.T) {
+func TestNewStudio_MissingParts_Fails(t *testing.T) {
 	t.Parallel()
 	if _, err := logo.NewStudio(nil, nil, nil); err == nil {
 		t.Error("a studio without anything")

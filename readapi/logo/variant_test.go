@@ -72,8 +72,8 @@ func TestVariantsAreShared(t *testing.T) {
 	}
 }
 
-// TestOneDrawingForManyAtOnce: a new page shows one logo to many readers at the same time.
-func TestOneDrawingForManyAtOnce(t *testing.T) {
+// TestDraw_ConcurrentRequests_DrawOnce: a new page shows one logo to many readers at the same time.
+func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("dark", w.put(barSVG(t, "#118899"), "svg")))
@@ -99,9 +99,9 @@ func TestOneDrawingForManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestKeptVariantCostsLittle limits the allocations of a cached answer: one string and the call of the
+// TestDraw_CachedVariant_AllocatesLittle limits the allocations of a cached answer: one string and the call of the
 // store.
-func TestKeptVariantCostsLittle(t *testing.T) {
+func TestDraw_CachedVariant_AllocatesLittle(t *testing.T) {
 	w := newWorld(t)
 	b := brandOf(iconOf("light", w.raster(bar(300, 300, teal))), iconOf("dark", w.raster(bar(200, 100, teal)), w.raster(bar(256, 128, teal))))
 	o := asked(128, imaging.WebP)

@@ -22,7 +22,7 @@ func newServer(t testing.TB) *Server {
 	return s
 }
 
-func TestReadJSONTakesWhatEveryReaderTakesAlike(t *testing.T) {
+func TestReadJSON_AcceptsUnambiguousInput(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `[]`, ` null `, `-0.5e+10`, `1e308`, `"\u00fc"`, "\"ü\"", `{"a":{"a":1},"b":[{"a":2}]}`,
 		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
@@ -42,8 +42,8 @@ func TestReadJSONTakesWhatEveryReaderTakesAlike(t *testing.T) {
 	}
 }
 
-// TestAtMostFiveToolCallsRunAtOnce: of ten calls in a batch, five run until one ends.
-func TestAtMostFiveToolCallsRunAtOnce(t *testing.T) {
+// TestAnswer_Batch_RunsFiveCallsConcurrently: of ten calls in a batch, five run until one ends.
+func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 	s := newServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		var messages []string
@@ -82,9 +82,9 @@ func TestAtMostFiveToolCallsRunAtOnce(t *testing.T) {
 	})
 }
 
-// TestAToolThatBreaksItsPromiseIsAnInternalError: the client sees neither the error nor the invalid
+// TestAnswer_InvalidToolResult_IsInternalError: the client sees neither the error nor the invalid
 // result.
-func TestAToolThatBreaksItsPromiseIsAnInternalError(t *testing.T) {
+func TestAnswer_InvalidToolResult_IsInternalError(t *testing.T) {
 	s := newServer(t)
 	post, _ := s.Read(http.Header{}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`))
 	for _, handle := range []Handler{

@@ -156,7 +156,7 @@ func (r *Response) Codes() []string {
 	return nil
 }
 
-// property returns a field of an object, also within allOf; nil if there is none.
+// property returns a field of an object, also within unnamed parts of allOf; nil if there is none.
 func (s *Schema) property(name string) *Schema {
 	if s == nil {
 		return nil

@@ -23,7 +23,7 @@ func read(t *testing.T) *openapi.Document {
 	return d
 }
 
-func TestTheBaseURLStandsWhereverOneComes(t *testing.T) {
+func TestJSON_InsertsBaseURL(t *testing.T) {
 	document, err := openapi.JSON(baseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ var specPaths = map[string][]int{
 	"POST /mcp":                      {200, 202, 400, 401, 403, 413, 503},
 }
 
-func TestTheDocumentHasWhatTheSpecificationHas(t *testing.T) {
+func TestDocument_MatchesSpecification(t *testing.T) {
 	d := read(t)
 	for name, statuses := range specPaths {
 		method, path, _ := strings.Cut(name, " ")
@@ -87,8 +87,8 @@ func TestTheDocumentHasWhatTheSpecificationHas(t *testing.T) {
 	}
 }
 
-// TestEverythingIsShownByAnExample: each response body except files, each header, each parameter.
-func TestEverythingIsShownByAnExample(t *testing.T) {
+// TestDocument_EverythingHasExample: each response body except files, each header, each parameter.
+func TestDocument_EverythingHasExample(t *testing.T) {
 	for _, o := range read(t).Operations {
 		for _, p := range o.Parameters {
 			if p.Example == nil || p.Description == "" || p.Schema == nil {
@@ -118,7 +118,7 @@ func TestEverythingIsShownByAnExample(t *testing.T) {
 	}
 }
 
-func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
+func TestPathOf_EscapedPaths(t *testing.T) {
 	d := read(t)
 	for sent, want := range map[string]string{
 		"/v1/brands/acme.com":                      "/v1/brands/{identifier}",
@@ -153,8 +153,8 @@ func TestPathsAreFoundAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestSchemasAreReadWhole: tests that derive requests and values from the document rely on it.
-func TestSchemasAreReadWhole(t *testing.T) {
+// TestRead_WholeSchemas: tests that derive requests and values from the document rely on it.
+func TestRead_WholeSchemas(t *testing.T) {
 	d := read(t)
 	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
 	if brand.Name != "Brand" || !brand.Closed || len(brand.Properties) != 19 || slices.ContainsFunc(brand.Properties, func(p openapi.Property) bool { return !p.Required }) {
@@ -170,9 +170,9 @@ func TestSchemasAreReadWhole(t *testing.T) {
 	}
 }
 
-// TestTheDocumentSuitsGenerators: constructs for which code generators for Go and TypeScript failed,
+// TestDocument_SuitsCodeGenerators: constructs for which code generators for Go and TypeScript failed,
 // or generated useless types, must not return.
-func TestTheDocumentSuitsGenerators(t *testing.T) {
+func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func message(key string, n int) broker.Message {
 	return broker.Message{ID: fmt.Sprintf("%s-%d", key, n), Key: key}
 }
 
-func TestAFullLaneMakesPublishWait(t *testing.T) {
+func TestPublish_FullLane_Waits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queue = 4
 		b := open(t, broker.Config{}, inprocess.Config{Queue: queue})
@@ -79,7 +79,7 @@ func TestAFullLaneMakesPublishWait(t *testing.T) {
 	})
 }
 
-func TestPublishReturnsOnlyWhenAcknowledged(t *testing.T) {
+func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, broker.Config{}, inprocess.Config{})
 		release := make(chan struct{})
@@ -105,7 +105,7 @@ func TestPublishReturnsOnlyWhenAcknowledged(t *testing.T) {
 	})
 }
 
-func TestCloseGivesUpOnAHandlerThatNeverEnds(t *testing.T) {
+func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, err := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
 		if err != nil {
@@ -139,7 +139,7 @@ func TestCloseGivesUpOnAHandlerThatNeverEnds(t *testing.T) {
 	})
 }
 
-func TestAPoisonLaneKeepsTheLatest(t *testing.T) {
+func TestPoisonLane_KeepsLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keep = 3
 		b := open(t, broker.Config{}, inprocess.Config{Keep: keep})
@@ -166,7 +166,7 @@ func TestAPoisonLaneKeepsTheLatest(t *testing.T) {
 	})
 }
 
-func TestConfigurationsAreChecked(t *testing.T) {
+func TestConfig_IsValidated(t *testing.T) {
 	_, err := inprocess.New(inprocess.Config{Partitions: -1, Queue: -1, RedeliverAfter: -1, CloseTimeout: -1, Keep: -1})
 	for _, field := range []string{"Partitions", "Queue", "RedeliverAfter", "CloseTimeout", "Keep"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -187,7 +187,7 @@ func TestConfigurationsAreChecked(t *testing.T) {
 
 // A subscription that starts while the transport closes either runs and ends, or is rejected. The race
 // detector must not find a conflict in the count of workers.
-func TestCloseWhileSubscriptionsStart(t *testing.T) {
+func TestClose_WhileSubscriptionsStart(t *testing.T) {
 	for range 50 {
 		bus := open(t, broker.Config{}, inprocess.Config{})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -96,7 +96,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask for topics: %w", err)
+		return nil, fmt.Errorf("list topics: %w", err)
 	}
 	out := map[string]*topicState{}
 	for _, name := range names {
@@ -127,7 +127,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 		return a.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{Resources: resources})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask for the settings of topics: %w", err)
+		return nil, fmt.Errorf("read the settings of topics: %w", err)
 	}
 	for _, r := range described.Resources {
 		for _, entry := range r.ConfigEntries {
@@ -207,7 +207,7 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 			continue
 		}
 		if diff := a.cfg.differences(l, state); len(diff) > 0 {
-			a.cfg.Logger.Warn("a topic is not as configured; it is used as it is", "topic", names[i], "differences", strings.Join(diff, "; "))
+			a.cfg.Logger.Warn("topic differs from its configuration and is used as it is", "topic", names[i], "differences", strings.Join(diff, "; "))
 		}
 	}
 	if len(missing) == 0 {
@@ -235,12 +235,12 @@ func (a *admin) create(ctx context.Context, lanes []Lane) error {
 		return a.client.CreateTopics(ctx, request)
 	})
 	if err != nil {
-		return fmt.Errorf("make topics: %w", err)
+		return fmt.Errorf("create topics: %w", err)
 	}
 	var errs []error
 	for name, err := range done.Errors {
 		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node was faster
-			errs = append(errs, fmt.Errorf("make topic %s: %w", name, err))
+			errs = append(errs, fmt.Errorf("create topic %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -272,7 +272,7 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("topics were made but have not come up: %w", ctx.Err()), err)
+			return errors.Join(fmt.Errorf("topics were created but are not available yet: %w", ctx.Err()), err)
 		}
 	}
 }

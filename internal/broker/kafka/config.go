@@ -179,7 +179,7 @@ func (c Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka: "+format, args...)) }
 	if len(c.Brokers) == 0 || len(c.Brokers) > maxBrokers {
-		fault("%d brokers are named, must be 1 to %d", len(c.Brokers), maxBrokers)
+		fault("%d brokers are configured, must be 1 to %d", len(c.Brokers), maxBrokers)
 	}
 	for i, b := range c.Brokers {
 		if !validAddress(b) {
@@ -227,7 +227,7 @@ func (c Config) validateSecurity() []error {
 		errs = append(errs, fmt.Errorf("kafka: the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
 	}
 	if !c.TLS && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "") {
-		errs = append(errs, errors.New("kafka: certificates are named, but TLS is off"))
+		errs = append(errs, errors.New("kafka: certificates are configured, but TLS is off"))
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		errs = append(errs, errors.New("kafka: a certificate needs its key, and a key its certificate"))
@@ -246,7 +246,7 @@ func (c Config) validateLanes() []error {
 		case !namePattern.MatchString(l.Name) || len(l.Name) > maxLaneName:
 			errs = append(errs, fmt.Errorf("kafka: %.120q is no name for a lane", l.Name))
 		case seen[l.Name]:
-			errs = append(errs, fmt.Errorf("kafka: lane %s is there twice", l.Name))
+			errs = append(errs, fmt.Errorf("kafka: lane %s is listed twice", l.Name))
 		case l.Partitions < 1 || l.Partitions > maxPartitions:
 			errs = append(errs, fmt.Errorf("kafka: lane %s has %d partitions, must be 1 to %d", l.Name, l.Partitions, maxPartitions))
 		case l.Retention < 0 && l.Retention != Forever:

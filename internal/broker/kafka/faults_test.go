@@ -63,7 +63,7 @@ func all(t *testing.T, cfg kafka.Config, lane string) []kafka.Read {
 
 // The connection breaks between the broker's write and its acknowledgement: the producer resends the
 // message, and the broker recognizes it.
-func TestALostAcknowledgementRepeatsNothing(t *testing.T) {
+func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 	link, c := wired(t)
 	cfg := fakeConfig(c)
 	bus := openBus(t, cfg)
@@ -89,7 +89,7 @@ func TestALostAcknowledgementRepeatsNothing(t *testing.T) {
 	}
 }
 
-func TestAHungBrokerDoesNotHoldPublishPastItsContext(t *testing.T) {
+func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
 	link, c := wired(t)
 	transport := open(t, fakeConfig(c))
 	bus, err := broker.New(fast, transport)
@@ -121,7 +121,7 @@ func TestAHungBrokerDoesNotHoldPublishPastItsContext(t *testing.T) {
 	}
 }
 
-func TestASubscriptionOutlivesABrokerThatIsAway(t *testing.T) {
+func TestSubscribe_BrokerDown_Reconnects(t *testing.T) {
 	link, c := wired(t)
 	bus := openBus(t, fakeConfig(c))
 	publish(t, bus, numbered("a", 0))
@@ -144,7 +144,7 @@ func TestASubscriptionOutlivesABrokerThatIsAway(t *testing.T) {
 
 // Any unexpected content of a topic is quarantined with its reason, and the messages behind it are
 // handled.
-func TestWhatIsNoMessageOfOursIsSetAside(t *testing.T) {
+func TestForeignMessages_AreQuarantined(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		bus := openBus(t, cfg)

@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-func TestANewGroupSeesHistory(t *testing.T) {
+func TestSubscribe_NewGroup_SeesHistory(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		bus := openBus(t, config(t))
 		sent := spread(10, 2)
@@ -66,7 +66,7 @@ func (y *tally) handle(m broker.Message) {
 }
 
 // Members join and leave while messages flow: each key keeps its order, and no message is lost.
-func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
+func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each, rounds = 12, 12, 4
 		bus := openBus(t, config(t))
@@ -102,7 +102,7 @@ func TestOrderOfAKeyOutlivesRebalances(t *testing.T) {
 
 // A node is stopped repeatedly while its handlers work. Interrupted handlers are not failures: no
 // message may be quarantined or lost.
-func TestShutdownUnderLoadLosesAndPoisonsNothing(t *testing.T) {
+func TestShutdownUnderLoad_LosesAndPoisonsNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each = 10, 20
 		cfg := config(t)
@@ -166,7 +166,7 @@ type crashCluster struct {
 // crashVariable passes the configuration to a process that will be killed.
 const crashVariable = "KAFKA_TEST_CRASH"
 
-// TestMain also runs the process that TestACrashRepeatsButLosesNothing kills.
+// TestMain also runs the process that TestCrash_RepeatsButLosesNothing kills.
 func TestMain(m *testing.M) {
 	raw := os.Getenv(crashVariable)
 	if raw == "" {
@@ -192,7 +192,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestACrashRepeatsButLosesNothing(t *testing.T) {
+func TestCrash_RepeatsButLosesNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		sent := spread(20, 10)

@@ -168,12 +168,12 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 		return a.client.ListOffsets(ctx, request)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask for offsets: %w", err)
+		return nil, fmt.Errorf("request offsets: %w", err)
 	}
 	for name, partitions := range answer.Topics {
 		for _, p := range partitions {
 			if p.Error != nil {
-				return nil, fmt.Errorf("ask for offsets of %s, partition %d: %w", name, p.Partition, p.Error)
+				return nil, fmt.Errorf("request offsets of %s, partition %d: %w", name, p.Partition, p.Error)
 			}
 			out[name] = append(out[name], extent{p.Partition, p.FirstOffset, p.LastOffset})
 		}
@@ -210,7 +210,7 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 			err = answer.Error
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ask for the offsets of group %s: %w", group, err)
+			return nil, fmt.Errorf("request the offsets of group %s: %w", group, err)
 		}
 		for _, l := range a.cfg.topics() {
 			name := a.cfg.Topic(l.Name)
@@ -247,7 +247,7 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 		err = answer.Error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for consumer groups: %w", err)
+		return nil, fmt.Errorf("list consumer groups: %w", err)
 	}
 	seen := map[string]bool{}
 	for _, s := range also {
@@ -289,7 +289,7 @@ func (a *admin) partitions(ctx context.Context, names []string) (map[string]int,
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask for partitions: %w", err)
+		return nil, fmt.Errorf("list partitions: %w", err)
 	}
 	out := map[string]int{}
 	for _, t := range meta.Topics {
@@ -315,7 +315,7 @@ func (t *Transport) watchLag(ctx context.Context) {
 			// An old measurement would hide a growing lag.
 			t.lag.set(nil)
 			if ctx.Err() == nil {
-				t.cfg.Logger.Warn("the lag of consumer groups could not be measured", "error", err)
+				t.cfg.Logger.Warn("measuring the lag of consumer groups failed", "error", err)
 			}
 			continue
 		}

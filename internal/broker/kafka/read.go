@@ -61,7 +61,7 @@ func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions,
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
 	if topics[topic] == 0 {
-		return fmt.Errorf("%w: topic %s is not there", ErrUnknownLane, topic)
+		return fmt.Errorf("%w: topic %s does not exist", ErrUnknownLane, topic)
 	}
 	extents, err := a.extents(ctx, topics)
 	if err != nil {

@@ -92,7 +92,7 @@ func (r *Records) Publish(ctx context.Context, lane string, messages ...broker.M
 	topic := r.cfg.Topic(lane)
 	topics, err := r.admin.partitions(ctx, []string{topic})
 	if err == nil && topics[topic] == 0 {
-		err = errors.New("the topic is not there")
+		err = errors.New("the topic does not exist")
 	}
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", lane, err)
@@ -171,7 +171,7 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if attempt == produceAttempts || !worthRepeating(err) {
 			return err
 		}
-		r.cfg.Logger.Warn("records are sent again", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
+		r.cfg.Logger.Warn("resending records", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
 		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func inOrder(t *testing.T, got []kafka.Read) (first, repeats int) {
 	return first, repeats
 }
 
-func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
+func TestRecords_RoundTrip(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		sent := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: []byte("{\"a\":\"\x00é\"}"), Metadata: map[string]string{"event_type": "X", "hash": "00"}}
@@ -92,7 +92,7 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 
 // If the leader of a partition moved, or an acknowledgement is lost after the write, the partition is
 // written again; the others are not.
-func TestARecordThatFailedIsSentAgainInOrder(t *testing.T) {
+func TestRecords_FailedBatch_IsResentInOrder(t *testing.T) {
 	for name, fault := range map[string]struct {
 		err     *kerr.Error
 		repeats bool
@@ -117,7 +117,7 @@ func TestARecordThatFailedIsSentAgainInOrder(t *testing.T) {
 	}
 }
 
-func TestPartialFailureTellsWhatIsNotSafe(t *testing.T) {
+func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 	c := cluster(t)
 	cfg := fakeConfig(c)
 	to := open(t, cfg).Records()
@@ -152,7 +152,7 @@ func TestPartialFailureTellsWhatIsNotSafe(t *testing.T) {
 
 // Faults at any moment, with whole batches repeated by the caller: no message is lost, and each key
 // keeps its order.
-func TestRecordsSurviveAnySequenceOfFaults(t *testing.T) {
+func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 	c := cluster(t)
 	base := fakeConfig(c)
 	rapid.Check(t, func(r *rapid.T) {
@@ -188,7 +188,7 @@ func TestRecordsSurviveAnySequenceOfFaults(t *testing.T) {
 }
 
 // A consumer of both kinds of lanes finds a key in the same partition.
-func TestBothClientsPutAKeyInTheSamePartition(t *testing.T) {
+func TestPartition_SameInBothClients(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		transport := open(t, cfg)

@@ -27,7 +27,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 		}
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
+			return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
@@ -52,7 +52,7 @@ func (c Config) mechanism() (sasl.Mechanism, error) {
 		}
 		m, err := scram.Mechanism(algorithm, c.User, string(c.Password))
 		if err != nil { // the error may quote its input
-			return nil, errors.New("user or password of kafka holds characters that SCRAM forbids")
+			return nil, errors.New("user or password of kafka contains characters that SCRAM forbids")
 		}
 		return m, nil
 	default:
@@ -94,7 +94,7 @@ type conversation struct {
 func (s *conversation) Begin(user, password, authorization string) error {
 	client, err := s.hash.NewClient(user, password, authorization)
 	if err != nil {
-		return errors.New("user or password of kafka holds characters that SCRAM forbids")
+		return errors.New("user or password of kafka contains characters that SCRAM forbids")
 	}
 	s.ClientConversation = client.NewConversation()
 	return nil

@@ -97,7 +97,7 @@ func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
 	defer func() {
 		leave()
 		if err := from.Close(); err != nil {
-			d.logger.Warn("kafka: a subscription did not end well", "topic", d.topic, "error", err)
+			d.logger.Warn("kafka: closing a subscription failed", "topic", d.topic, "error", err)
 		}
 	}()
 	in := d.connect(ctx, inner, from)
@@ -125,7 +125,7 @@ func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) 
 		if err == nil {
 			return in
 		}
-		d.logger.Warn("kafka cannot be reached", "topic", d.topic, "wait", wait, "error", err)
+		d.logger.Warn("kafka is unreachable", "topic", d.topic, "wait", wait, "error", err)
 		if delay.For(ctx, wait) != nil {
 			return nil
 		}
@@ -167,7 +167,7 @@ func (d *delivery) drain() {
 	select {
 	case <-done:
 	case <-timer.C:
-		d.logger.Warn("kafka: a handler goes on after the end of its subscription; its message will repeat", "topic", d.topic)
+		d.logger.Warn("kafka: a handler still runs after the end of its subscription; its message will be redelivered", "topic", d.topic)
 	}
 }
 

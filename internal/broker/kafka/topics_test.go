@@ -22,7 +22,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-func TestTopicsAreMadeAsConfigured(t *testing.T) {
+func TestNew_CreatesConfiguredTopics(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		cfg.Replication = 1
@@ -67,7 +67,7 @@ func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
 	return report
 }
 
-func TestATopicThatIsOtherwiseIsUsedAndTold(t *testing.T) {
+func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 	c := cluster(t)
 	cfg := fakeConfig(c)
 	topic := cfg.Topic(testLane)
@@ -92,7 +92,7 @@ func TestATopicThatIsOtherwiseIsUsedAndTold(t *testing.T) {
 	}
 }
 
-func TestABrokerThatCannotBeReachedIsTold(t *testing.T) {
+func TestInspect_UnreachableBroker_IsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestABrokerThatCannotBeReachedIsTold(t *testing.T) {
 	}
 }
 
-func TestLagIsWhatAGroupHasStillToHandle(t *testing.T) {
+func TestLag_CountsUnhandledMessages(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		registry := prometheus.NewPedanticRegistry()

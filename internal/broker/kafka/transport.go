@@ -85,7 +85,7 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 		return nil, fmt.Errorf("broker configuration: %w", err)
 	}
 	if cfg.SASL == Plain && !cfg.TLS {
-		cfg.Logger.Warn("the password of kafka travels in the clear: sasl=plain without tls=true")
+		cfg.Logger.Warn("the password for kafka is sent unencrypted: sasl=plain without tls=true")
 	}
 	admin, err := newAdmin(cfg)
 	if err != nil {
@@ -249,7 +249,7 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 		if err == nil || lasting(err) || time.Since(begun) > sendFor {
 			return err
 		}
-		t.cfg.Logger.Debug("kafka: a message is sent again", "topic", topic, "message_id", m.UUID, "error", err)
+		t.cfg.Logger.Debug("kafka: resending a message", "topic", topic, "message_id", m.UUID, "error", err)
 		if err := delay.For(ctx, wait); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (t *Transport) topic(lane string) (string, error) {
 	return "", fmt.Errorf("%w: %.120q", ErrUnknownLane, lane)
 }
 
-// enter adds the caller to those that Close waits for, unless Close has finished waiting.
+// enter adds the caller to those that Close waits for, unless new messages are rejected.
 func (t *Transport) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,7 +323,7 @@ func (t *Transport) Close() error {
 	case err := <-ended:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("close kafka: the brokers did not answer within %s", 2*t.cfg.CloseTimeout)
+		return fmt.Errorf("close kafka: the brokers did not respond within %s", 2*t.cfg.CloseTimeout)
 	}
 }
 

@@ -56,7 +56,7 @@ func ParseURL(raw string) (Config, error) {
 		u, err1 := url.PathUnescape(user)
 		p, err2 := url.PathUnescape(password)
 		if err1 != nil || err2 != nil {
-			errs = append(errs, errors.New("user or password is not percent-encoded as it should be"))
+			errs = append(errs, errors.New("user or password is not percent-encoded correctly"))
 		}
 		c.User, c.Password, authority = u, Secret(p), authority[at+1:]
 	}
@@ -80,7 +80,7 @@ func ParseURL(raw string) (Config, error) {
 func (c *Config) readQuery(query string) []error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return []error{errors.New("the part behind ? cannot be read; a ? in a password is written %3F")}
+		return []error{errors.New("the query cannot be parsed; write a ? in a password as %3F")}
 	}
 	var errs []error
 	unknown := false
@@ -92,7 +92,7 @@ func (c *Config) readQuery(query string) []error {
 		case len(all) != 1:
 			errs = append(errs, fmt.Errorf("%s is set %d times", key, len(all)))
 		case set(c, all[0]) != nil:
-			errs = append(errs, fmt.Errorf("%s has a value that cannot be read", key))
+			errs = append(errs, fmt.Errorf("%s has an invalid value", key))
 		}
 	}
 	if unknown {
@@ -101,7 +101,7 @@ func (c *Config) readQuery(query string) []error {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		errs = append(errs, fmt.Errorf("there is a setting of an unknown name; known are %s", strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("unknown setting; the settings are %s", strings.Join(names, ", ")))
 	}
 	return errs
 }

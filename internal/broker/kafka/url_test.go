@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/broker/kafka"
 )
 
-func TestURLsAreRead(t *testing.T) {
+func TestURL_IsParsed(t *testing.T) {
 	c, err := kafka.ParseURL("kafka://us%40er:p%3Fa%2Fss@one.example:9093,two,[::1]:9094?tls=true&sasl=SCRAM-SHA-512&ca=/etc/ca.pem&prefix=acme.&replication=3&min_insync=2&partitions=24")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestURLsAreRead(t *testing.T) {
 }
 
 // No error repeats a password, even if it is in an unexpected part of the URL.
-func TestFaultyURLsAreRefusedWithoutTellingThePassword(t *testing.T) {
+func TestParseURL_Faulty_ErrorOmitsPassword(t *testing.T) {
 	for name, url := range map[string]string{
 		"another scheme":              "http://user:hunter2@host",
 		"no host":                     "kafka://user:hunter2@?sasl=plain",
@@ -65,7 +65,7 @@ func TestFaultyURLsAreRefusedWithoutTellingThePassword(t *testing.T) {
 	}
 }
 
-func TestAConfigurationDoesNotShowItsPassword(t *testing.T) {
+func TestConfig_HidesPassword(t *testing.T) {
 	c, err := kafka.ParseURL("kafka://user:hunter2@host?sasl=plain&tls=1")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAConfigurationDoesNotShowItsPassword(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfAConfigurationIsTold(t *testing.T) {
+func TestConfig_ReportsEveryFault(t *testing.T) {
 	err := kafka.Config{
 		TopicPrefix: "no blanks", Partitions: -1, Replication: 99, SASL: "kerberos", CertFile: "x",
 		SessionTimeout: 1, CloseTimeout: -1, Lanes: []kafka.Lane{{Name: ""}, {Name: "a", Partitions: 1}, {Name: "a", Partitions: 1}, {Name: "b", Partitions: 1, Retention: -7}},

@@ -134,7 +134,7 @@ func counterpart(t *testing.T, dir, base string) string {
 	return kin
 }
 
-func TestADamagedFolderIsBuiltAgain(t *testing.T) {
+func TestOpen_DamagedFolder_StartsEmpty(t *testing.T) {
 	for _, file := range filesOf(t, filled(t)) {
 		base := filepath.Base(file)
 		for name, damage := range damages {
@@ -211,13 +211,13 @@ func crashed(t *testing.T) string {
 	return dir
 }
 
-func TestWhatWasAppliedOutlivesACrash(t *testing.T) {
+func TestApply_SurvivesCrash(t *testing.T) {
 	if at := works(t, crashed(t)); at != 150 {
 		t.Errorf("it goes on at %d, want 150", at)
 	}
 }
 
-func TestADamagedFolderAfterACrashIsBuiltAgain(t *testing.T) {
+func TestOpen_DamagedAfterCrash_StartsEmpty(t *testing.T) {
 	for _, kind := range []string{".zap", "root.bolt", "index_meta.json", "CURRENT"} {
 		for name, damage := range damages {
 			if kind == "root.bolt" && name == "scrambled" {
@@ -243,7 +243,7 @@ func TestADamagedFolderAfterACrashIsBuiltAgain(t *testing.T) {
 	}
 }
 
-func TestAHalfWrittenSegmentOfACrashIsNoDamage(t *testing.T) {
+func TestOpen_UnfinishedSegment_IsNotDamage(t *testing.T) {
 	dir := crashed(t)
 	for _, f := range filesOf(t, dir) {
 		if filepath.Ext(f) == ".zap" {
@@ -258,7 +258,7 @@ func TestAHalfWrittenSegmentOfACrashIsNoDamage(t *testing.T) {
 	}
 }
 
-func TestLeftoversAreRemovedAndOthersFilesAreNot(t *testing.T) {
+func TestOpen_RemovesOnlyOwnLeftovers(t *testing.T) {
 	interrupted := fmt.Sprintf("v%d-000099", searchindex.Analysis)
 	dir := filled(t)
 	for _, name := range []string{interrupted, "v0-000001"} { // an interrupted rebuild, an older layout
@@ -281,7 +281,7 @@ func TestLeftoversAreRemovedAndOthersFilesAreNot(t *testing.T) {
 	}
 }
 
-func TestAnotherLayoutIsBuiltAgain(t *testing.T) {
+func TestOpen_OtherLayout_StartsEmpty(t *testing.T) {
 	dir := filled(t)
 	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("v0-000001\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatItCannotDo(t *testing.T) {
+func TestOpen_ReportsErrors(t *testing.T) {
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{}); err == nil || !strings.Contains(err.Error(), "Path") {
 		t.Errorf("no path: %v", err)
 	}

@@ -53,7 +53,7 @@ func newClient(s settings, m *metrics) (*client, error) {
 		DisableMetaHeader: true,
 	})
 	if err != nil {
-		return nil, errors.New("search: the client does not take the URL") // its errors may quote the URL
+		return nil, errors.New("search: the client rejects the URL") // its errors may quote the URL
 	}
 	return &client{base: base, metrics: m, several: len(s.addresses) > 1}, nil
 }
@@ -157,7 +157,7 @@ func (c *client) pause(ctx context.Context, try int) bool {
 }
 
 // errForeign means that the server is not Elasticsearch.
-var errForeign = errors.New("what answers there is not Elasticsearch")
+var errForeign = errors.New("the server is not Elasticsearch")
 
 // foreignText is the library's message; it has no error value for it.
 const foreignText = "the client noticed that the server is not Elasticsearch and we do not support this unknown product"
@@ -202,9 +202,9 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	case res.StatusCode >= http.StatusMultipleChoices:
 		return nil, readRefusal(res.StatusCode, body)
 	}
@@ -245,4 +245,4 @@ func ask[T any](ctx context.Context, c *client, r request) (T, error) {
 	return out, nil
 }
 
-func unreadable(err error) error { return fmt.Errorf("the answer cannot be read: %w", err) }
+func unreadable(err error) error { return fmt.Errorf("the response is invalid: %w", err) }

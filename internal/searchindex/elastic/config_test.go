@@ -43,7 +43,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestABadURLIsRefusedWithoutRepeatingIt(t *testing.T) {
+func TestOpen_BadURL_ErrorOmitsURL(t *testing.T) {
 	for _, u := range []string{
 		"", "localhost:9200", "ftp://u:secretword@host", "http://", "http://u:secretword@", "http://u:secretword@a,,b", "http://u:secretword@a:port",
 		"http://u:secret/word@host:9200", "http://u:secret?word@host", "http://u:secret#word@host", "http://u:secretword%zz@host",

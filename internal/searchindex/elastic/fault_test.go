@@ -64,7 +64,7 @@ func (f *faulty) holds(docs int, checkpoint uint64) {
 	}
 }
 
-func TestRefusedItemsAloneAreSentAgain(t *testing.T) {
+func TestBulk_ResendsOnlyRefusedItems(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
@@ -91,7 +91,7 @@ func TestRefusedItemsAloneAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestItemsThatStayRefusedKeepTheCheckpointBack(t *testing.T) {
+func TestApply_RefusedItems_KeepCheckpointBack(t *testing.T) {
 	f := newFaulty(t)
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestItemsThatStayRefusedKeepTheCheckpointBack(t *testing.T) {
 	f.holds(10, 10)
 }
 
-func TestAWholeRefusalIsTriedAgainWithinBounds(t *testing.T) {
+func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
 	for _, status := range []int{429, 502, 503, 504} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
@@ -135,7 +135,7 @@ func TestAWholeRefusalIsTriedAgainWithinBounds(t *testing.T) {
 	}
 }
 
-func TestARefusalThatStaysIsNotTriedAgain(t *testing.T) {
+func TestRequest_PermanentRefusal_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_bulk", always, answers(http.StatusUnauthorized)))
 	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -157,7 +157,7 @@ func (f *faulty) calls() map[string]func(context.Context) error {
 	}
 }
 
-func TestAHungClusterIsUnavailableInsideTheDeadline(t *testing.T) {
+func TestHungCluster_IsUnavailableInTime(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(hangs)
 	for name, call := range f.calls() {
@@ -173,7 +173,7 @@ func TestAHungClusterIsUnavailableInsideTheDeadline(t *testing.T) {
 	}
 }
 
-func TestAnotherHostIsAskedWhenOneIsAwayOrHangs(t *testing.T) {
+func TestRequest_HostDownOrHanging_UsesAnother(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
 	hung := newProxy(t, real)
@@ -193,7 +193,7 @@ func TestAnotherHostIsAskedWhenOneIsAwayOrHangs(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
+func TestRequest_TruncatedResponse_IsRetried(t *testing.T) {
 	f := newFaulty(t)
 	for _, path := range []string{"/_bulk", "/~checkpoint", "/_msearch", "/_search", "/_aliases", "/_refresh"} {
 		f.proxy.set(on(path, 1, f.proxy.cuts))
@@ -218,7 +218,7 @@ func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestASwapWhoseAnswerIsLostIsSeenAsDone(t *testing.T) {
+func TestPublish_LostSwapResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
 	if err != nil {
@@ -243,7 +243,7 @@ func TestASwapWhoseAnswerIsLostIsSeenAsDone(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestConnections_AreReused(t *testing.T) {
 	f := newFaulty(t)
 	seen := map[string]bool{}
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool { seen[r.RemoteAddr] = true; return false })
@@ -260,7 +260,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatWaitingDoesNotMend(t *testing.T) {
+func TestOpen_PermanentError_Fails(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	p := newProxy(t, real)
 	for name, c := range map[string]struct {
@@ -283,7 +283,7 @@ func TestOpenRefusesWhatWaitingDoesNotMend(t *testing.T) {
 	}
 }
 
-func TestAProductThatChangesLaterIsNoticed(t *testing.T) {
+func TestRequest_ForeignServerLater_IsReported(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		fmt.Fprint(w, `{"responses":[]}`)
@@ -294,7 +294,7 @@ func TestAProductThatChangesLaterIsNoticed(t *testing.T) {
 	}
 }
 
-func TestANodeStartsWhileTheClusterIsAway(t *testing.T) {
+func TestOpen_ClusterDown_Succeeds(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	p := newProxy(t, real)
 	p.set(answers(http.StatusServiceUnavailable))
@@ -312,7 +312,7 @@ func TestANodeStartsWhileTheClusterIsAway(t *testing.T) {
 	}
 }
 
-func TestAnAliasThatIsAnIndexIsNamed(t *testing.T) {
+func TestOpen_AliasIsIndex_IsReported(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
 	must(t, "PUT", real+"/"+alias+version, "")
@@ -322,7 +322,7 @@ func TestAnAliasThatIsAnIndexIsNamed(t *testing.T) {
 	}
 }
 
-func TestNoWriteEverMakesAnIndex(t *testing.T) {
+func TestWrites_NeverCreateIndex(t *testing.T) {
 	f := newFaulty(t)
 	for _, i := range indices(t, f.real, f.alias) {
 		must(t, "DELETE", f.real+"/"+i.Name, "")
@@ -341,7 +341,7 @@ func TestNoWriteEverMakesAnIndex(t *testing.T) {
 	}
 }
 
-func TestAMappingThatIsNotOursIsNamed(t *testing.T) {
+func TestOpen_ForeignMapping_IsReported(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
 	name := alias + version + "_g000001"
@@ -352,7 +352,7 @@ func TestAMappingThatIsNotOursIsNamed(t *testing.T) {
 	}
 }
 
-func TestAMappingConflictIsAnErrorAtOnce(t *testing.T) {
+func TestApply_MappingConflict_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_bulk", always, f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
 	err := f.Apply(t.Context(), sites(3), 3)
@@ -366,7 +366,7 @@ func TestAMappingConflictIsAnErrorAtOnce(t *testing.T) {
 	f.holds(2, 0)
 }
 
-func TestAPartOfAnIndexIsNoAnswer(t *testing.T) {
+func TestSearch_MissingShard_IsUnavailable(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_msearch", always, func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
@@ -378,7 +378,7 @@ func TestAPartOfAnIndexIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatDeadRebuildsLeaveIsDropped(t *testing.T) {
+func TestOpen_DropsLeftoverGenerations(t *testing.T) {
 	f := newFaulty(t)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
@@ -399,7 +399,7 @@ func TestWhatDeadRebuildsLeaveIsDropped(t *testing.T) {
 	}
 }
 
-func TestABlockThatARebuildLeftBehindIsTaken(t *testing.T) {
+func TestApply_LeftoverWriteBlock_IsRemoved(t *testing.T) {
 	f := newFaulty(t)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000001/_block/write", "")
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
@@ -423,7 +423,7 @@ func (f *faulty) frozenByAnother() searchindex.Generation {
 	return g
 }
 
-func TestAnIndexThatADeadRebuildFrozeIsThawed(t *testing.T) {
+func TestApply_FrozenByDeadRebuild_Thaws(t *testing.T) {
 	f := newFaulty(t)
 	g := f.frozenByAnother()
 	if err := f.Apply(within(t, 300*time.Millisecond), sites(3), 3); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -444,7 +444,7 @@ func TestAnIndexThatADeadRebuildFrozeIsThawed(t *testing.T) {
 	f.holds(3, 3)
 }
 
-func TestARebuildTakesOverFromADeadOne(t *testing.T) {
+func TestRebuild_ReplacesDeadRebuild(t *testing.T) {
 	f := newFaulty(t)
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
 		t.Fatal(err)
@@ -469,7 +469,7 @@ func TestARebuildTakesOverFromADeadOne(t *testing.T) {
 	f.holds(3, 3)
 }
 
-func TestALargeBatchGoesInSeveralRequests(t *testing.T) {
+func TestApply_LargeBatch_UsesSeveralRequests(t *testing.T) {
 	f := newFaulty(t)
 	docs := sites(12)
 	for i := range docs {
@@ -499,7 +499,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-func TestMetricsAreFreeAfterAFailedOpen(t *testing.T) {
+func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	p := newProxy(t, real)
 	p.set(answers(http.StatusUnauthorized))
@@ -516,8 +516,8 @@ func TestMetricsAreFreeAfterAFailedOpen(t *testing.T) {
 	defer x.Close()
 }
 
-// TestRefusedPartsAndWholesShareOneBound rejects a request alternately as a whole and in parts.
-func TestRefusedPartsAndWholesShareOneBound(t *testing.T) {
+// TestBulk_PartialAndWholeRefusals_ShareLimit rejects a request alternately as a whole and in parts.
+func TestBulk_PartialAndWholeRefusals_ShareLimit(t *testing.T) {
 	for _, c := range []struct {
 		path  string
 		parts string

@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	defer cancel()
 	_, err = x.prepared(look)
 	if err != nil && ctx.Err() == nil && !lasting(err) {
-		x.log.Warn("search index cannot be reached and will be tried again", "alias", x.names.alias, "error", err)
+		x.log.Warn("search index is unreachable; retrying later", "alias", x.names.alias, "error", err)
 		err = nil
 	}
 	if err == nil {
@@ -108,7 +108,7 @@ func (x *Index) prepared(ctx context.Context) (generation, error) {
 	case x.preparing <- struct{}{}:
 		defer func() { <-x.preparing }()
 	case <-ctx.Done():
-		return generation{}, x.client.ended(ctx, "prepare", errors.New("another caller asks the cluster already"))
+		return generation{}, x.client.ended(ctx, "prepare", errors.New("waited for a request of another caller"))
 	}
 	if x.mu.Lock(); x.bound != nil {
 		defer x.mu.Unlock()
@@ -157,7 +157,7 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 			return generation{}, err
 		}
 	}
-	return generation{}, fmt.Errorf("%w: other nodes make it at the same time", searchindex.ErrUnavailable)
+	return generation{}, fmt.Errorf("%w: other nodes create it at the same time", searchindex.ErrUnavailable)
 }
 
 // clear drops the generations before the live one, including those that are still being built: numbers
@@ -225,7 +225,7 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	if n := x.names.number(index); n < bound.number {
-		return 0, fmt.Errorf("checkpoint: %w: a node of the cluster still answers from %s", searchindex.ErrUnavailable, index)
+		return 0, fmt.Errorf("checkpoint: %w: a node of the cluster still reads %s", searchindex.ErrUnavailable, index)
 	}
 	return at, nil
 }

@@ -109,7 +109,7 @@ func (x *Index) checkMapping(ctx context.Context, index string) error {
 	}
 	want := map[string]any{"letterhead_mapping": float64(x.settings.analyzer.Version)}
 	if got := found[index].Mappings.Meta; !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was made or changed by hand. Delete it (DELETE /%s); it is fed again from the log", errNames, index, index)
+		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was created or changed by hand. Delete it (DELETE /%s); it is fed again from the log", errNames, index, index)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 			}
 		}
 		if g.live && (g.number == 0 || c.live != nil) {
-			return cluster{}, fmt.Errorf("%w: the alias %q stands for %q, which it should not: remove it there (POST /_aliases)", errNames, x.names.alias, g.name)
+			return cluster{}, fmt.Errorf("%w: the alias %q wrongly refers to %q: remove it there (POST /_aliases)", errNames, x.names.alias, g.name)
 		}
 		if g.number == 0 {
 			continue
@@ -165,7 +165,7 @@ func (x *Index) aliases(ctx context.Context, op string, actions ...action) error
 func (x *Index) acknowledged(ctx context.Context, r request) error {
 	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
 	if err == nil && !answer.Acknowledged {
-		err = fmt.Errorf("%s: %w: not all nodes of the cluster have seen it yet", r.op, searchindex.ErrUnavailable)
+		err = fmt.Errorf("%s: %w: not all nodes of the cluster have acknowledged it yet", r.op, searchindex.ErrUnavailable)
 	}
 	return err
 }
@@ -197,7 +197,7 @@ func (x *Index) abandon(ctx context.Context, g generation) error {
 // drop deletes an obsolete generation; a missing one is not an error.
 func (x *Index) drop(ctx context.Context, g generation) error {
 	if !g.spent() {
-		return fmt.Errorf("drop: %s answers or is being built", g.name)
+		return fmt.Errorf("drop: %s is live or being built", g.name)
 	}
 	err := x.acknowledged(ctx, request{op: "drop", method: http.MethodDelete, path: "/" + g.name, write: true})
 	if isRefusal(err, noIndex) {
@@ -228,7 +228,7 @@ func (x *Index) block(ctx context.Context, index string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("freeze: %w: %s is frozen by another at the same time", searchindex.ErrUnavailable, index)
+	return fmt.Errorf("freeze: %w: another rebuild freezes %s at the same time", searchindex.ErrUnavailable, index)
 }
 
 func (x *Index) unblock(ctx context.Context, index string) error {

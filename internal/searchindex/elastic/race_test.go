@@ -79,7 +79,7 @@ func (f *faulty) goesOn(docs int, checkpoint uint64) {
 	f.holds(docs, checkpoint)
 }
 
-func TestAPublishThatWasDoneIsNotUndone(t *testing.T) {
+func TestPublish_LostResponse_IsNotUndone(t *testing.T) {
 	f := newFaulty(t)
 	g := f.rebuilt()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,8 +101,8 @@ func TestAPublishThatWasDoneIsNotUndone(t *testing.T) {
 	f.goesOn(31, 31)
 }
 
-// TestAPublishThatArrivesLate cancels the caller of Publish before the cluster gets the request.
-func TestAPublishThatArrivesLate(t *testing.T) {
+// TestPublish_ArrivesAfterCallerLeft cancels the caller of Publish before the cluster gets the request.
+func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 	for name, c := range map[string]struct{ before, wins bool }{
 		"before Discard": {before: true, wins: true},
 		"after Discard":  {},
@@ -142,7 +142,7 @@ func TestAPublishThatArrivesLate(t *testing.T) {
 	}
 }
 
-func TestCloseWhileItIsPublished(t *testing.T) {
+func TestClose_DuringPublish(t *testing.T) {
 	for name, published := range map[string]bool{"before the swap": false, "after the swap": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFaulty(t)
@@ -171,9 +171,9 @@ func TestCloseWhileItIsPublished(t *testing.T) {
 	}
 }
 
-// TestTwoRebuildsDoNotDeleteWhatAnswers lets one rebuild find another one's generation, and stops it
+// TestConcurrentRebuilds_KeepLiveGeneration lets one rebuild find another one's generation, and stops it
 // at each of the requests with which it deletes that, while the other is published.
-func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
+func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   func(f *faulty, r *http.Request) bool
 		wins bool // the one that is published
@@ -233,9 +233,9 @@ func TestTwoRebuildsDoNotDeleteWhatAnswers(t *testing.T) {
 	}
 }
 
-// TestOfRebuildsThatBeginAtOnceOneStays starts a rebuild after another one has listed the generations
+// TestConcurrentRebuilds_OneWins starts a rebuild after another one has listed the generations
 // and before that creates its own.
-func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
+func TestConcurrentRebuilds_OneWins(t *testing.T) {
 	f := newFaulty(t)
 	other := open(t, f.real, f.alias)
 	defer other.Close()
@@ -267,9 +267,9 @@ func TestOfRebuildsThatBeginAtOnceOneStays(t *testing.T) {
 	f.generations(1)
 }
 
-// TestALateDeleteMeansNoOtherGeneration repeats the delete of a discarded generation after the next
+// TestLateDelete_AffectsNoOtherGeneration repeats the delete of a discarded generation after the next
 // one was published.
-func TestALateDeleteMeansNoOtherGeneration(t *testing.T) {
+func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 	f := newFaulty(t)
 	var deletes []kept
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -294,8 +294,8 @@ func TestALateDeleteMeansNoOtherGeneration(t *testing.T) {
 	f.holds(30, 30)
 }
 
-// TestADiscardWhoseAnswerIsLostIsDone: its repeat finds that the generation is no longer being built.
-func TestADiscardWhoseAnswerIsLostIsDone(t *testing.T) {
+// TestDiscard_LostResponse_Succeeds: its repeat finds that the generation is no longer being built.
+func TestDiscard_LostResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
 	if err != nil {
@@ -309,7 +309,7 @@ func TestADiscardWhoseAnswerIsLostIsDone(t *testing.T) {
 	f.holds(0, 0)
 }
 
-func TestACallerDoesNotWaitForAnotherPastItsTime(t *testing.T) {
+func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(answers(http.StatusServiceUnavailable))
 	x := open(t, f.proxy.URL, newAlias(t, f.real))
@@ -347,7 +347,7 @@ func TestACallerDoesNotWaitForAnotherPastItsTime(t *testing.T) {
 	<-ended
 }
 
-func TestABatchOfARebuildGoesInSeveralRequestsAtOnce(t *testing.T) {
+func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
 	if err != nil {

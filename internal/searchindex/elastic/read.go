@@ -172,7 +172,7 @@ func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index
 	}
 	var f found
 	if err := json.Unmarshal(body, &f); err != nil || f.Index == "" {
-		return 0, "", fmt.Errorf("checkpoint: %w: the answer cannot be read", searchindex.ErrUnavailable)
+		return 0, "", fmt.Errorf("checkpoint: %w: the response is invalid", searchindex.ErrUnavailable)
 	}
 	return f.Source.Checkpoint, f.Index, nil
 }

@@ -41,7 +41,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	g, err := x.begin(ctx)
 	if err != nil {
 		x.release(r)
-		return nil, fmt.Errorf("begin a rebuild: %w", err)
+		return nil, fmt.Errorf("start a rebuild: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (x *Index) reserve(r *Rebuild) error {
 	case x.closed:
 		return searchindex.ErrClosed
 	case x.rebuilding != nil:
-		return fmt.Errorf("a rebuild is under way: %w", searchindex.ErrInvalid)
+		return fmt.Errorf("a rebuild is running: %w", searchindex.ErrInvalid)
 	}
 	x.rebuilding = r
 	return nil
@@ -101,7 +101,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 			return generation{}, err
 		}
 	}
-	return generation{}, fmt.Errorf("%w: other nodes begin rebuilds at the same time", searchindex.ErrUnavailable)
+	return generation{}, fmt.Errorf("%w: other nodes start rebuilds at the same time", searchindex.ErrUnavailable)
 }
 
 // newest reports whether a new generation is the newest of those that are being built, and drops the
@@ -191,7 +191,7 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	if c.live == nil {
-		return 0, fmt.Errorf("freeze: %w: no generation answers", searchindex.ErrUnavailable)
+		return 0, fmt.Errorf("freeze: %w: there is no live generation", searchindex.ErrUnavailable)
 	}
 	old := *c.live
 	frozen := own(old.name, frozenMark)
@@ -261,7 +261,7 @@ func (r *Rebuild) outcome(failed error) error {
 	c, err := r.index.look(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("publish: %w; whether it was done is not known: %w", failed, err)
+		return fmt.Errorf("publish: %w; it is unknown whether it succeeded: %w", failed, err)
 	case c.live != nil && c.live.name == r.g.name:
 		return nil
 	case isRefusal(failed, noAlias) || isRefusal(failed, noIndex):

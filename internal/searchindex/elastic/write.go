@@ -39,7 +39,7 @@ const (
 )
 
 // errNotWritable means that the generation is not writable under the name that the writer knows.
-var errNotWritable = errors.New("the generation takes no writes")
+var errNotWritable = errors.New("the generation is not writable")
 
 // source is the indexed form of a document.
 type source struct {
@@ -290,7 +290,7 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 		if _, err := x.prepared(ctx); err != nil {
 			return err
 		}
-		return fmt.Errorf("apply: %w: %s is not there any more", searchindex.ErrReplaced, g.name)
+		return fmt.Errorf("apply: %w: %s no longer exists", searchindex.ErrReplaced, g.name)
 	}
 	live := *c.live
 	switch {
@@ -299,10 +299,10 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 	case live.write == g.write: // blocked by a rebuild that was thawed before it got so far, or by an operator
 		return x.unblock(ctx, live.name)
 	case live.write == "":
-		return fmt.Errorf("apply: %w: %s has lost its alias for writing; a rebuild makes another generation", searchindex.ErrUnavailable, live.name)
+		return fmt.Errorf("apply: %w: %s has lost its write alias; a rebuild creates another generation", searchindex.ErrUnavailable, live.name)
 	}
 	x.bind(live)
-	return fmt.Errorf("apply: %w: %s took the place of %s", searchindex.ErrReplaced, live.name, g.name)
+	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
 }
 
 // thawOld thaws a generation that has been frozen for too long.
@@ -316,7 +316,7 @@ func (x *Index) thawOld(ctx context.Context, g generation) error {
 	if !old {
 		return nil
 	}
-	x.log.Warn("search index was frozen by a rebuild that did not end, and is thawed", "index", g.name)
+	x.log.Warn("thawing a search index that an unfinished rebuild froze", "index", g.name)
 	err := x.unfreeze(ctx, g)
 	if isRefusal(err, noAlias) || isRefusal(err, noIndex) {
 		return nil // another writer was faster

@@ -11,7 +11,7 @@ import (
 
 // An index returns a limited number of candidates for the ranking. For no query in the list does this
 // omit a better brand.
-func TestNothingBetterIsLeftOut(t *testing.T) {
+func TestCandidates_IncludeBestBrands(t *testing.T) {
 	docs := append(Brands(), documents(extraFile)...)
 	table := newReference(docs)
 	for _, row := range rows(relevanceFile) {
@@ -29,7 +29,7 @@ func TestNothingBetterIsLeftOut(t *testing.T) {
 }
 
 // An existing index is kept as long as Analysis is unchanged.
-func TestAnotherAnalysisHasAnotherNumber(t *testing.T) {
+func TestAnalysis_ChangedTermsNeedNewVersion(t *testing.T) {
 	sum := sha256.New()
 	for _, d := range documents(extraFile) {
 		if err := json.NewEncoder(sum).Encode(searchindex.TermsOf(d)); err != nil {

@@ -51,8 +51,8 @@ func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *opena
 	return a
 }
 
-// TestWhatTheDocumentShowsIsWhatItAllows: both validators accept every example of the document.
-func TestWhatTheDocumentShowsIsWhatItAllows(t *testing.T) {
+// TestDocument_ExamplesAreValid: both validators accept every example of the document.
+func TestDocument_ExamplesAreValid(t *testing.T) {
 	c := checker(t)
 	checked := 0
 	for _, o := range c.Document().Operations {
@@ -76,8 +76,8 @@ func TestWhatTheDocumentShowsIsWhatItAllows(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound: one fault each, in a response that is otherwise valid.
-func TestFaultsAreFound(t *testing.T) {
+// TestChecker_FindsFaults: one fault each, in a response that is otherwise valid.
+func TestChecker_FindsFaults(t *testing.T) {
 	c := checker(t)
 	o := c.Document().Operation("GET", "/v1/brands/{identifier}")
 	good := func(status int) openapitest.Answer {
@@ -149,8 +149,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestABatchItemHasABrandOrAnError, by its status.
-func TestABatchItemHasABrandOrAnError(t *testing.T) {
+// TestBatchItem_HasBrandOrError: which one depends on its status.
+func TestBatchItem_HasBrandOrError(t *testing.T) {
 	c := checker(t)
 	o := c.Document().Operation("POST", "/v1/brands/batch")
 	r := o.Response(http.StatusOK)

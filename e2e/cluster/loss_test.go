@@ -197,6 +197,7 @@ func (n *node) refuses(t *testing.T, what string) {
 		status, text = n.readiness()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, missing)
 	})
+	t.Logf("%s: %s", n.name, text)
 	if !strings.Contains(text, "letterhead recover accept-loss") || !strings.Contains(text, "Remembered is a log that begins with event ") ||
 		!strings.Contains(text, " and reaches position ") || !strings.Contains(text, "; found is a log that ") {
 		t.Errorf("%s does not name both logs: %s", n.name, text)

@@ -142,6 +142,7 @@ func (t *tethered) UpdateClientConnState(s balancer.ClientConnState) error {
 		return nil
 	}
 	var err error
+	//lint:ignore SA1019 the warning is of several addresses, and this is one
 	if t.conn, err = t.cc.NewSubConn(s.ResolverState.Addresses, balancer.NewSubConnOptions{StateListener: t.changed}); err != nil {
 		return err
 	}

@@ -85,8 +85,8 @@ func remembered(t *testing.T, data string) string {
 }
 
 // refused checks that serve and commands do not work on the folder, that the refusal says what to do, and that nothing
-// was rebuilt.
-func refused(t *testing.T, data string, commands ...[]string) {
+// was rebuilt. It returns what serve said.
+func refused(t *testing.T, data string, commands ...[]string) (said string) {
 	t.Helper()
 	before := remembered(t, data)
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
@@ -94,7 +94,7 @@ func refused(t *testing.T, data string, commands ...[]string) {
 	if code := n.cmd.ProcessState.ExitCode(); code != exitLoss {
 		t.Errorf("serve ended with %d, want %d:\n%s", code, exitLoss, n.out)
 	}
-	said := n.out.String()
+	said = n.out.String()
 	for _, part := range []string{"acknowledged events are missing from the event log", "letterhead restore", "letterhead recover accept-loss", "position"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("serve did not say %q:\n%s", part, said)
@@ -110,6 +110,7 @@ func refused(t *testing.T, data string, commands ...[]string) {
 	if after := remembered(t, data); after != before {
 		t.Errorf("the registry of the read models was\n%s\nand is\n%s", before, after)
 	}
+	return said
 }
 
 // served checks that the folder is in order with a balance of the account.
@@ -157,7 +158,9 @@ func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hurt()
-			refused(t, w.data)
+			if said := refused(t, w.data); strings.Contains(name, "another") && strings.Count(said, "begins with event") < 2 {
+				t.Errorf("serve did not name both logs: %s", said)
+			}
 			move(t, w.newer, w.data, append(lossFiles, markerFile)...)
 		})
 	}

@@ -119,6 +119,31 @@ func (m Memory) Losses(ctx context.Context, log eventlog.Prober) (losses []*even
 	return losses, nil
 }
 
+// Held reports whether a log holds the event of a mark in its place. Errors: those of the log.
+func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
+	held, found, err := m.find(ctx, log)
+	return found && held.ID == m.ID && held.Position == m.Position, err
+}
+
+// RememberFirst notes the first event of the log, unless one is noted. Errors: sqlstore.ErrUnavailable, ctx.Err().
+func RememberFirst(ctx context.Context, store *sqlstore.Store, first Mark) error {
+	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, first) })
+}
+
+// Remember notes an event that was read or appended, unless a later one is noted. Errors: as RememberFirst.
+func Remember(ctx context.Context, store *sqlstore.Store, seen Mark) error {
+	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, seen) })
+}
+
+func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx) error) error {
+	return store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
+			return fmt.Errorf("create the registry of projections: %w", err)
+		}
+		return note(tx)
+	})
+}
+
 // find returns the event in the place of a mark.
 func (m Mark) find(ctx context.Context, log eventlog.Prober) (eventlog.Recorded, bool, error) {
 	if m.Stream == "" {

@@ -21,7 +21,7 @@ func (s *service) operators(metrics bool) map[string]http.Handler {
 	return endpoints
 }
 
-func operatorsMux(endpoints map[string]http.Handler) http.Handler {
+func operatorsMux(endpoints map[string]http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, h := range endpoints {
 		mux.Handle("GET "+path, h)

@@ -10,29 +10,86 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/projections"
 	"letterhead/workers/loss"
 )
 
-// errRegained ends a node whose event store holds again what is remembered of it: the node may keep states in memory
-// of events that are gone.
-var errRegained = errors.New("the event store can be used again; this process ends so that it starts with nothing of the time before in memory")
+// errForget ends what a node does with a log: events that it keeps in memory are gone from the store and the database,
+// because an operator accepted their loss. The node begins again with nothing in memory.
+var errForget = errors.New("events that this node has seen are gone, and their loss was accepted: the node begins again")
 
-// admit compares a shared event store with the database before this node uses a new connection to it. A node that
-// runs already is not ready from then on, and appends nothing.
-func (s *service) admit(ctx context.Context, store eventlog.Prober) error {
-	err := loss.Verify(ctx, s.store, store)
+// admit compares a shared event store with what is remembered, in the database and in this node, before this node uses
+// a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
+// it keeps in memory is right when the store holds the last event that the node has seen; so it goes on.
+func (s *service) admit(ctx context.Context, store eventlog.Prober, seen kurrent.Seen) error {
+	err := s.compare(ctx, store, projections.Mark(seen))
 	switch before := s.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss):
 		s.lost.Store(&err)
 		if before == nil || (*before).Error() != err.Error() {
 			s.logger.Error("the event store is not used", "error", err)
 		}
-	case err == nil && before != nil && s.kill != nil:
-		s.kill(errRegained)
-		return errRegained
+	case err == nil && before != nil:
+		s.lost.Store(nil)
+		s.logger.Info("the event store holds again what is remembered of it, and is used")
+	case errors.Is(err, errForget) && s.kill != nil: // nil in a command, which fails
+		s.kill(err)
 	}
 	return err
+}
+
+func (s *service) compare(ctx context.Context, store eventlog.Prober, seen projections.Mark) error {
+	if err := loss.Verify(ctx, s.store, store); err != nil {
+		return err
+	}
+	accepted, err := loss.LastAccepted(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	switch first := s.accepted.Load(); {
+	case first == nil:
+		s.accepted.Store(&accepted)
+	case *first != accepted:
+		return errForget
+	}
+	if seen != (projections.Mark{}) {
+		return s.compareSeen(ctx, store, seen)
+	}
+	return s.rememberFirst(ctx, store)
+}
+
+// compareSeen compares a store with the last event that this node has seen. When the store does not hold it, the
+// database learns of it, so that all nodes refuse the store and its loss can be accepted.
+func (s *service) compareSeen(ctx context.Context, store eventlog.Prober, seen projections.Mark) error {
+	held, err := seen.Held(ctx, store)
+	if err != nil || held {
+		return err
+	}
+	if err := projections.Remember(ctx, s.store, seen); err != nil {
+		return err
+	}
+	if err := loss.Verify(ctx, s.store, store); err != nil {
+		return err
+	}
+	if held, err = seen.Held(ctx, store); err == nil && !held { // the database remembers a later event, which the store has
+		return errForget
+	}
+	return err // a replica that has caught up
+}
+
+// rememberFirst has the database remember which log is used also where no read model was folded yet.
+func (s *service) rememberFirst(ctx context.Context, store eventlog.Prober) error {
+	memory, err := projections.ReadMemory(ctx, s.store)
+	if err != nil || memory.First != (projections.Mark{}) || len(s.config.Roles) == 0 {
+		return err
+	}
+	first, found, err := store.First(ctx)
+	if err != nil || !found {
+		return err
+	}
+	return projections.RememberFirst(ctx, s.store, projections.MarkOf(&first))
 }
 
 // watchLoss registers the metric that an alert looks at.

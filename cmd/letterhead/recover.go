@@ -47,8 +47,8 @@ credits than their holders were told.
 The command keeps what can be read, records the loss as the event LossAccepted on
 the stream "log", and discards read models, snapshots, checkpoints and search
 documents of events that are gone. The next start rebuilds the read models. An
-interrupted run is finished by running the command again. With an event store that
-nodes share, stop all nodes first, or let them end: they start again by themselves.`}
+interrupted run is finished by running the command again. Nodes that share the event
+store may run meanwhile: they begin again by themselves, with nothing in memory.`}
 	var o acceptOptions
 	flags := c.Flags()
 	flags.StringVar(&o.reason, "reason", "", "why, for the record")
@@ -60,23 +60,16 @@ nodes share, stop all nodes first, or let them end: they start again by themselv
 
 func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	if e.service != nil {
-		if !e.service.config.Shared() {
-			return usageError{errors.New("a server serves this folder, so its log holds what is remembered of it; stop it to look again")}
-		}
-		if !o.yes {
-			return usageError{errors.New("a server holds this folder, and it cannot ask you; add --yes")}
-		}
-		return e.acceptLossOf(ctx, e.service.config, nil, o)
+		return usageError{errors.New("a server serves this folder, so its log holds what is remembered of it; stop it to look again")}
 	}
 	cfg, err := e.config()
 	if err != nil {
 		return err
 	}
-	mode := folderMustExist
-	if cfg.Shared() {
-		mode = folderMayBeNew // it holds no data
+	if cfg.Shared() { // the folder holds no data, and a node that waits for another store holds it
+		return e.acceptLossOf(ctx, cfg, nil, o)
 	}
-	lock, err := lockFolder(cfg.Data, mode)
+	lock, err := lockFolder(cfg.Data, folderMustExist)
 	if errors.Is(err, errFolderInUse) {
 		return runRemotely(ctx, cfg.Data, o.args(), e.stdout, e.stderr)
 	}

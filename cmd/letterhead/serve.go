@@ -104,15 +104,30 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
 		}
 	}()
+	for {
+		err := serveOnce(ctx, e, cfg, lock, front, server, failed, logger)
+		if !errors.Is(err, errForget) || ctx.Err() != nil {
+			return errors.Join(err, server.Close(), metrics.Close())
+		}
+		logger.Warn("the node begins again", "because", err)
+		if lock, err = awaitFolder(ctx, cfg.Data, folderTimeout, logger); err != nil {
+			return errors.Join(err, server.Close(), metrics.Close())
+		}
+	}
+}
+
+// serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the server open, for the
+// node to begin again.
+func serveOnce(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door, server *http.Server, failed <-chan error, logger *slog.Logger) error {
 	s, admin, err := startNode(ctx, e, cfg, lock, front, logger)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = nil // asked to stop
 		}
-		return errors.Join(err, server.Close(), metrics.Close())
+		return err
 	}
 	slog.SetDefault(s.logger) // net/http and others write to the standard logger
-	s.logger.Info("serving", "listen", listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
+	s.logger.Info("serving", "listen", front.listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
 	go func() {
 		select {
@@ -137,11 +152,20 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 	s.stopAPI()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
 	defer cancel()
-	drained := clients.Drain(stopping, server)
+	if errors.Is(err, errForget) {
+		if front.shut(stopping) != nil {
+			s.unclean.Store(true)
+		}
+		if closed := errors.Join(admin.close(stopping), s.close()); closed != nil {
+			s.logger.Warn("not all of the node could be ended in order", "error", closed)
+		}
+		return err
+	}
+	drained := front.listener.Drain(stopping, server)
 	if drained != nil {
 		s.unclean.Store(true)
 	}
-	return errors.Join(err, drained, metrics.Close(), admin.close(stopping), s.close())
+	return errors.Join(err, drained, admin.close(stopping), s.close())
 }
 
 // serveMetrics serves what operators read at an address of its own, if there is one. It may be closed in any case.

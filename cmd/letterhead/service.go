@@ -90,7 +90,8 @@ type service struct {
 	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not handed back
 	stopAPI func()      // tells the API that its server is about to stop
 
-	lost        atomic.Pointer[error] // why the event store is not used: it lost events
+	lost        atomic.Pointer[error]  // why the event store is not used: it lost events
+	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
 	// alive ends when a part that must run has ended, with its error as the cause.

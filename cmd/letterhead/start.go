@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"letterhead/internal/assets"
@@ -37,6 +37,9 @@ func startNode(ctx context.Context, e *environment, cfg config.Config, lock *fol
 			return s, admin, err
 		}
 		logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
+		if err := front.explain(cfg, err); err != nil {
+			return nil, nil, err
+		}
 		select {
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
@@ -73,13 +76,11 @@ func startOnce(ctx context.Context, e *environment, cfg config.Config, lock *fol
 	return s, admin, nil
 }
 
-// away says that an error may be gone later without anybody's doing.
+// away reports whether an error of shared services may be gone later: also another event store may be replaced by the
+// right one, or accepted.
 func away(err error) bool {
-	if errors.Is(err, eventlog.ErrLoss) { // an operator must decide
-		return false
-	}
 	for _, known := range []error{
-		errAway, eventlog.ErrUnavailable, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
+		errAway, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return true
@@ -90,32 +91,92 @@ func away(err error) bool {
 
 // door answers that the node is starting, until it is opened.
 type door struct {
-	listener  *readapi.Listener
-	inside    atomic.Pointer[http.Handler]
-	operators operatorsDoor
+	listener           *readapi.Listener
+	clients, operators entrance
 }
 
 func newDoor(l *readapi.Listener) *door { return &door{listener: l} }
 
-func (d *door) open(inside, operators http.Handler) {
-	d.operators.inside.Store(&operators)
-	d.inside.Store(&inside)
+func (d *door) open(clients, operators http.Handler) {
+	d.operators.open(operators)
+	d.clients.open(clients)
 }
 
-// operatorsDoor is the door of the address that serves /metrics.
-type operatorsDoor struct{ inside atomic.Pointer[http.Handler] }
+// shut makes both entrances answer that the node is starting, and waits until those inside have left or ctx ends.
+func (d *door) shut(ctx context.Context) error {
+	return errors.Join(d.clients.shut(ctx), d.operators.shut(ctx))
+}
+
+// explain has the door tell why a node does not start: /readyz and letterhead_log_lost say that the event store is
+// refused.
+func (d *door) explain(cfg config.Config, why error) error {
+	if !errors.Is(why, eventlog.ErrLoss) {
+		d.open(nil, nil)
+		return nil
+	}
+	s := &service{config: cfg, metrics: telemetry.NewMetrics(version)}
+	s.lost.Store(&why)
+	if err := s.watchLoss(); err != nil {
+		return err
+	}
+	clients := operatorsMux(s.operators(cfg.MetricsListen == config.MetricsWithAPI))
+	clients.HandleFunc("/", starting)
+	d.open(clients, operatorsMux(s.operators(true)))
+	return nil
+}
 
 // ServeHTTP implements http.Handler.
-func (d *operatorsDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) { enter(&d.inside, w, r) }
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.clients.ServeHTTP(w, r) }
+
+// entrance leads requests to a handler that is exchanged.
+type entrance struct {
+	mu     sync.Mutex
+	inside http.Handler    // nil while the node is starting
+	guests *sync.WaitGroup // requests inside
+}
+
+// open leads requests to a handler, which may be nil.
+func (e *entrance) open(inside http.Handler) (guests *sync.WaitGroup) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	guests, e.inside, e.guests = e.guests, inside, &sync.WaitGroup{}
+	return guests
+}
+
+func (e *entrance) shut(ctx context.Context) error {
+	guests := e.open(nil)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if guests != nil {
+			guests.Wait()
+		}
+	}()
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { enter(&d.inside, w, r) }
-
-func enter(inside *atomic.Pointer[http.Handler], w http.ResponseWriter, r *http.Request) {
-	if inside := inside.Load(); inside != nil {
-		(*inside).ServeHTTP(w, r)
+func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	inside, guests := e.inside, e.guests
+	if inside == nil {
+		e.mu.Unlock()
+		starting(w, r)
 		return
 	}
+	guests.Add(1)
+	e.mu.Unlock()
+	defer guests.Done()
+	inside.ServeHTTP(w, r)
+}
+
+// starting answers for a node that is not open yet.
+func starting(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if r.URL.Path == "/healthz" {
 		fmt.Fprintln(w, "ok")

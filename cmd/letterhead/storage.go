@@ -54,7 +54,7 @@ func (s *service) openUnverified(ctx context.Context) error {
 }
 
 // openLog opens the log. Admit, if it is not nil, compares a shared event store with the database at each connection.
-func (s *service) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober) error) error {
+func (s *service) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, kurrent.Seen) error) error {
 	if s.config.Shared() {
 		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: s.config.EventStore, Admit: admit, Logger: s.logger, Registerer: s.metrics})
 		if err != nil {

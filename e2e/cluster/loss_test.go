@@ -3,15 +3,29 @@
 package cluster
 
 import (
+	"database/sql"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"letterhead/e2e/program"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/testservices"
 )
 
@@ -110,12 +124,115 @@ func (n *node) readiness() (status int, text string) {
 
 const missing = "acknowledged events are missing from the event log"
 
-// An event store that comes back shorter, or as another one, is refused by the nodes that run and by those that start.
-// An accepted loss is recorded, and all go on.
-func TestEventStore_ComesBackWithoutEvents_IsRefusedUntilAccepted(t *testing.T) {
+// unanswered makes a log that goes on from a copy of another one with events that no node has seen.
+func (p *pair) unanswered(t *testing.T, from, to string, events int) {
+	t.Helper()
+	p.keep(t, from, to)
+	at, err := program.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := newProcess(filepath.Base(to), nil, "dev", "eventstore", "--listen", at, "--dir", to)
+	defer store.kill()
+	if err := store.start(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: "esdb://" + at + "?tls=false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		event := eventlog.Proposed{ID: uuid.New(), Type: "Unanswered", SchemaVersion: 1, Data: []byte("{}"), OccurredAt: time.Now()}
+		if _, err := log.Append(t.Context(), "unanswered-"+strconv.Itoa(i), eventlog.NoStream(), []eventlog.Proposed{event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(log.Close(), store.stop()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents are the files of a folder, by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, path))
+		out[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// registry is what the database remembers of its read models.
+func (p *pair) registry(t *testing.T) (out string) {
+	t.Helper()
+	server, err := url.Parse(p.at.postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", p.databaseURL(server, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), "SELECT string_agg(concat_ws(' ', name, generation, state, position), E'\n' ORDER BY name, generation) FROM projections_registry").Scan(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// refuses waits until a node refuses the event store, and says so everywhere.
+func (n *node) refuses(t *testing.T, what string) {
+	t.Helper()
+	text := ""
+	until(t, settledWithin, n.name+" refuses the store that is "+what, func() bool {
+		var status int
+		status, text = n.readiness()
+		return status == http.StatusServiceUnavailable && strings.Contains(text, missing)
+	})
+	t.Logf("%s: %s", n.name, text)
+	if !strings.Contains(text, "letterhead recover accept-loss") || !strings.Contains(text, "Remembered is a log that begins with event ") ||
+		!strings.Contains(text, " and reaches position ") || !strings.Contains(text, "; found is a log that ") {
+		t.Errorf("%s does not name both logs: %s", n.name, text)
+	}
+	if v, ok := n.metric("letterhead_log_lost"); !ok || v != 1 {
+		t.Errorf("%s: letterhead_log_lost is %v, %t", n.name, v, ok)
+	}
+}
+
+// commandsRefuse runs commands of processes of their own.
+func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
+	t.Helper()
+	var running sync.WaitGroup
+	for i, args := range [][]string{
+		{"credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"}, {"key", "revoke", who.keyID},
+		{"ledger", "verify"}, {"projections", "rebuild", "--all"}, {"backup", p.dir + "-backup"},
+		{"brand", "override", "github.com", "name", `"Wrong"`},
+	} {
+		running.Go(func() {
+			cli := fmt.Sprint("cli", i)
+			_, err := command(append(slices.Clone(env), "LETTERHEAD_NODE="+cli), append([]string{"--data", p.dir + "-" + cli}, args...)...)
+			if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+				t.Errorf("%v: %v", args, err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// Whatever other log is behind the event store's address: nodes that run and nodes that start neither write to it nor
+// answer from it, and go on by themselves when the right one is back.
+func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	p := newPair(t)
 	one, two, three := p.nodes[0], p.nodes[1], p.nodes[2]
-	empty, older, newer := p.dir+"-empty", p.dir+"-older", p.dir+"-newer"
+	empty, older, newer, fork := p.dir+"-empty", p.dir+"-older", p.dir+"-newer", p.dir+"-fork"
 	p.store.kill()
 	p.keep(t, p.dir, empty)
 	p.startStore(t)
@@ -132,69 +249,134 @@ func TestEventStore_ComesBackWithoutEvents_IsRefusedUntilAccepted(t *testing.T) 
 		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment")
 		return err == nil
 	})
+	until(t, settledWithin, "the grant is folded", func() bool { return two.standing(t, who).Balance == 121 })
 	p.store.kill()
-	p.keep(t, p.dir, newer)
-
-	for name, log := range map[string]string{"shorter": older, "without events": empty} {
-		p.exchange(t, log)
-		before := three.logSize()
-		for _, n := range []*node{one, two} {
-			until(t, settledWithin, n.name+" refuses the store that is "+name, func() bool {
-				status, text := n.readiness()
-				return status == http.StatusServiceUnavailable && strings.Contains(text, missing) && strings.Contains(text, "letterhead recover accept-loss")
-			})
-			if v, ok := n.metric("letterhead_log_lost"); !ok || v != 1 {
-				t.Errorf("%s: letterhead_log_lost is %v, %t", n.name, v, ok)
-			}
-		}
-		if out, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"); err == nil {
-			t.Errorf("a grant was made on a store that is %s: %s", name, out)
-		}
-		if err := three.start(); err != nil {
+	p.unanswered(t, empty, p.dir+"-other", 40)
+	p.unanswered(t, older, fork, 40)
+	p.startStore(t)
+	lives := map[*node]*exec.Cmd{}
+	for _, n := range []*node{one, two} {
+		lives[n], _ = n.life()
+	}
+	for name, log := range map[string]string{
+		"shorter": older, "without events": empty, "another one and longer": p.dir + "-other",
+		"the same at its beginning, with the same first event, and longer": fork,
+	} {
+		p.store.kill()
+		if err := os.RemoveAll(newer); err != nil {
 			t.Fatal(err)
 		}
-		cmd, done := three.life()
-		<-done
-		if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(three.said(before), missing) {
-			t.Errorf("a start on a store that is %s ended with %d:\n%s", name, code, three.said(before))
+		p.keep(t, p.dir, newer)
+		p.exchange(t, log)
+		nodes := p.nodes[:2]
+		if log == fork { // the one that is hardest to know
+			nodes = p.nodes
+			if err := three.start(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if _, err := three.letterhead("ledger", "verify"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-			t.Errorf("ledger verify on a store that is %s: %v", name, err)
+		for _, n := range nodes {
+			n.refuses(t, name)
 		}
-		// The right store is used again, by processes that start again.
+		remembered := p.registry(t)
+		for _, n := range p.nodes[:2] {
+			n.want(t, http.StatusServiceUnavailable, "/v1/me", who.secret)
+			n.want(t, http.StatusServiceUnavailable, "/v1/brands/github.com", who.secret)
+		}
+		if out, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"); err == nil {
+			t.Errorf("a node made a grant on a store that is %s: %s", name, out)
+		}
+		if log == fork {
+			p.commandsRefuse(t, three.env, who)
+		}
+		if now := p.registry(t); now != remembered {
+			t.Errorf("a store that is %s: the registry of the read models was\n%s\nand is\n%s", name, remembered, now)
+		}
+		p.store.kill()
+		if !maps.Equal(contents(t, p.dir), contents(t, log)) {
+			t.Errorf("something was written to a store that is %s", name)
+		}
 		p.exchange(t, newer)
-		for _, n := range []*node{one, two} {
-			until(t, settledWithin, n.name+" has ended", func() bool { return !n.alive() })
+		for _, n := range nodes {
+			until(t, settledWithin, n.name+" goes on", func() bool { return !n.alive() || n.ready() })
+			if v, ok := n.metric("letterhead_log_lost"); !ok || v != 0 {
+				t.Errorf("%s: letterhead_log_lost is %v, %t", n.name, v, ok)
+			}
+			if got := n.standing(t, who).Balance; got != 121 {
+				t.Errorf("the balance on %s is %d, want 121", n.name, got)
+			}
 		}
-		p.begin(t, one, two)
-		if got := one.standing(t, who).Balance; got != 121 {
-			t.Errorf("the balance is %d, want 121", got)
-		}
-	}
-
-	p.exchange(t, older)
-	until(t, settledWithin, "both refuse", func() bool {
-		a, _ := one.readiness()
-		b, _ := two.readiness()
-		return a == http.StatusServiceUnavailable && b == http.StatusServiceUnavailable
-	})
-	out := one.must(t, "recover", "accept-loss", "--yes", "--reason", "the store was restored from an older copy")
-	if !strings.Contains(out, "records the loss") {
-		t.Errorf("accept-loss said %s", out)
-	}
-	for _, n := range []*node{one, two} {
-		until(t, settledWithin, n.name+" has ended", func() bool { return !n.alive() })
-	}
-	p.begin(t, one, two, three)
-	for _, n := range p.nodes {
-		if got := n.standing(t, who).Balance; got != 100 {
-			t.Errorf("the balance on %s is %d, want 100", n.name, got)
+		for n, life := range lives {
+			if cmd, _ := n.life(); cmd != life || !n.alive() {
+				t.Errorf("%s has ended", n.name)
+			}
 		}
 	}
 	for _, command := range [][]string{{"doctor"}, {"ledger", "verify"}, {"projections", "verify"}} {
 		two.must(t, command...)
 	}
-	if lines := strings.Count(one.must(t, "events", "replay", "--from-beginning", "--no-follow", "--json"), `"LossAccepted"`); lines != 1 {
-		t.Errorf("%d events record the loss", lines)
+}
+
+// An operator who accepts a shorter log, or another one, has it served by the nodes that run, which forget what they
+// had read and do not end.
+func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
+	p, foreign := newPair(t), newPair(t)
+	foreign.begin(t, foreign.nodes[0])
+	stranger := foreign.nodes[0].open(t, "custom", 300)
+	foreign.nodes[0].kill()
+	foreign.store.kill()
+
+	one, two := p.nodes[0], p.nodes[1]
+	older := p.dir + "-older"
+	p.begin(t, one, two)
+	who := one.open(t, "custom", 100)
+	p.store.kill()
+	p.keep(t, p.dir, older)
+	p.startStore(t)
+	until(t, settledWithin, "the nodes are connected again", func() bool {
+		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment")
+		return err == nil
+	})
+	two.want(t, http.StatusOK, "/v1/me", who.secret)
+	life, _ := one.life()
+	accept := func(log, reason string) {
+		t.Helper()
+		p.exchange(t, log)
+		one.refuses(t, reason)
+		two.refuses(t, reason)
+		if out := one.must(t, "recover", "accept-loss", "--yes", "--reason", reason); !strings.Contains(out, "records the loss") {
+			t.Errorf("accept-loss said %s", out)
+		}
+		for _, n := range p.nodes {
+			if !n.alive() {
+				if err := n.start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, settledWithin, n.name+" serves", func() bool { return !n.alive() || n.ready() })
+		}
+		if cmd, _ := one.life(); cmd != life || !one.alive() {
+			t.Errorf("one has ended:\n%s", one.said(0))
+		}
+		for _, command := range [][]string{{"doctor"}, {"ledger", "verify"}, {"projections", "verify"}} {
+			two.must(t, command...)
+		}
+		if lines := strings.Count(one.must(t, "events", "replay", "--from-beginning", "--no-follow", "--json"), `"LossAccepted"`); lines != 1 {
+			t.Errorf("%d events record the loss", lines)
+		}
+	}
+	accept(older, "the store was restored from an older copy")
+	for _, n := range p.nodes {
+		if got := n.standing(t, who).Balance; got != 100 {
+			t.Errorf("the balance on %s is %d, want 100", n.name, got)
+		}
+	}
+	accept(foreign.dir, "another store is used from now on")
+	for _, n := range p.nodes {
+		n.want(t, http.StatusUnauthorized, "/v1/me", who.secret)
+		n.want(t, http.StatusOK, "/v1/me", stranger.secret)
+		if got := n.standing(t, stranger).Balance; got != 300 {
+			t.Errorf("the balance of the other log's account on %s is %d, want 300", n.name, got)
+		}
 	}
 }

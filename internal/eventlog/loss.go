@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // ErrLoss reports that the log has lost events that were acknowledged: it is shorter than it was, it is
@@ -20,6 +22,9 @@ type LossError struct {
 	Remembered Position
 	// Head is the position of the last event that the log still holds and can read.
 	Head Position
+	// RememberedFirst and HeldFirst are the ids of the first events of the log that is remembered and of the one that
+	// was found; uuid.Nil where there is none, or it is not known.
+	RememberedFirst, HeldFirst uuid.UUID
 	// Other reports that the log is not a prefix of the one that is remembered: what the witness remembers of
 	// earlier positions says nothing about it either.
 	Other bool
@@ -41,9 +46,23 @@ func (e *LossError) Error() string {
 		fmt.Fprintf(&b, "the %s differs from the log, which can be read up to position %d: ", e.Witness, e.Head)
 	}
 	b.WriteString(e.Detail)
+	if e.RememberedFirst != uuid.Nil || e.HeldFirst != uuid.Nil {
+		fmt.Fprintf(&b, ". Remembered is a log that %s", beginning(e.RememberedFirst, "begins with an event that is not remembered"))
+		if e.Remembered > 0 {
+			fmt.Fprintf(&b, " and reaches position %d", e.Remembered)
+		}
+		fmt.Fprintf(&b, "; found is a log that %s and ends at position %d", beginning(e.HeldFirst, "has no event that can be read"), e.Head)
+	}
 	b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
 		"(letterhead restore BACKUP --data NEW), or go on with what is left: letterhead recover accept-loss")
 	return b.String()
+}
+
+func beginning(first uuid.UUID, without string) string {
+	if first == uuid.Nil {
+		return without
+	}
+	return "begins with event " + first.String()
 }
 
 // Is makes errors.Is(err, ErrLoss) true.

@@ -182,6 +182,9 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 		if err := resetPositions(ctx, tx, end); err != nil {
 			return err
 		}
+		if err := writeWork(ctx, a.store, tx, acceptedName, out.EventID.String()); err != nil {
+			return err
+		}
 		return endPending(ctx, a.store, tx)
 	})
 	return out, err

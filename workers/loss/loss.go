@@ -82,7 +82,26 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	if err != nil || len(losses) == 0 {
 		return err
 	}
-	return Worst(losses)
+	worst := Worst(losses)
+	memory, err := projections.ReadMemory(ctx, store)
+	if err != nil {
+		return err
+	}
+	first, found, err := log.First(ctx)
+	if err != nil {
+		return err
+	}
+	if found {
+		worst.HeldFirst = first.ID
+	}
+	if memory.First.ID != uuid.Max { // it can be read
+		worst.RememberedFirst = memory.First.ID
+	}
+	for _, at := range memory.Positions {
+		worst.Remembered = max(worst.Remembered, at)
+	}
+	worst.Remembered = max(worst.Remembered, memory.Last.Position)
+	return worst
 }
 
 // Worst returns the loss whose witness remembers most, with the number of the others in its detail.
@@ -197,24 +216,34 @@ type pending struct {
 
 const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
 
-// pendingName is the only row: one command at a time.
-const pendingName = "pending"
+// The rows: the work under way, one command at a time, and the id of the last acceptance.
+const pendingName, acceptedName = "pending", "accepted"
 
-func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
-	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", pendingName)
+// LastAccepted returns the id of the last acceptance that came to its end, empty without one. Whoever has read the log
+// before it must forget what they know. Errors: those of the database, ctx.Err().
+func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
+	return readWork(ctx, store, acceptedName)
+}
+
+func readWork(ctx context.Context, store *sqlstore.Store, name string) (state string, err error) {
+	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", name)
 	if sqlstore.IsUndefinedTable(err) {
-		return nil, nil
+		return "", nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for interrupted work on the log: %w", sqlstore.Classify(err))
+		return "", fmt.Errorf("look for work on the log: %w", sqlstore.Classify(err))
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return nil, sqlstore.Classify(rows.Err())
+		return "", sqlstore.Classify(rows.Err())
 	}
-	var text string
-	if err := rows.Scan(&text); err != nil {
-		return nil, sqlstore.Classify(err)
+	return state, sqlstore.Classify(rows.Scan(&state))
+}
+
+func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
+	text, err := readWork(ctx, store, pendingName)
+	if err != nil || text == "" {
+		return nil, err
 	}
 	p := &pending{}
 	if err := json.Unmarshal([]byte(text), p); err != nil {
@@ -228,10 +257,14 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 	if err != nil {
 		return err
 	}
+	return writeWork(ctx, store, tx, pendingName, string(text))
+}
+
+func writeWork(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, name, state string) error {
 	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
 		return fmt.Errorf("note work on the log: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state", pendingName, string(text))
+	_, err := tx.ExecContext(ctx, "INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state", name, state)
 	if err != nil {
 		return fmt.Errorf("note work on the log: %w", err)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // asRemembered admits a store that begins with the same event as the first one and holds so many events of stream.
-func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober) error {
-	return func(ctx context.Context, store eventlog.Prober) error {
+func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober, kurrent.Seen) error {
+	return func(ctx context.Context, store eventlog.Prober, _ kurrent.Seen) error {
 		held, found, err := store.First(ctx)
 		if err != nil {
 			return err
@@ -93,10 +93,53 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	eventually(t, l, 2)
 }
 
+// A server that is asked to stop lets subscriptions go on while its client goes elsewhere with the next call, by
+// itself. Another server that has the address by then gets nothing before it was compared.
+func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testing.T) {
+	server := esdbtest.Start(t)
+	var first atomic.Pointer[eventlog.Recorded]
+	var count atomic.Uint64
+	l := connectTo(t, kurrent.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: asRemembered(&first, &count)})
+	eventually(t, l, 0)
+	held, _, err := l.First(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Store(&held)
+	server.Leave()
+	var other *esdbtest.Server
+	for other == nil { // until the address is free
+		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err != nil && t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	defer other.Close()
+	for at := uint64(0); ; at++ {
+		_, err := l.Append(t.Context(), "account-2", eventlog.NoStream(), batch(7+at, 1))
+		if err == nil || other.Counts().Appends > 0 {
+			t.Fatal("the other store was used")
+		}
+		if got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err == nil && len(got) == 0 {
+			t.Fatal("the other store was read")
+		}
+		if errors.Is(err, eventlog.ErrLoss) {
+			break
+		}
+	}
+	other.Stop()
+	server.Stop()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, l, 1)
+}
+
 // Open says at once that it is not the store that it was.
 func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	server := esdbtest.Start(t)
-	refuse := func(context.Context, eventlog.Prober) error { return &eventlog.LossError{Witness: "test"} }
+	refuse := func(context.Context, eventlog.Prober, kurrent.Seen) error {
+		return &eventlog.LossError{Witness: "test"}
+	}
 	if _, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString(), Admit: refuse}); !errors.Is(err, eventlog.ErrLoss) {
 		t.Errorf("open: %v", err)
 	}

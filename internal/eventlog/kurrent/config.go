@@ -51,11 +51,13 @@ type Config struct {
 	SilentFor time.Duration
 	// Calls bounds the calls under way; the next one waits.
 	Calls int
-	// Admit is called with each new connection before anybody else uses it, also in Open. It fails with
+	// Admit is called with each new connection before anything else uses it, also in Open, and with the last event
+	// that the log has seen. Every call is then carried by a connection that was admitted: the client's own ways to
+	// connect again are barred, except that a server which is not its cluster's leader may name the one that is. It fails with
 	// eventlog.ErrLoss when the store is not the one that it was: Open then returns that error, and a log that is
 	// open already stays without a connection, tries again and says why. Any other error is a failed attempt to
 	// connect. It has AdmitTimeout. nil admits every store.
-	Admit func(ctx context.Context, store eventlog.Prober) error
+	Admit func(ctx context.Context, store eventlog.Prober, seen Seen) error
 	// AdmitTimeout bounds one call of Admit.
 	AdmitTimeout time.Duration
 	// Logger is told about faults of the store; nil discards.

@@ -54,6 +54,9 @@ func outcomeOf(err error) outcome {
 		return refused
 	}
 	text := err.Error()
+	if strings.Contains(text, textEnded) {
+		return notWritten
+	}
 	switch status.Code(e.Err()) {
 	case codes.InvalidArgument:
 		if strings.Contains(text, textMaximumSize) {

@@ -91,7 +91,7 @@ func (l *Log) readHeads(r *headRead) {
 
 // readHead reads backwards past the server's own events, at most to where the head was seen before.
 func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error) {
-	seen := eventlog.Position(l.headSeen.Load())
+	seen := l.lastSeen().Position
 	var from esdb.AllPosition = esdb.End{}
 	for count := uint64(headFirst); ; count = headScan {
 		events, err := readBack(ctx, m.client, from, count)
@@ -103,8 +103,10 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 			if at <= seen {
 				return seen, nil
 			}
-			if _, ours, _ := fromClient(event); ours {
-				l.saw(at)
+			if e, ours, err := fromClient(event); ours {
+				if err == nil {
+					l.sawEvent(&e)
+				}
 				return at, nil
 			}
 			from = startAt(at)

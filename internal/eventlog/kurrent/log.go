@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
 )
@@ -32,10 +33,8 @@ type Log struct {
 	pumps   sync.WaitGroup // subscriptions
 	once    sync.Once
 
-	// headSeen is the highest position of an event of ours that was seen, where looking for the head may
-	// stop.
-	headSeen atomic.Uint64
-	heads    headReads
+	seen  atomic.Pointer[Seen] // nil before the first event
+	heads headReads
 }
 
 var _ eventlog.Log = (*Log)(nil)
@@ -62,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		cancel()
 		return nil, fmt.Errorf("open EventStoreDB: %w", err)
 	}
-	l.supervisor = newSupervisor(closing, cfg, conf, l.metrics)
+	l.supervisor = newSupervisor(closing, cfg, conf, l.metrics, l.lastSeen)
 	if err := l.supervisor.start(ctx); err != nil {
 		cancel()
 		l.metrics.unregister()
@@ -89,7 +88,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
-	l.saw(landed.Position)
+	l.saw(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: landed.LastRevision, Position: landed.Position})
 	return landed, nil
 }
 
@@ -127,11 +126,32 @@ func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
 	}
 }
 
-// saw notes the position of an event of ours.
-func (l *Log) saw(at eventlog.Position) {
-	for old := l.headSeen.Load(); uint64(at) > old && !l.headSeen.CompareAndSwap(old, uint64(at)); {
-		old = l.headSeen.Load()
+// Seen names the event of ours with the highest position that a log has seen: appended, read or followed. Looking for
+// the head may stop there, and a store that does not hold it is not the one that was used. The zero Seen is none.
+type Seen struct {
+	ID       uuid.UUID
+	Stream   string
+	Revision uint64
+	Position eventlog.Position
+}
+
+// sawEvent notes an event of ours.
+func (l *Log) sawEvent(e *eventlog.Recorded) {
+	l.saw(Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position})
+}
+
+func (l *Log) saw(e Seen) {
+	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
+		old = l.seen.Load()
 	}
+}
+
+// lastSeen returns the zero Seen before the first event.
+func (l *Log) lastSeen() Seen {
+	if seen := l.seen.Load(); seen != nil {
+		return *seen
+	}
+	return Seen{}
 }
 
 // Close implements eventlog.Log. When calls are stuck in the client it leaves the client to them.

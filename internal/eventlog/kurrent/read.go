@@ -103,7 +103,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
 	}
-	far := !isAll(filter) && l.headSeen.Load() > uint64(after)+farBytes
+	far := !isAll(filter) && l.lastSeen().Position > after+farBytes
 	page, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Page, error) {
 		if far && m.filters {
 			return l.scan(ctx, m, after, filter, limit)
@@ -114,7 +114,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 		return eventlog.Page{}, readError(ctx, attempt, err)
 	}
 	if n := len(page.Events); n > 0 {
-		l.saw(page.Events[n-1].Position)
+		l.sawEvent(&page.Events[n-1])
 	}
 	return page, nil
 }

@@ -237,7 +237,7 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 	}
 	s.at, s.live = d.Position, d.Live
 	if n > 0 {
-		s.log.saw(d.Events[n-1].Position)
+		s.log.sawEvent(&d.Events[n-1])
 	}
 	return true
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,12 +37,13 @@ const (
 // and the last one has left, because its Close makes those panic who are inside.
 type member struct {
 	client  *esdb.Client
+	tether  *tether
 	version Version
 	// filters says that the server's filtered subscriptions can be relied on.
 	filters bool
 	users   sync.WaitGroup
-	// wire is a subscription to nothing, nil without Config.Admit. It breaks with the connection, which the client
-	// would otherwise make again on its own, to whatever answers at the address.
+	// wire is a subscription to nothing, nil without Config.Admit. It also breaks when a proxy between keeps the
+	// connection and leads it to another server.
 	wire *esdb.Subscription
 	// alive says that something came from the server since the watch looked last.
 	alive atomic.Bool
@@ -58,13 +59,13 @@ func (m *member) heard() {
 	}
 }
 
-// supervisor keeps one working client. The client itself is dead for ever after its last try to find a
-// server, and its callers hang meanwhile: so a new one is tried apart before anybody shares it, and it is
-// given up at the first sign that it has lost its server.
+// supervisor keeps one working client. A new one is tried apart before anybody shares it, and it is given up at the
+// first sign that it has lost its server.
 type supervisor struct {
 	cfg     Config
 	conf    *esdb.Configuration
 	metrics *metrics
+	seen    func() Seen
 	ctx     context.Context // ends when the log closes
 	work    sync.WaitGroup  // rebuilding, and clients whose users have not left yet
 
@@ -75,8 +76,8 @@ type supervisor struct {
 	checking bool
 }
 
-func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics) *supervisor {
-	return &supervisor{cfg: cfg, conf: conf, metrics: m, ctx: ctx, changed: make(chan struct{})}
+func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
+	return &supervisor{cfg: cfg, conf: conf, metrics: m, seen: seen, ctx: ctx, changed: make(chan struct{})}
 }
 
 // acquire gives a member, which must be released. It waits for one for ConnectWait at most.
@@ -144,38 +145,43 @@ func (s *supervisor) start(ctx context.Context) error {
 	}
 }
 
-// connect makes a member. A client that may give up goes first, so that one that never does is not left
-// looking for a server that is not there.
+// connect makes a member.
 func (s *supervisor) connect(ctx context.Context) (*member, error) {
-	scout, err := s.try(ctx, 1)
+	server, err := s.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := scout.Close(); err != nil {
-		return nil, err
-	}
-	// This one must never give up: those who wait for it while it looks for a server would wait for ever.
-	client, err := s.try(ctx, math.MaxInt)
+	tether := newTether()
+	client, err := s.try(ctx, tether.address(server))
 	if err != nil {
+		tether.end()
 		return nil, err
 	}
 	version, err := versionOf(client)
+	select {
+	case <-tether.ended: // the client does not know the version then
+		err = errEnded
+	default:
+	}
 	if err != nil {
+		tether.end()
 		return nil, errors.Join(err, client.Close())
 	}
 	// Before 24.2 a filtered subscription that began at a position whose event the filter leaves out could skip the
 	// next event.
-	m := &member{client: client, version: version, filters: version.since(24, 2)}
+	m := &member{client: client, tether: tether, version: version, filters: version.since(24, 2)}
 	m.retired, m.retire = context.WithCancel(context.Background())
 	return m, nil
 }
 
-// try makes a client that looks for a server so many times, and has it read something. The client is
-// looked at from another goroutine, because it does not hear the context while it connects; one that
-// hangs is closed when it is through.
-func (s *supervisor) try(ctx context.Context, attempts int) (*esdb.Client, error) {
+// try makes a client for a server and has it read something. The client is looked at from another goroutine, because
+// it does not hear the context while it connects; one that hangs is closed when it is through.
+func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, error) {
 	conf := *s.conf
-	conf.MaxDiscoverAttempts = attempts
+	conf.Address, conf.GossipSeeds, conf.DnsDiscover = address, nil, false
+	// Whoever asks a client that has given up waits for ever. It looks for a server again only when the tether has
+	// ended, and believes then to have found one.
+	conf.MaxDiscoverAttempts = 1
 	client, err := esdb.NewClient(&conf)
 	if err != nil {
 		return nil, err
@@ -215,10 +221,11 @@ func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
 	if m.wire, err = stretch(m); err == nil {
 		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
 		defer cancel()
-		err = s.cfg.Admit(admitting, newcomer{m.client})
+		err = s.cfg.Admit(admitting, newcomer{m.client}, s.seen())
 	}
 	if err != nil {
 		m.retire()
+		m.tether.end()
 		return nil, errors.Join(err, m.client.Close())
 	}
 	return m, nil
@@ -253,12 +260,20 @@ func (s *supervisor) share(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
+		m.tether.end()
 		_ = m.client.Close() // which says nothing
 		return
 	}
 	s.current, s.lastErr = m, nil
 	close(s.changed)
 	s.work.Go(func() { s.watch(m) })
+	s.work.Go(func() {
+		select {
+		case <-m.tether.ended:
+			s.giveUp(m, errEnded)
+		case <-m.retired.Done():
+		}
+	})
 	if m.wire != nil {
 		m.users.Add(1)
 		s.work.Go(func() { s.guard(m) })
@@ -293,6 +308,7 @@ func (s *supervisor) giveUp(m *member, why error) {
 func (s *supervisor) drain(m *member) {
 	m.retire()
 	m.users.Wait()
+	m.tether.end()
 	if err := m.client.Close(); err != nil {
 		s.cfg.Logger.Info("EventStoreDB: closing a client", "error", err)
 	}
@@ -391,9 +407,11 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost says whether an error means that the client has lost its server. The client begins to look for
-// one itself when a call is Unavailable, and hears nobody meanwhile.
+// isLost says whether an error means that the client has lost its server.
 func isLost(err error) bool {
+	if err != nil && strings.Contains(err.Error(), textEnded) {
+		return true
+	}
 	var e *esdb.Error
 	if errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
 		return true

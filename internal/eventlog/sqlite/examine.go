@@ -112,7 +112,7 @@ func (s *state) missing(path string, wal bool, unreadable error) error {
 	case unreadable != nil || s.mark != nil && s.mark.Position > 0:
 		s.loss = &eventlog.LossError{Witness: witnessMarker, Detail: "the file " + path + " is missing"}
 		if s.mark != nil {
-			s.loss.Remembered = s.mark.Position
+			s.loss.Remembered, s.loss.RememberedFirst = s.mark.Position, s.mark.LogID
 		}
 	case wal: // SQLite would replay it into a new file
 		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
@@ -151,10 +151,10 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 			from = s.mark.anchor
 		}
 		switch {
+		case want.position > 0 && last > 0 && s.logID != s.mark.LogID:
+			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, s.logID, s.mark.LogID)
 		case last < want.position:
 			return errShort
-		case want.position > 0 && s.logID != s.mark.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, s.logID, s.mark.LogID)
 		}
 	}
 	a.start(from, want)
@@ -198,6 +198,7 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 	switch {
 	case s.mark != nil:
 		s.loss.Witness, s.loss.Remembered = witnessMarker, max(s.loss.Remembered, s.mark.Position)
+		s.loss.RememberedFirst, s.loss.HeldFirst = s.mark.LogID, s.logID
 	case errors.Is(problem, errNoMarker):
 		s.loss.Witness, s.loss.Remembered = witnessMarker, 0
 	}

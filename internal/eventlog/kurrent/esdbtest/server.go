@@ -216,6 +216,18 @@ func (s *Server) Stop() {
 	}
 }
 
+// Leave makes all nodes stop as servers do that are asked to: they take no new connections and calls, say so on the
+// connections that are open, and go on with what is under way there until Stop. Their addresses are free.
+func (s *Server) Leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.grpc != nil {
+			go n.grpc.GracefulStop()
+		}
+	}
+}
+
 // Restart serves again on all nodes, at the same addresses, what was committed.
 func (s *Server) Restart() error {
 	var errs []error

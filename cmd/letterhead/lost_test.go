@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/workers/loss"
+)
+
+// logOf returns a log with one event for each id.
+func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	for i, id := range ids {
+		event := eventlog.Proposed{ID: id, Type: "Happened", SchemaVersion: 1, Data: []byte("{}"), OccurredAt: time.Now()}
+		if _, err := log.Append(t.Context(), "account-a", eventlog.After(uint64(i)), []eventlog.Proposed{event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+// nodeOn returns a service that knows a database and no log yet.
+func nodeOn(t *testing.T, store *sqlstore.Store) *service {
+	s := &service{config: config.Config{Roles: []config.Role{config.RoleAPI}}, store: store, logger: slog.New(slog.DiscardHandler)}
+	s.alive, s.kill = context.WithCancelCause(context.Background())
+	t.Cleanup(func() { s.kill(nil) })
+	return s
+}
+
+func seenIn(t *testing.T, log eventlog.Log) kurrent.Seen {
+	t.Helper()
+	last, found, err := eventlog.Probe(log).Last(t.Context())
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	return kurrent.Seen(projections.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+}
+
+// Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
+// know, and goes on when the store holds them again.
+func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
+	fork := logOf(t, ids[0], ids[1], uuid.New(), uuid.New())
+	admit := func(s *service, log eventlog.Log, seen kurrent.Seen) error {
+		return s.admit(t.Context(), eventlog.Probe(log), seen)
+	}
+
+	s, other := nodeOn(t, store), nodeOn(t, store)
+	for _, node := range []*service{s, other} {
+		if err := admit(node, right, kurrent.Seen{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if memory, err := projections.ReadMemory(t.Context(), store); err != nil || memory.First.ID != ids[0] {
+		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
+	}
+	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())
+	if err := admit(other, stranger, kurrent.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
+		t.Errorf("another log, of which the database remembers the first event only: %v", err)
+	}
+	seen := seenIn(t, right)
+	for name, log := range map[string]eventlog.Log{"shorter": shorter, "fork": fork} {
+		if err := admit(s, log, seen); !errors.Is(err, eventlog.ErrLoss) || s.lost.Load() == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := admit(other, log, kurrent.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
+			t.Errorf("%s, a node that has not seen the event: %v", name, err)
+		}
+		for _, node := range []*service{s, other} {
+			if err := admit(node, right, kurrent.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
+				t.Errorf("%s, then the right one: %v", name, err)
+			}
+		}
+	}
+
+	if err := admit(s, shorter, seen); !errors.Is(err, eventlog.ErrLoss) {
+		t.Error(err)
+	}
+	losses, err := loss.Survey(t.Context(), store, eventlog.Probe(shorter))
+	if err != nil || len(losses) == 0 {
+		t.Fatalf("accept-loss finds %v, %v", losses, err)
+	}
+	by := loss.Accepting{Actor: "operator:test", Now: time.Now()}
+	a, err := loss.Prepare(t.Context(), store, by, losses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Finish(t.Context(), shorter, by); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*service{s, other} {
+		if err := admit(node, shorter, seen); !errors.Is(err, errForget) || !errors.Is(context.Cause(node.alive), errForget) {
+			t.Errorf("after the loss was accepted: %v", err)
+		}
+	}
+	if err := admit(nodeOn(t, store), shorter, kurrent.Seen{}); err != nil {
+		t.Errorf("a node that begins after that: %v", err)
+	}
+}

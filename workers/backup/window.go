@@ -5,18 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/internal/eventlog"
 )
 
-// Limits of a window. A later release may raise them, and must not lower them: it would refuse a target whose copy was
-// interrupted in a larger window.
+// Limits of a window. A later release must not lower them: it would refuse a target whose copy was interrupted in a
+// larger window.
 const (
-	windowEvents = 4096
+	windowEvents = eventlog.MaxDisorder
 	windowBytes  = 4 << 20
 )
 
@@ -27,6 +27,9 @@ const writers = 64
 // time, so its events may change places with those of other streams of the window. A window is whole before the next one
 // begins. Hence the target holds, at any moment, the beginning of the origin and, behind that, some events of the
 // windowEvents that follow; and so does a run that goes on after an interruption, whose windows begin elsewhere.
+//
+// The accounts of a window are whole before its other streams begin: read models take what an account's stream says of a
+// key before the ticks of usage that name the key.
 type window struct {
 	limit   int // events
 	streams map[string][]eventlog.Recorded
@@ -108,9 +111,26 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 
 // appendWindow returns when every event of the window is in the target, or one failed for good.
 func (c *copier) appendWindow(ctx context.Context, w *window) error {
+	var accounts, others [][]eventlog.Recorded
+	for stream, events := range w.streams {
+		if strings.HasPrefix(stream, AccountPrefix) {
+			accounts = append(accounts, events)
+		} else {
+			others = append(others, events)
+		}
+	}
+	if err := c.appendStreams(ctx, accounts); err != nil {
+		return err
+	}
+	return c.appendStreams(ctx, others)
+}
+
+// appendStreams appends the events of several streams, those of each stream in their order.
+func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorded) error {
+	slices.SortFunc(streams, byPosition)
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	for _, events := range slices.SortedFunc(maps.Values(w.streams), byPosition) {
+	for _, events := range streams {
 		group.Go(func() error {
 			for len(events) > 0 && inner.Err() == nil {
 				n := together(events)

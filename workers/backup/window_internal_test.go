@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -83,14 +85,27 @@ func (m *memoryLog) ReadAll(_ context.Context, after eventlog.Position, _ eventl
 	return eventlog.Page{Events: page, Next: eventlog.Position(7 * (first + len(page))), End: first+len(page) == len(m.events)}, nil
 }
 
+func (m *memoryLog) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var page []eventlog.Recorded
+	for _, e := range m.events {
+		if e.Stream == stream && e.Revision >= from && len(page) < limit {
+			page = append(page, e)
+		}
+	}
+	return page, nil
+}
+
 func (m *memoryLog) Head(context.Context) (eventlog.Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return eventlog.Position(7 * len(m.events)), nil
 }
 
-// inWindows fails unless every stream of the copy is the beginning of the origin's, and unless at each of its events the
-// copy holds the beginning of the origin and some of the events of one window.
+// inWindows fails unless every stream of the copy is the beginning of the origin's, unless at each of its events the copy
+// holds the beginning of the origin and some of the events of one window, and if an event of another stream is in the copy
+// before an account's event that came before it.
 func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
 	t.Helper()
 	place := map[uuid.UUID]int{}
@@ -105,6 +120,13 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
 			t.Fatalf("revision %d of %s is not the origin's next one", e.Revision, e.Stream)
 		}
 		next[e.Stream]++
+		if !strings.HasPrefix(e.Stream, AccountPrefix) {
+			for i := range at {
+				if !there[i] && strings.HasPrefix(origin[i].Stream, AccountPrefix) {
+					t.Fatalf("event %d was copied before event %d of an account, which came before it", at, i)
+				}
+			}
+		}
 		if at >= whole+window {
 			t.Fatalf("event %d was copied while event %d was missing, with windows of %d", at, whole, window)
 		}
@@ -119,12 +141,20 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		window := rapid.IntRange(1, 12).Draw(r, "window")
 		from, to := newMemoryLog(), newMemoryLog()
+		chains := map[string]eventschemas.Hash{}
 		write := func(n int) {
 			for range n {
-				stream := fmt.Sprint("s-", rapid.IntRange(0, 5).Draw(r, "stream"))
+				stream := fmt.Sprint(rapid.SampledFrom([]string{AccountPrefix, "usage-"}).Draw(r, "kind"), rapid.IntRange(0, 3).Draw(r, "stream"))
 				i := len(from.events)
 				e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC(), Data: fmt.Append(nil, i)}
-				if err := from.add(stream, eventlog.After(uint64(len(from.streams[stream]))), []eventlog.Proposed{e}); err != nil {
+				revision := uint64(len(from.streams[stream]))
+				if strings.HasPrefix(stream, AccountPrefix) {
+					chains[stream] = eventschemas.ChainLink{
+						Stream: stream, Revision: revision, EventID: e.ID, Type: e.Type, OccurredAt: e.OccurredAt, Data: e.Data,
+					}.Next(chains[stream])
+					e.Metadata.Hash = fmt.Sprintf("%x", chains[stream])
+				}
+				if err := from.add(stream, eventlog.After(revision), []eventlog.Proposed{e}); err != nil {
 					r.Fatal(err)
 				}
 			}

@@ -181,6 +181,7 @@ bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, logo
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
+	go test ./cmd/letterhead -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is not there: logos were not measured beside another image server"; fi

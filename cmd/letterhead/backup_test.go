@@ -30,7 +30,7 @@ func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr 
 }
 
 // openFolder opens what a data folder stores.
-func openFolder(t *testing.T, folder string) *service {
+func openFolder(t testing.TB, folder string) *service {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
 	if err != nil {

@@ -43,8 +43,9 @@ type archivedFailures struct {
 func migrateCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket", Args: exactArgs(),
 		Long: `Copy the event log of the data folder to EventStoreDB: every stream with its
-revisions and ids, all in the same order, at new positions. With --database the
-names of holders go along, with --assets the pictures.
+revisions and ids, at new positions. Events of different streams may change places
+within 4,096 events. With --database the names of holders go along, with --assets
+the pictures.
 
 While the server runs this is a first pass, which changes nothing for it. Stop the
 server and run the same line again: the final pass copies what came meanwhile,

@@ -31,6 +31,9 @@ const (
 	// and whoever appends beside it waits for its commit.
 	MaxImportEvents = 4096
 	MaxImportBytes  = 4 << 20
+	// MaxDisorder bounds what a copy into a store that does not import may change in the order of a log: two events of
+	// different streams may change places if the second comes fewer than MaxDisorder events after the first.
+	MaxDisorder = 4096
 )
 
 // Errors of a Log. Adapters wrap them with what was attempted; callers use errors.Is.

@@ -9,11 +9,16 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// disorder bounds how much earlier an event may have occurred than one before it in the log, in another stream.
-const disorder = time.Minute
+const (
+	// disorder bounds how much earlier an event may have occurred than one before it in another stream, in the log that
+	// the service wrote.
+	disorder = time.Minute
+	// moved bounds how many entries a copy of that log may have between two that changed places, however much time is
+	// between them: both may have moved by almost eventlog.MaxDisorder.
+	moved = 2 * eventlog.MaxDisorder
+)
 
-// Since returns the entries of all accounts from a moment on, in the order of the log, and none or a few from before
-// it. Errors: as Entries.
+// Since returns the entries of all accounts from a moment on, in the order of the log. Errors: as Entries.
 func (m *Model) Since(ctx context.Context, at time.Time) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		after, err := m.before(ctx, at.Add(-disorder))
@@ -21,12 +26,16 @@ func (m *Model) Since(ctx context.Context, at time.Time) iter.Seq2[Entry, error]
 			yield(Entry{}, fmt.Errorf("ledger since %s: %w", at.UTC().Format(time.RFC3339), err))
 			return
 		}
-		m.All(ctx, after)(yield)
+		for e, err := range m.All(ctx, after) {
+			if (err != nil || !e.At.Before(at)) && !yield(e, err) {
+				return
+			}
+		}
 	}
 }
 
-// before returns a position before all entries from a moment on. It searches by halves: the log is nearly in the order
-// of time.
+// before returns a position before all entries from a moment on. It searches by halves, because the log is nearly in the
+// order of time, and goes back from what it finds.
 func (m *Model) before(ctx context.Context, at time.Time) (eventlog.Position, error) {
 	last, err := m.read(ctx, `ORDER BY e.position DESC LIMIT 1`)
 	if err != nil || len(last) == 0 {
@@ -45,5 +54,10 @@ func (m *Model) before(ctx context.Context, at time.Time) (eventlog.Position, er
 			low = int64(next[0].Position)
 		}
 	}
-	return eventlog.Position(low), nil
+	// An entry from that moment on may be before one that is too early, in a log that was copied.
+	back, err := m.read(ctx, fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, moved), low)
+	if err != nil || len(back) == 0 {
+		return 0, err
+	}
+	return back[0].Position, nil
 }

@@ -115,7 +115,9 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 	if _, err := backup.Migrate(t.Context(), tiny(), false, source, target); err == nil {
 		t.Error("a first pass left streams out")
 	}
-	target.Log = &mortal{to, 1, false}
+	cut := &mortal{Log: to}
+	cut.left.Store(1)
+	target.Log = cut
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, errKilled) {
 		t.Fatalf("the migration was not interrupted: %v", err)
 	}

@@ -17,28 +17,33 @@ import (
 // verifiers is how many hash chains are checked at the same time.
 const verifiers = 4
 
-// copier brings a log to where it holds the events of an origin: the same, in the same order. A log that
-// imports takes some thousand events at a time. To others goes one append after the other, because nothing in
-// the port says which of two appends under way lands first; events that follow each other in one stream share
-// an append.
+// copier brings a log to where it holds the events of an origin: every stream the same, at the same revisions. A log
+// that imports takes some thousand events at a time, in exactly the origin's order. To others, which take one stream an
+// append, the events go in windows; see window.
 type copier struct {
 	cfg  Config
 	from origin
 	to   eventlog.Log
 
-	// at and source are where both logs have been compared to: the target's position and the origin's.
+	// at and source are how far both logs have been read to compare them: the target's position and the origin's.
 	at, source eventlog.Position
-	compared   uint64 // events
-	places     places
-	accounts   map[string]struct{} // streams with a chain
-	long       []string            // of these, those of at least Config.LongStream events
+	// missing are the events up to source that the target was not found to hold: those that an interrupted window
+	// lacks.
+	missing  *window
+	compared uint64 // events
+	places   places
+	accounts map[string]struct{} // streams with a chain
+	long     []string            // of these, those of at least Config.LongStream events
 }
 
 func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
-	return &copier{cfg: cfg, from: from, to: to, accounts: map[string]struct{}{}}
+	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg.windowEvents), accounts: map[string]struct{}{}}
 }
 
-// compare goes through the target behind what was compared before, and wants each event to be the origin's.
+// compare goes through the target behind what was compared before, and wants each event to be the next one that the
+// origin has of that stream. A target that imports has the events in the origin's order. Any other one may have them in
+// another order within a window; it may have been filled by a release that kept the origin's.
+//
 // It writes nothing. Errors: ErrNotEmpty.
 func (c *copier) compare(ctx context.Context, stage Stage) error {
 	var head eventlog.Position
@@ -53,7 +58,8 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 	defer target.stop()
 	from := readAhead(ctx, c.from.behind(c.source))
 	defer from.stop()
-	var expected []eventlog.Recorded
+	_, ordered := c.to.(eventlog.Importer)
+	var page []eventlog.Recorded // of the origin, behind source
 	for {
 		held, err := target.next(ctx)
 		if err != nil {
@@ -63,46 +69,74 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 			return nil
 		}
 		for i := range held {
-			if len(expected) == 0 {
-				if expected, err = from.next(ctx); err != nil {
-					return fmt.Errorf("read the source: %w", err)
+			expected, found := c.missing.take(held[i].Stream)
+			for !found {
+				if len(page) == 0 {
+					if page, err = from.next(ctx); err != nil {
+						return fmt.Errorf("read the source: %w", err)
+					}
 				}
+				if len(page) == 0 {
+					return fmt.Errorf("%w: it goes on where the source ends, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
+				}
+				if found = ordered || page[0].Stream == held[i].Stream; found {
+					expected = page[0]
+				} else if !c.missing.add(page[0]) {
+					return fmt.Errorf("%w: its revision %d of %s does not follow within %d events in the source, which goes on with revision %d of %s",
+						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents, page[0].Revision, page[0].Stream)
+				}
+				c.source, page = page[0].Position, page[1:]
 			}
-			if len(expected) == 0 {
-				return fmt.Errorf("%w: it goes on where the source ends, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
-			}
-			if what := difference(&expected[0], &held[i]); what != "" {
+			if what := difference(&expected, &held[i]); what != "" {
 				return fmt.Errorf("%w: where the source has revision %d of %s it has revision %d of %s (another %s)",
-					ErrNotEmpty, expected[0].Revision, expected[0].Stream, held[i].Revision, held[i].Stream, what)
+					ErrNotEmpty, expected.Revision, expected.Stream, held[i].Revision, held[i].Stream, what)
 			}
 			c.know(held[i].Stream)
-			c.at, c.source = held[i].Position, expected[0].Position
-			c.places.pass(c.source, c.at)
+			c.at = held[i].Position
+			c.places.pass(expected.Position, c.at)
 			c.compared++
-			expected = expected[1:]
 		}
-		c.progress(stage, c.compared)
+		c.progress(stage, c.compared, c.source)
 	}
 }
 
 // places are how far readers have come, by name, in both logs.
-type places map[string]*struct{ source, target eventlog.Position }
+type places map[string]*readerPlace
+
+type readerPlace struct {
+	source, target eventlog.Position
+	passed         bool // the target has an event behind target that the reader has not read
+}
 
 func placesOf(source map[string]eventlog.Position) places {
 	p := places{}
 	for name, at := range source {
-		p[name] = &struct{ source, target eventlog.Position }{source: at}
+		p[name] = &readerPlace{source: at}
 	}
 	return p
 }
 
-// pass notes that two events are the same. A reader has read the target's if it has read the source's.
+// pass notes that two events are the same. It is called in the target's order. A reader goes on in the target in front
+// of the first event that it has not read in the source: it may meet events of that window again, and misses none.
 func (p places) pass(source, target eventlog.Position) {
 	for _, at := range p {
-		if source <= at.source {
+		if source > at.source {
+			at.passed = true
+		}
+		if !at.passed {
 			at.target = target
 		}
 	}
+}
+
+// between reports whether a reader has read the first event and not the second.
+func (p places) between(first, second eventlog.Position) bool {
+	for _, at := range p {
+		if first <= at.source && at.source < second {
+			return true
+		}
+	}
+	return false
 }
 
 func (p places) inTarget() map[string]eventlog.Position {
@@ -122,10 +156,10 @@ func (c *copier) know(stream string) {
 	}
 }
 
-func (c *copier) progress(stage Stage, done uint64) {
+func (c *copier) progress(stage Stage, done uint64, upTo eventlog.Position) {
 	p := Progress{Stage: stage, Done: done, Total: c.from.size()}
 	if o, ok := c.from.(logOrigin); ok {
-		p.Position, p.Head = c.source, o.until
+		p.Position, p.Head = upTo, o.until
 	}
 	c.cfg.Progress(p)
 }
@@ -156,32 +190,19 @@ func difference(a, b *eventlog.Recorded) string {
 // appendRest appends what the target lacks, then reads it back and compares it.
 //
 // Errors: ErrForeignWriter, ErrDiffers.
-func (c *copier) appendRest(ctx context.Context) error {
-	from := readAhead(ctx, c.from.behind(c.source))
-	defer from.stop()
+func (c *copier) appendRest(ctx context.Context) (err error) {
 	want := c.compared // with what is appended here
-	for {
-		events, err := from.next(ctx)
-		if err != nil {
-			return fmt.Errorf("read the source: %w", err)
-		}
-		if len(events) == 0 {
-			break
-		}
-		last := events[len(events)-1].Position
-		for len(events) > 0 {
-			n, err := c.put(ctx, events)
-			if err != nil {
-				return err
-			}
-			want += uint64(n)
-			events = events[n:]
-		}
-		p := Progress{Stage: StageEvents, Done: want, Total: c.from.size()}
-		if o, ok := c.from.(logOrigin); ok {
-			p.Position, p.Head = last, o.until
-		}
-		c.cfg.Progress(p)
+	written := func(events int, upTo eventlog.Position) {
+		want += uint64(events)
+		c.progress(StageEvents, want, upTo)
+	}
+	if to, ok := c.to.(eventlog.Importer); ok {
+		err = c.importRest(ctx, to, written)
+	} else {
+		err = c.appendWindows(ctx, written)
+	}
+	if err != nil {
+		return err
 	}
 	if err := c.compare(ctx, StageCompare); err != nil {
 		if errors.Is(err, ErrNotEmpty) {
@@ -189,20 +210,33 @@ func (c *copier) appendRest(ctx context.Context) error {
 		}
 		return err
 	}
-	if c.compared != want {
+	if c.compared != want || c.missing.count > 0 {
 		return fmt.Errorf("%w: %d events were written and %d can be read", ErrDiffers, want, c.compared)
 	}
 	return nil
 }
 
-// put copies some of the events, from the first one on, and says how many.
-func (c *copier) put(ctx context.Context, events []eventlog.Recorded) (n int, err error) {
-	if to, ok := c.to.(eventlog.Importer); ok {
-		runs, n := runsOf(events)
-		return n, c.importRuns(ctx, to, runs)
+// importRest imports the events behind source, in their order. It calls written after each import.
+func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written func(events int, upTo eventlog.Position)) error {
+	from := readAhead(ctx, c.from.behind(c.source))
+	defer from.stop()
+	for {
+		events, err := from.next(ctx)
+		if err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		for len(events) > 0 {
+			runs, n := runsOf(events)
+			if err := c.importRuns(ctx, to, runs); err != nil {
+				return err
+			}
+			written(n, events[n-1].Position)
+			events = events[n:]
+		}
 	}
-	n = together(events)
-	return n, c.appendEvents(ctx, events[:n])
 }
 
 // runsOf makes as many events, from the first one on, as fit into one import, and says how many that are.
@@ -225,9 +259,6 @@ func runsOf(events []eventlog.Recorded) (runs []eventlog.Run, n int) {
 
 // importRuns is repeated as it was when its outcome is not known, so that nothing lands twice.
 func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []eventlog.Run) error {
-	for i := range runs {
-		c.know(runs[i].Stream)
-	}
 	err := retry(ctx, c.cfg.RetryAfter, func() error { return to.Import(ctx, runs) })
 	switch {
 	case err == nil:
@@ -256,32 +287,6 @@ func together(events []eventlog.Recorded) int {
 		n++
 	}
 	return n
-}
-
-// appendEvents appends events that follow each other in one stream. An append whose outcome is not known is
-// repeated as it was, so that nothing lands twice.
-func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
-	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
-	c.know(stream)
-	proposed := proposals(events)
-	err := retry(ctx, c.cfg.RetryAfter, func() error {
-		_, err := c.to.Append(ctx, stream, expected, proposed)
-		return err
-	})
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, eventlog.ErrTooLarge) && len(events) > 1:
-		// A store may count what it adds itself.
-		half := len(events) / 2
-		if err := c.appendEvents(ctx, events[:half]); err != nil {
-			return err
-		}
-		return c.appendEvents(ctx, events[half:])
-	case errors.Is(err, eventlog.ErrWrongRevision):
-		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
-	}
-	return fmt.Errorf("copy revision %d of %s: %w", events[0].Revision, stream, err)
 }
 
 // verifyChains checks the hash chain of every account in the target. It returns the events that hold,

@@ -22,8 +22,9 @@
 // Until the new manifest is in place the old one holds, with everything that it lists.
 //
 // Restore wants an empty target, or one that it filled before: events are compared one by one and whatever
-// is missing is appended, in the same order, with the same revisions and ids. Positions are new. A log that is
-// an eventlog.Importer takes thousands of events with one flush, any other one append after the other.
+// is missing is appended, with the same revisions and ids. Positions are new. A log that is an eventlog.Importer takes
+// thousands of events with one flush, in exactly the same order. Any other one gets windows of events, several streams at
+// a time: each stream is exact, and events of different streams may change places within a window; see window.go.
 package backup
 
 import (

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"letterhead/commands"
@@ -277,12 +278,12 @@ func TestTwoBackupsIntoOneFolderDoNotMix(t *testing.T) {
 // intruder appends to the log while it is being filled.
 type intruder struct {
 	eventlog.Log
-	at int
+	at atomic.Int64
 	do func()
 }
 
 func (i *intruder) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	if i.at--; i.at == 0 {
+	if i.at.Add(-1) == 0 {
 		i.do()
 	}
 	return i.Log.Append(ctx, stream, expected, events)
@@ -295,11 +296,13 @@ func TestSomebodyElseWritingToTheTargetIsNoticed(t *testing.T) {
 	for _, stream := range []string{"account-a0", "elsewhere"} {
 		to := embedded(t)
 		target := to.target()
-		target.Log = &intruder{to.log, 20, func() {
+		log := &intruder{Log: to.log, do: func() {
 			if _, err := to.log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("intruder", "CreditsCharged", 1, nil)}); err != nil {
 				t.Error(err)
 			}
 		}}
+		log.at.Store(5)
+		target.Log = log
 		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target))
 		if !errors.Is(err, backup.ErrForeignWriter) && !errors.Is(err, backup.ErrDiffers) {
 			t.Errorf("an append to %s: %v, want ErrForeignWriter or ErrDiffers", stream, err)

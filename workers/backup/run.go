@@ -41,11 +41,16 @@ type Config struct {
 	Progress func(Progress)
 	// Now is the clock of the manifest. Default: time.Now.
 	Now func() time.Time
+
+	windowEvents int // tests make windows smaller; default: windowEvents
 }
 
 func (c Config) withDefaults() Config {
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = defaultSegmentBytes
+	}
+	if c.windowEvents == 0 {
+		c.windowEvents = windowEvents
 	}
 	if c.LongStream == 0 {
 		c.LongStream = commands.LongStream

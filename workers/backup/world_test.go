@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -265,6 +267,13 @@ func equal(t tb, got, want []eventlog.Recorded) {
 	}
 }
 
+// byStream puts the events of each stream together, in their order, and the streams by name.
+func byStream(events []eventlog.Recorded) []eventlog.Recorded {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b eventlog.Recorded) int { return strings.Compare(a.Stream, b.Stream) })
+	return events
+}
+
 func namesOf(t tb, s side) map[string]string {
 	t.Helper()
 	page, err := s.names.Page(t.Context(), "", 1000)
@@ -298,6 +307,13 @@ func pictures(t tb, s side) map[string]string {
 func same(t tb, got, want side) {
 	t.Helper()
 	equal(t, all(t, got.log), all(t, want.log))
+	sameStreams(t, got, want)
+}
+
+// sameStreams is same but for the order of events of different streams.
+func sameStreams(t tb, got, want side) {
+	t.Helper()
+	equal(t, byStream(all(t, got.log)), byStream(all(t, want.log)))
 	if g, w := namesOf(t, got), namesOf(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
 		t.Errorf("names %v, want %v", g, w)
 	}

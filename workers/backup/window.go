@@ -1,0 +1,180 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/eventlog"
+)
+
+// Limits of a window. A later release must not lower them: it would refuse a target whose copy was interrupted in a
+// larger window.
+const (
+	windowEvents = eventlog.MaxDisorder
+	windowBytes  = 4 << 20
+)
+
+// writers is how many streams of a window are appended to at the same time.
+const writers = 64
+
+// window is events that follow each other in an origin, by stream. Several streams of a window are appended to at a
+// time, so its events may change places with those of other streams of the window. A window is whole before the next one
+// begins. Hence the target holds, at any moment, the beginning of the origin and, behind that, some events of the
+// windowEvents that follow; and so does a run that goes on after an interruption, whose windows begin elsewhere.
+//
+// The accounts of a window are whole before its other streams begin: read models take what an account's stream says of a
+// key before the ticks of usage that name the key.
+type window struct {
+	limit   int // events
+	streams map[string][]eventlog.Recorded
+	count   int
+	bytes   int
+}
+
+func newWindow(limit int) *window {
+	return &window{limit: limit, streams: map[string][]eventlog.Recorded{}}
+}
+
+// add reports false if the window is full.
+func (w *window) add(e eventlog.Recorded) bool {
+	size := eventlog.Size(&e.Proposed)
+	if w.count == w.limit || w.count > 0 && w.bytes+size > windowBytes {
+		return false
+	}
+	w.streams[e.Stream] = append(w.streams[e.Stream], e)
+	w.count++
+	w.bytes += size
+	return true
+}
+
+// take removes the first event of a stream. It reports false if there is none.
+func (w *window) take(stream string) (eventlog.Recorded, bool) {
+	events := w.streams[stream]
+	if len(events) == 0 {
+		return eventlog.Recorded{}, false
+	}
+	if len(events) == 1 {
+		delete(w.streams, stream)
+	} else {
+		w.streams[stream] = events[1:]
+	}
+	w.count--
+	w.bytes -= eventlog.Size(&events[0].Proposed)
+	return events[0], true
+}
+
+// appendWindows appends what an interrupted run left out, and then the events behind source. It calls written after each
+// window.
+func (c *copier) appendWindows(ctx context.Context, written func(events int, upTo eventlog.Position)) error {
+	// What is missing is whole before the next window begins.
+	if err := c.appendWindow(ctx, c.missing); err != nil {
+		return err
+	}
+	at, w := c.source, newWindow(c.cfg.windowEvents)
+	written(c.missing.count, at)
+	put := func() error {
+		if err := c.appendWindow(ctx, w); err != nil {
+			return err
+		}
+		written(w.count, at)
+		w = newWindow(c.cfg.windowEvents)
+		return nil
+	}
+	from := readAhead(ctx, c.from.behind(c.source))
+	defer from.stop()
+	for {
+		events, err := from.next(ctx)
+		if err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		if len(events) == 0 {
+			return put()
+		}
+		for i := range events {
+			// A window that ends where a reader is gives the reader an exact place in the target.
+			if w.count > 0 && c.places.between(at, events[i].Position) || !w.add(events[i]) {
+				if err := put(); err != nil {
+					return err
+				}
+				w.add(events[i])
+			}
+			at = events[i].Position
+		}
+	}
+}
+
+// appendWindow returns when every event of the window is in the target, or one failed for good.
+func (c *copier) appendWindow(ctx context.Context, w *window) error {
+	var accounts, others [][]eventlog.Recorded
+	for stream, events := range w.streams {
+		if strings.HasPrefix(stream, AccountPrefix) {
+			accounts = append(accounts, events)
+		} else {
+			others = append(others, events)
+		}
+	}
+	if err := c.appendStreams(ctx, accounts); err != nil {
+		return err
+	}
+	return c.appendStreams(ctx, others)
+}
+
+// appendStreams appends the events of several streams, those of each stream in their order.
+func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorded) error {
+	slices.SortFunc(streams, byPosition)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, events := range streams {
+		group.Go(func() error {
+			for len(events) > 0 && inner.Err() == nil {
+				n := together(events)
+				if err := c.appendEvents(inner, events[:n]); err != nil {
+					return err
+				}
+				events = events[n:]
+			}
+			return inner.Err()
+		})
+	}
+	err := group.Wait()
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// byPosition orders the streams of a window by their first events.
+func byPosition(a, b []eventlog.Recorded) int { return cmp.Compare(a[0].Position, b[0].Position) }
+
+// appendEvents appends events that follow each other in one stream. An append whose outcome is not known is repeated as
+// it was, so that nothing lands twice.
+func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
+	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
+	proposed := proposals(events)
+	err := retry(ctx, c.cfg.RetryAfter, func() error {
+		_, err := c.to.Append(ctx, stream, expected, proposed)
+		return err
+	})
+	wrong := errors.Is(err, eventlog.ErrWrongRevision)
+	switch {
+	case err == nil:
+		return nil
+	case (wrong || errors.Is(err, eventlog.ErrTooLarge)) && len(events) > 1:
+		// A store may count what it adds itself. And an append that a killed run sent may have landed since the target was
+		// compared: the first of these events are there, and appending only them again succeeds.
+		half := len(events) / 2
+		if err := c.appendEvents(ctx, events[:half]); err != nil {
+			return err
+		}
+		return c.appendEvents(ctx, events[half:])
+	case wrong:
+		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
+	}
+	return fmt.Errorf("copy revision %d of %s: %w", events[0].Revision, stream, err)
+}

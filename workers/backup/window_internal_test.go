@@ -1,0 +1,238 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// memoryLog is a log that does not import. Its process may end: after some appends none succeeds, and those that were
+// sent before land at once, later, or never.
+type memoryLog struct {
+	eventlog.Log
+	mu      sync.Mutex
+	events  []eventlog.Recorded
+	streams map[string][]uuid.UUID
+
+	left int      // appends until the process ends
+	fate []string // of the appends after that: "lands", "late" or "lost", in turns
+	late []func() // appends that land during a later run
+}
+
+func newMemoryLog() *memoryLog {
+	return &memoryLog{streams: map[string][]uuid.UUID{}, left: 1 << 30}
+}
+
+func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left--; m.left < 0 {
+		if n := -m.left - 1; n < len(m.fate) {
+			switch m.fate[n] {
+			case "lands":
+				_ = m.add(stream, expected, events) // the process is gone and hears no answer
+			case "late":
+				m.late = append(m.late, func() { _ = m.add(stream, expected, events) })
+			}
+		}
+		return eventlog.Appended{}, errCut
+	}
+	if len(m.late) > 0 {
+		m.late[0]()
+		m.late = m.late[1:]
+	}
+	return eventlog.Appended{}, m.add(stream, expected, events)
+}
+
+// add keeps the promises of eventlog.Log.Append.
+func (m *memoryLog) add(stream string, expected eventlog.Expected, events []eventlog.Proposed) error {
+	held := m.streams[stream]
+	next, _ := expected.Next()
+	if next < uint64(len(held)) {
+		for i, e := range events {
+			if at := next + uint64(i); at >= uint64(len(held)) || held[at] != e.ID {
+				return &eventlog.WrongRevisionError{Stream: stream, Expected: expected}
+			}
+		}
+		return nil
+	}
+	if next > uint64(len(held)) {
+		return &eventlog.WrongRevisionError{Stream: stream, Expected: expected}
+	}
+	for _, e := range events {
+		m.events = append(m.events, eventlog.Recorded{Proposed: e, Stream: stream, Revision: uint64(len(m.streams[stream])), Position: eventlog.Position(7 * (len(m.events) + 1))})
+		m.streams[stream] = append(m.streams[stream], e.ID)
+	}
+	return nil
+}
+
+func (m *memoryLog) ReadAll(_ context.Context, after eventlog.Position, _ eventlog.Filter, limit int) (eventlog.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := int(after / 7)
+	page := slices.Clone(m.events[first:min(len(m.events), first+min(limit, 5))])
+	return eventlog.Page{Events: page, Next: eventlog.Position(7 * (first + len(page))), End: first+len(page) == len(m.events)}, nil
+}
+
+func (m *memoryLog) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var page []eventlog.Recorded
+	for _, e := range m.events {
+		if e.Stream == stream && e.Revision >= from && len(page) < limit {
+			page = append(page, e)
+		}
+	}
+	return page, nil
+}
+
+func (m *memoryLog) Head(context.Context) (eventlog.Position, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return eventlog.Position(7 * len(m.events)), nil
+}
+
+// inWindows fails unless every stream of the copy is the beginning of the origin's, unless at each of its events the copy
+// holds the beginning of the origin and some of the events of one window, and if an event of another stream is in the copy
+// before an account's event that came before it.
+func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
+	t.Helper()
+	place := map[uuid.UUID]int{}
+	for i, e := range origin {
+		place[e.ID] = i
+	}
+	there, whole := make([]bool, len(origin)), 0
+	next := map[string]uint64{}
+	for _, e := range copied {
+		at, known := place[e.ID]
+		if !known || there[at] || e.Revision != next[e.Stream] || difference(&e, &origin[at]) != "" {
+			t.Fatalf("revision %d of %s is not the origin's next one", e.Revision, e.Stream)
+		}
+		next[e.Stream]++
+		if !strings.HasPrefix(e.Stream, AccountPrefix) {
+			for i := range at {
+				if !there[i] && strings.HasPrefix(origin[i].Stream, AccountPrefix) {
+					t.Fatalf("event %d was copied before event %d of an account, which came before it", at, i)
+				}
+			}
+		}
+		if at >= whole+window {
+			t.Fatalf("event %d was copied while event %d was missing, with windows of %d", at, whole, window)
+		}
+		for there[at] = true; whole < len(there) && there[whole]; whole++ {
+		}
+	}
+}
+
+// A migration to a log that does not import may end at any append, any number of times, and what it sent may land when
+// the next run is under way. Each run goes on, and the copy has every stream as it was.
+func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		window := rapid.IntRange(1, 12).Draw(r, "window")
+		from, to := newMemoryLog(), newMemoryLog()
+		chains := map[string]eventschemas.Hash{}
+		write := func(n int) {
+			for range n {
+				stream := fmt.Sprint(rapid.SampledFrom([]string{AccountPrefix, "usage-"}).Draw(r, "kind"), rapid.IntRange(0, 3).Draw(r, "stream"))
+				i := len(from.events)
+				e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC(), Data: fmt.Append(nil, i)}
+				revision := uint64(len(from.streams[stream]))
+				if strings.HasPrefix(stream, AccountPrefix) {
+					chains[stream] = eventschemas.ChainLink{
+						Stream: stream, Revision: revision, EventID: e.ID, Type: e.Type, OccurredAt: e.OccurredAt, Data: e.Data,
+					}.Next(chains[stream])
+					e.Metadata.Hash = fmt.Sprintf("%x", chains[stream])
+				}
+				if err := from.add(stream, eventlog.After(revision), []eventlog.Proposed{e}); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		write(rapid.IntRange(0, 60).Draw(r, "events"))
+		relay := eventlog.Position(7 * rapid.IntRange(0, len(from.events)).Draw(r, "relay"))
+		at := remember{}
+		migrate := func(final bool) error {
+			_, err := Migrate(t.Context(), Config{RetryAfter: time.Nanosecond, windowEvents: window}, final,
+				Source{Log: from, Places: map[string]eventlog.Position{"relay": relay}}, Target{Log: to, Positions: at, Done: []string{"relay"}})
+			return err
+		}
+		cuts := rapid.IntRange(0, 4).Draw(r, "cuts")
+		for range cuts {
+			to.left = rapid.IntRange(0, 20).Draw(r, "appends")
+			to.fate = rapid.SliceOfN(rapid.SampledFrom([]string{"lands", "late", "lost"}), 0, 6).Draw(r, "fate")
+			if err := migrate(false); err != nil && !errors.Is(err, errCut) {
+				r.Fatalf("a pass that was cut off: %v", err)
+			}
+			inWindows(r, to.events, from.events, window)
+			write(rapid.IntRange(0, 5).Draw(r, "meanwhile"))
+		}
+		to.left = 1 << 30
+		if err := migrate(true); err != nil {
+			r.Fatal(err)
+		}
+		inWindows(r, to.events, from.events, window)
+		if len(to.events) != len(from.events) {
+			r.Fatalf("%d events, want %d", len(to.events), len(from.events))
+		}
+		// The relay goes on in front of all that it has not read; without an interruption exactly there.
+		again := 0
+		for i := range to.events {
+			e := &to.events[i]
+			n := slices.IndexFunc(from.events, func(o eventlog.Recorded) bool { return o.ID == e.ID })
+			switch read := eventlog.Position(7*(n+1)) <= relay; {
+			case !read && e.Position <= at["relay"]:
+				r.Fatalf("the relay begins at %d and misses event %d, which it has not read", at["relay"], n)
+			case read && e.Position > at["relay"]:
+				again++
+			}
+		}
+		if again >= window || cuts == 0 && again > 0 {
+			r.Fatalf("the relay reads %d events again, with windows of %d and %d interruptions", again, window, cuts)
+		}
+	})
+}
+
+// remember are positions in memory.
+type remember map[string]eventlog.Position
+
+func (r remember) Reset(_ context.Context, name string, at eventlog.Position) error {
+	r[name] = at
+	return nil
+}
+
+// A target whose events lie further apart than a window is of another log.
+func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
+	const window = 8
+	for _, apart := range []int{window, window + 1} {
+		from, to := newMemoryLog(), newMemoryLog()
+		for i := range 2 * window {
+			e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC()}
+			if err := from.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}); err != nil {
+				t.Fatal(err)
+			}
+			if i == apart {
+				if err := to.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_, err := Migrate(t.Context(), Config{windowEvents: window}, false, Source{Log: from}, Target{Log: to})
+		if refused := errors.Is(err, ErrNotEmpty); refused != (apart > window) || !refused && err != nil {
+			t.Errorf("%d events apart: %v", apart, err)
+		}
+		if apart > window && len(to.events) != 1 {
+			t.Errorf("%d events were written to a target that was refused", len(to.events)-1)
+		}
+	}
+}

@@ -264,22 +264,43 @@ func TestWhateverHappensAKeyIsPaidOnceOverAllNodes(t *testing.T) {
 	everyKeyIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
 }
 
+// counted is the sum of a node's counters with a name, and with a label value unless it is empty.
+func (s *service) counted(name, label string) (n float64) {
+	s.t.Helper()
+	families, err := s.metrics.Gather()
+	s.must(err)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name && (label == "" || len(m.Label) > 0 && m.Label[0].GetValue() == label) {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
 // One append and no read for a look-up that keeps to its node.
 func TestRoundTripsOfALookup(t *testing.T) {
 	const lookups = 50
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
+	node, log, window := s.nodes[0], s.logs[0], s.windows[0]
+	for node.counted("letterhead_key_lookups_total", "memory") == 0 { // until the node has its first lease
+		c.get("/v1/me").ok(t)
+	}
 	c.get("/v1/brands/acme.com").ok(t)
-	log, window := s.logs[0], s.windows[0]
 	appends := c.streamAppends()
-	reads, takes := log.reads.Load(), window.takes.Load()
+	reads, takes, rows := log.reads.Load(), window.takes.Load(), node.counted("letterhead_key_lookups_total", "rows")
 	for range lookups {
 		c.get("/v1/brands/acme.com").ok(t)
 	}
 	r, w := log.reads.Load()-reads, window.takes.Load()-takes
 	if a := c.streamAppends() - appends; a != lookups || r != 0 || w != lookups {
 		t.Errorf("%d look-ups took %d appends, %d reads of the log and %d takes of the window", lookups, a, r, w)
+	}
+	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows > lookups/5 { // none, unless the machine is so slow that leases run out
+		t.Errorf("%d look-ups read %v rows of keys", lookups, rows)
 	}
 }
 

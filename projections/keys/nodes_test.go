@@ -37,7 +37,7 @@ func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys
 }
 
 // hold keeps the lease of a node until the test ends.
-func hold(t *testing.T, d *keys.Directory, format func() int) {
+func hold(t testing.TB, d *keys.Directory, format func() int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -59,7 +59,7 @@ func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eve
 }
 
 // answered is how many look-ups were answered from memory, or from rows.
-func answered(t *testing.T, d *keys.Directory, from string) (n float64) {
+func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := d.Register(registry); err != nil {
@@ -80,7 +80,7 @@ func answered(t *testing.T, d *keys.Directory, from string) (n float64) {
 }
 
 // remembering looks a key up until the node answers from memory.
-func remembering(t *testing.T, e *projectionstest.Env, d *keys.Directory, key string) {
+func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key string) {
 	t.Helper()
 	for before := answered(t, d, "memory"); answered(t, d, "memory") == before; {
 		if _, ok, err := d.Lookup(e.Context(), sum(key)); !ok || err != nil {
@@ -298,5 +298,43 @@ func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
 		if e.Context().Err() != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLookupOnANode is a look-up of one of 300 keys in a shared database: from rows, and with a lease. It reports
+// the processor time of the server for each.
+func BenchmarkLookupOnANode(b *testing.B) {
+	for _, from := range []string{"rows", "memory"} {
+		b.Run(from, func(b *testing.B) {
+			e := projectionstest.OpenPostgres(b)
+			d := setup(b, e)
+			r, _ := e.Start(projections.Config{}, d)
+			d.Open(0, r)
+			const known = 300
+			for i := range known {
+				id := fmt.Sprint("a", i)
+				e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
+			}
+			e.CatchUp(r)
+			if from == "memory" {
+				hold(b, d, r.Format)
+				remembering(b, e, d, "lh_sk_a1")
+			}
+			before, local := sqlstoretest.ServerCPU(b, e.Store)
+			var n atomic.Int64
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, ok, err := d.Lookup(b.Context(), sum(fmt.Sprint("lh_sk_a", n.Add(1)%known))); !ok || err != nil {
+						b.Error(ok, err)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			if after, _ := sqlstoretest.ServerCPU(b, e.Store); local {
+				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "server-µs/op")
+			}
+		})
 	}
 }

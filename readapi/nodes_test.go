@@ -292,6 +292,7 @@ func TestRoundTripsOfALookup(t *testing.T) {
 	c.get("/v1/brands/acme.com").ok(t)
 	appends := c.streamAppends()
 	reads, takes, rows := log.reads.Load(), window.takes.Load(), node.counted("letterhead_key_lookups_total", "rows")
+	statements := node.counted("letterhead_ratelimit_statements_total", "")
 	for range lookups {
 		c.get("/v1/brands/acme.com").ok(t)
 	}
@@ -302,6 +303,10 @@ func TestRoundTripsOfALookup(t *testing.T) {
 	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows > lookups/5 { // none, unless the machine is so slow that leases run out
 		t.Errorf("%d look-ups read %v rows of keys", lookups, rows)
 	}
+	if statements = node.counted("letterhead_ratelimit_statements_total", "") - statements; statements > lookups/2 { // 6, unless the machine is slow
+		t.Errorf("%d look-ups took %v statements for the minute window", lookups, statements)
+	}
+	t.Logf("%d look-ups: %v rows of keys, %v statements for the minute window", lookups, rows, statements)
 }
 
 // streamAppends is the events of the account's stream: one for each append of a client that asks one by one.

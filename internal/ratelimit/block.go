@@ -14,7 +14,8 @@ const (
 	blockPart = 32
 	// blockFrom is how many units must be left for a block: below, and with small limits, each is taken singly.
 	blockFrom = 128
-	// blockLasts is how long after its statement a block is handed out. What is left then is given back.
+	// blockLasts is how long after its statement a block is handed out. What is left is given back when no caller came
+	// for as long.
 	blockLasts = 3 * time.Second
 	// blockWorth is how many callers of a counter a node must have had in blockLasts to take a block.
 	blockWorth = 4
@@ -33,6 +34,7 @@ type block struct {
 	until   time.Time   // from then on nothing is handed out
 	since   time.Time   // begin of what callers counts
 	callers int64       // that were let through
+	last    time.Time   // when the last of them came
 	end     *time.Timer // gives back what is left
 }
 
@@ -44,6 +46,7 @@ func (s *Shared) fromBlock(q question) (Decision, bool) {
 	}
 	b.left -= q.units
 	b.callers++
+	b.last = time.Now()
 	return Decision{Allowed: true, Limit: q.limit, Remaining: max(0, q.limit-(b.counted-b.left)), Reset: windowEnd(b.minute)}, true
 }
 
@@ -77,8 +80,6 @@ func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int6
 		b = &block{since: asked}
 		s.blocks[q] = b
 		b.end = time.AfterFunc(blockLasts, func() { s.giveBlock(q, b) })
-	} else {
-		b.end.Reset(blockLasts)
 	}
 	if b.minute != t.minute {
 		b.left = 0 // that window is over
@@ -86,13 +87,20 @@ func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int6
 	b.minute, b.counted, b.left = t.minute, t.used, b.left+left
 	b.until = asked.Add(min(blockLasts, t.rest-blockMargin))
 	b.callers += callers
+	b.last = time.Now()
 	return 0
 }
 
-// giveBlock ends a block and gives back what is left of it.
+// giveBlock ends a block for which no caller came in blockLasts, and gives back what is left of it.
 func (s *Shared) giveBlock(q question, b *block) {
 	s.mu.Lock()
+	idle := time.Since(b.last)
 	if s.blocks[q] != b || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	if idle < blockLasts {
+		b.end.Reset(blockLasts - idle)
 		s.mu.Unlock()
 		return
 	}

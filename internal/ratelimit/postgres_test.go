@@ -380,7 +380,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 			"take": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				units, limit := rapid.Int64Range(1, 4).Draw(t, "units"), rapid.SampledFrom([]int64{0, 1, 3, 10, 60, 300, 1000}).Draw(t, "limit")
-				many := rapid.IntRange(1, 30).Draw(t, "many")
+				many := rapid.IntRange(1, 20).Draw(t, "many")
 				one := rapid.IntRange(0, len(shared)).Draw(t, "of one node") // of any, the last
 				for range many {
 					node := one

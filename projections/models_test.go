@@ -30,8 +30,12 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
+	k := keys.New(e.Store)
+	if err := k.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return models{
-		accounts: accounts.New(e.Store), keys: keys.New(e.Store), usage: usage.New(e.Store, e.Log),
+		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
 		ledger: ledger.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
 	}
 }

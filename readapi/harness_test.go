@@ -88,6 +88,7 @@ type service struct {
 	usageDesk   *commands.UsageDesk
 	brands      *commands.Brands
 	runner      *projections.Runner
+	keys        *keys.Directory
 	assets      *assets.Store
 	assetFolder string
 	index       *search.Projection
@@ -204,6 +205,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	head, err := log.Head(ctx)
 	must(err)
 	directory.Open(head, s.runner)
+	s.keys = directory
 	s.assetFolder = filepath.Join(folder, "assets")
 	s.assets = openAssets(t, ctx, s.assetFolder)
 	s.tail, err = changes.New(ctx, changes.Config{}, log)
@@ -355,6 +357,7 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
 	s.must(s.runner.WaitFor(s.t.Context(), keys.Name, done.Position))
+	s.must(s.keys.AwaitNodes(s.t.Context()))
 }
 
 func (s *service) must(err error) {

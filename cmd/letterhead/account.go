@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/projections/keys"
 )
 
 // Bounds of names, which are personal data and live in the holders table.
@@ -262,9 +263,13 @@ func (s *service) operator() commands.Request {
 	return commands.Request{ID: uuid.NewString(), Actor: "operator:cli"}
 }
 
-// waitForKeys waits until the key directory has seen a position.
+// waitForKeys waits until requests on every node are judged by what was decided up to a position. Everything that
+// decides on keys and accounts comes through here.
 func (s *service) waitForKeys(ctx context.Context, position eventlog.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, enforceTimeout)
 	defer cancel()
-	return s.runner.WaitFor(ctx, "keys", position)
+	if err := s.runner.WaitFor(ctx, keys.Name, position); err != nil {
+		return err
+	}
+	return s.keys.AwaitNodes(ctx)
 }

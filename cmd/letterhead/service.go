@@ -190,6 +190,11 @@ func (s *service) openReadModels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !s.reading {
+		if err := errors.Join(s.keys.Setup(ctx), s.keys.Register(s.metrics)); err != nil {
+			return err
+		}
+	}
 	if err := s.runner.Start(ctx); err != nil || s.reading {
 		return err
 	}

@@ -196,7 +196,8 @@ func (s *service) openAPI(ctx context.Context) ([]part, error) {
 	}
 	s.closing(func() error { counters.Close(); return nil })
 	s.counters = counters
-	return append(parts, part{"counters", counters.Run}), nil
+	holds := func(ctx context.Context) error { return s.keys.Hold(ctx, s.runner.Format) }
+	return append(parts, part{"counters", counters.Run}, part{"key leases", holds}), nil
 }
 
 func (s *service) openCrawler(ctx context.Context) ([]part, error) {

@@ -77,6 +77,29 @@ func TestAChangeOfPlanHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
 	}
 }
 
+// A node that was frozen for longer than its lease, while a key was revoked, does not answer from memory when it goes
+// on, and the revocation does not wait for it.
+func TestANodeFrozenPastItsLease_RefusesTheKeyThatWasRevokedMeanwhile(t *testing.T) {
+	c := whole(t)
+	who := c.apis[0].open(t, "custom", 0)
+	frozen := c.apis[1]
+	until(t, settledWithin, "keys are remembered on "+frozen.name, func() bool {
+		frozen.want(t, http.StatusOK, "/v1/me", who.secret)
+		n, _ := frozen.metric(`letterhead_key_lookups_total{from="memory"}`)
+		return n > 0
+	})
+	if err := frozen.freeze(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = frozen.thaw() }() // again, when the test ends early
+	c.apis[0].must(t, "key", "revoke", who.keyID)
+	if err := frozen.thaw(); err != nil {
+		t.Fatal(err)
+	}
+	frozen.want(t, http.StatusUnauthorized, "/v1/me", who.secret)
+	c.ready(t)
+}
+
 // A revocation that nobody enforces yet must not look like one that holds.
 func TestARevocationThatIsNotSeenEnforcedSaysSo(t *testing.T) {
 	c := whole(t)

@@ -51,7 +51,7 @@ func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock))
 	})
 	t.Run("shared", func(t *testing.T) {
 		_, store, c := newDatabase(t)
-		test(t, newShared(t, store), c)
+		test(t, newShared(t, store, c), c)
 	})
 }
 
@@ -65,9 +65,14 @@ func newDatabase(t testing.TB) (sqlstore.Config, *sqlstore.Store, *clock) {
 	return cfg, store, c
 }
 
-func newShared(t testing.TB, store *sqlstore.Store) *ratelimit.Shared {
+// newShared follows the hand of the database, or with nil the time.
+func newShared(t testing.TB, store *sqlstore.Store, c *clock) *ratelimit.Shared {
 	t.Helper()
-	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{}, store)
+	var cfg ratelimit.SharedConfig
+	if c != nil {
+		cfg.Now = c.now
+	}
+	m, err := ratelimit.NewShared(t.Context(), cfg, store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,10 @@ const (
 type SharedConfig struct {
 	// TakeTimeout bounds one question to the database, beside the caller's context. 0 = DefaultTakeTimeout.
 	TakeTimeout time.Duration
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
+	// Now is the clock that blocks are timed with; nil = time.Now. Windows follow the database's.
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Validate reports everything that is wrong at once.
@@ -67,9 +69,13 @@ func (c SharedConfig) Validate() error {
 // costs one statement for many requests. Callers of one key with other units or another limit have statements
 // of their own beside it, and so has each Give.
 //
-// Units are taken only for callers that waited when their statement began. Those of a caller that left while
-// it was under way are handed back after it; until then, or until the window ends when that fails, they count,
-// and another may be refused for them. When nobody leaves, exactly the limit is let through when as many ask.
+// Far from the limit a statement takes more units than its callers need, when many came lately, and the callers after
+// them need no statement; see blockPart. A window's end is the database's in this, too: a block ends so long after its
+// statement was sent as the window had left when it was answered.
+//
+// Units of a caller that left while its statement was under way, and of a block that was not used up, are handed back;
+// until then, or until the window ends when that fails, they count, and another may be refused for them. When there are
+// none, exactly the limit is let through when as many ask.
 //
 // Counts are kept in an UNLOGGED table, which a crash of the server empties. Beside it a logged table keeps a
 // ceiling for each counter: no unit above it is let through before a higher one is durable. The statement that
@@ -89,11 +95,14 @@ type Shared struct {
 	store   *sqlstore.Store
 	timeout time.Duration
 	logger  *slog.Logger
+	now     func() time.Time
 	asked   prometheus.Counter
 	taken   prometheus.Counter
 
 	mu     sync.Mutex
 	queues map[question]*queue
+	blocks map[question]*block // at most maxBlocks
+	closed bool
 	ended  sync.WaitGroup
 }
 
@@ -117,6 +126,12 @@ type caller struct {
 type answer struct {
 	decision Decision
 	err      error
+}
+
+// tell answers the caller, which may have gone. Whoever calls it holds Shared.mu.
+func (c *caller) tell(a answer) {
+	c.told = true
+	c.answer <- a
 }
 
 const createShared = `
@@ -158,7 +173,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 const thisMinute = `floor(extract(epoch FROM clock_timestamp()) / 60)::bigint`
 
 // takeUnits grants as many of the wanted units ($3, a multiple of the units of one caller $5) as fit below the
-// limit ($4), and records a higher ceiling when they pass the one that is recorded. A row of an older minute begins
+// limit ($4), when all of them fit and many are left also some of those wanted ahead ($6), and records a higher ceiling when they pass the one that is recorded. A row of an older minute begins
 // as {begun}; so does one more than maxStepBack ahead, whose clock was wrong. A row a little ahead stays in force: the
 // clock stepped back, or this statement waited for the row while the minute ended.
 //
@@ -166,14 +181,17 @@ const thisMinute = `floor(extract(epoch FROM clock_timestamp()) / 60)::bigint`
 func takeUnits(begun string) string {
 	const (
 		inForce = "c.minute BETWEEN excluded.minute AND excluded.minute + {step}"
-		fits    = "least($3::bigint, greatest($4::bigint - {used}, 0) / $5::bigint * $5::bigint)"
+		callers = "least($3::bigint, greatest($4::bigint - {used}, 0) / $5::bigint * $5::bigint)"
+		ahead   = "CASE WHEN $4::bigint - {used} - $3::bigint >= {from} THEN least($6::bigint, ($4::bigint - {used} - $3::bigint) / {share}) / $5::bigint * $5::bigint ELSE 0 END"
+		fits    = "(" + callers + " + " + ahead + ")"
 		ceiling = "CASE WHEN c.ceiling_minute = c.minute THEN c.ceiling ELSE {unrecorded} END"
 		raise   = "{used} + greatest($4::bigint - ({used}), 0) / {part}"
 	)
 	granted := strings.ReplaceAll(fits, "{used}", "c.used")
 	used := "c.used + " + granted
 	return strings.NewReplacer(
-		"{step}", fmt.Sprint(int64(maxStepBack/Window)), "{unrecorded}", fmt.Sprint(unrecorded), "{part}", fmt.Sprint(ceilingPart), "{after}", fmt.Sprint(crashMinutes),
+		"{step}", fmt.Sprint(int64(maxStepBack/Window)), "{unrecorded}", fmt.Sprint(unrecorded), "{part}", fmt.Sprint(ceilingPart),
+		"{from}", fmt.Sprint(blockFrom), "{share}", fmt.Sprint(blockPart), "{after}", fmt.Sprint(crashMinutes),
 	).Replace(`
 WITH now AS (
 	SELECT ` + thisMinute + ` AS minute, incomplete FROM ratelimit_epoch WHERE one = 1
@@ -199,7 +217,7 @@ WITH now AS (
 	SELECT $1::text, $2::text, minute, ceiling FROM taken WHERE raised
 	ON CONFLICT (scope, id) DO UPDATE SET minute = excluded.minute, units = excluded.units
 )
-SELECT minute, used, granted FROM taken`)
+SELECT minute, used, granted, (((minute + 1) * 60 - extract(epoch FROM clock_timestamp())) * 1000)::bigint FROM taken`)
 }
 
 var (
@@ -245,7 +263,13 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 	if !store.Shared() {
 		return nil, errors.New("rate-limit counters: the database is of this process alone; use Memory")
 	}
-	s := &Shared{store: store, timeout: cfg.TakeTimeout, logger: cfg.Logger, queues: make(map[question]*queue)}
+	s := &Shared{
+		store: store, timeout: cfg.TakeTimeout, now: cfg.Now, logger: cfg.Logger,
+		queues: make(map[question]*queue), blocks: make(map[question]*block),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
 	if s.timeout == 0 {
 		s.timeout = DefaultTakeTimeout
 	}
@@ -307,6 +331,13 @@ func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 		return Decision{}, err
 	}
 	q := question{key: key, units: units, limit: limit}
+	s.mu.Lock()
+	s.taken.Inc()
+	d, ok := s.fromBlock(q)
+	s.mu.Unlock()
+	if ok {
+		return d, nil
+	}
 	me := &caller{answer: make(chan answer, 1)}
 	if !s.join(q, me) {
 		return Decision{}, fmt.Errorf("take of %s: %d callers wait: %w", key.Scope, maxWaiting, ErrUnavailable)
@@ -334,7 +365,6 @@ func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 func (s *Shared) join(q question, me *caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken.Inc()
 	at := s.queues[q]
 	if at == nil {
 		at = &queue{}
@@ -354,9 +384,14 @@ func (s *Shared) serve(q question, at *queue) {
 		s.mu.Lock()
 		group := at.waiting[:0:0]
 		for _, c := range at.waiting {
-			if !c.gone {
-				group = append(group, c)
+			if c.gone {
+				continue
 			}
+			if d, ok := s.fromBlock(q); ok { // that the last statement filled
+				c.tell(answer{decision: d})
+				continue
+			}
+			group = append(group, c)
 		}
 		at.waiting = nil
 		if len(group) == 0 {
@@ -374,43 +409,62 @@ func (s *Shared) ask(q question, group []*caller) {
 	// The group outlives each of its callers; its own bound ends it.
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	minute, used, granted, err := s.take(ctx, q, int64(len(group)))
+	asked := s.now() // before the statement: a block ends no later than its window
+	t, err := s.take(ctx, q, int64(len(group)), s.ahead(q, asked))
 	if err != nil {
 		err = fmt.Errorf("take of %s: %w", q.key.Scope, err)
 	}
-	left := used - granted // what was used before each caller in turn
-	var unclaimed int64
+	granted := t.granted
+	before := t.used - granted // what was used before each caller in turn
+	var unclaimed, let int64
 	s.mu.Lock()
+	if b := s.blocks[q]; b != nil && b.minute == t.minute {
+		before -= b.left
+	}
 	for _, c := range group {
 		a := answer{err: err}
 		if err == nil {
-			a.decision = Decision{Limit: q.limit, Reset: windowEnd(minute), Allowed: granted >= q.units}
+			a.decision = Decision{Limit: q.limit, Reset: windowEnd(t.minute), Allowed: granted >= q.units}
 			if a.decision.Allowed {
 				granted -= q.units
-				left += q.units
+				before += q.units
+				let++
 			}
-			a.decision.Remaining = max(0, q.limit-left)
+			a.decision.Remaining = max(0, q.limit-before)
 			if c.gone && a.decision.Allowed {
 				unclaimed += q.units
 			}
 		}
-		c.told = true
-		c.answer <- a
+		c.tell(a)
+	}
+	if err == nil {
+		unclaimed += s.refill(q, asked, t, granted, let)
 	}
 	s.mu.Unlock()
 	if unclaimed > 0 {
-		s.giveUnclaimed(q.key, unclaimed, minute)
+		s.giveUnused(q.key, unclaimed, t.minute)
 	}
+}
+
+// taken is the answer of a statement.
+type taken struct {
+	minute  int64
+	used    int64 // of the counter, those granted included
+	granted int64
+	rest    time.Duration // until the window ends, by the database's clock
 }
 
 // take is one statement, and two in the minutes whose counts a crash of the server has lost; the node that notices
 // the crash needs four.
-func (s *Shared) take(ctx context.Context, q question, callers int64) (minute, used, granted int64, err error) {
+func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t taken, err error) {
 	wanted := q.limit / q.units // no product of the caller's numbers that could overflow
 	wanted = min(wanted, callers) * q.units
 	ask := func(statement string) error {
 		s.asked.Inc()
-		return s.store.One(ctx, statement, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units}, &minute, &used, &granted)
+		var millis int64
+		err := s.store.One(ctx, statement, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units, ahead}, &t.minute, &t.used, &t.granted, &millis)
+		t.rest = time.Duration(millis) * time.Millisecond
+		return err
 	}
 	if err = ask(takeCounted); errors.Is(err, sql.ErrNoRows) {
 		err = ask(takeRecorded)
@@ -423,14 +477,14 @@ func (s *Shared) take(ctx context.Context, q question, callers int64) (minute, u
 			err = ask(takeRecorded)
 		}
 	}
-	return minute, used, granted, unavailable(err)
+	return t, unavailable(err)
 }
 
-func (s *Shared) giveUnclaimed(key Key, units, minute int64) {
+func (s *Shared) giveUnused(key Key, units, minute int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
 	defer cancel()
 	if err := s.give(ctx, key, units, minute); err != nil {
-		s.logger.Warn("units that nobody waited for stay counted until the window ends",
+		s.logger.Warn("units that were not used stay counted until the window ends",
 			slog.String("scope", key.Scope), slog.Int64("units", units), slog.Any("error", err))
 	}
 }
@@ -493,5 +547,14 @@ func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// Close waits for the questions under way, each at most TakeTimeout long. Nobody may Take meanwhile.
-func (s *Shared) Close() { s.ended.Wait() }
+// Close gives blocks back, for a bounded time, and waits for the questions under way, each at most TakeTimeout long.
+// Nobody may Take meanwhile.
+func (s *Shared) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
+	defer cancel()
+	s.giveBlocks(ctx)
+	s.ended.Wait()
+}

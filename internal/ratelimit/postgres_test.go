@@ -19,14 +19,14 @@ import (
 )
 
 // openNode opens another node on the same schema.
-func openNode(t *testing.T, cfg sqlstore.Config) *ratelimit.Shared {
+func openNode(t *testing.T, cfg sqlstore.Config, c *clock) *ratelimit.Shared {
 	t.Helper()
-	return newShared(t, sqlstoretest.Open(t, cfg))
+	return newShared(t, sqlstoretest.Open(t, cfg), c)
 }
 
 func TestSixtyOneRequestsOverThreeNodesGiveExactlyOneRefusal(t *testing.T) {
-	cfg, _, _ := newDatabase(t)
-	nodes := []*ratelimit.Shared{openNode(t, cfg), openNode(t, cfg), openNode(t, cfg)}
+	cfg, _, c := newDatabase(t)
+	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	var refused, failed atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 61 {
@@ -45,17 +45,17 @@ func TestSixtyOneRequestsOverThreeNodesGiveExactlyOneRefusal(t *testing.T) {
 	}
 }
 
-// However the demand is spread over nodes and time, exactly the limit is let through when as many ask, and
-// everybody otherwise.
+// However the demand is spread over nodes and time, the limit is let through when as many ask, and everybody otherwise:
+// exactly, but for what nodes have taken ahead and not given back yet.
 func TestNodesTogetherLetExactlyTheLimitThrough(t *testing.T) {
-	cfg, _, _ := newDatabase(t)
-	nodes := []*ratelimit.Shared{openNode(t, cfg), openNode(t, cfg), openNode(t, cfg)}
+	cfg, _, c := newDatabase(t)
+	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++
 		key := ratelimit.Key{Scope: "requests", ID: fmt.Sprint(round)}
 		units := rapid.Int64Range(1, 3).Draw(t, "units")
-		limit := rapid.Int64Range(0, 300).Draw(t, "limit")
+		limit := rapid.Int64Range(0, 400).Draw(t, "limit")
 		demand := rapid.SliceOfN(rapid.Int64Range(0, 150), len(nodes), len(nodes)).Draw(t, "demand")
 		parallel := rapid.IntRange(1, 8).Draw(t, "parallel")
 		var allowed, total int64
@@ -82,18 +82,132 @@ func TestNodesTogetherLetExactlyTheLimitThrough(t *testing.T) {
 		}
 		wg.Wait()
 		allowed = min(total, limit/units) * units
+		if got.Load() > allowed || got.Load() < allowed-int64(len(nodes))*ratelimit.Idle(limit) {
+			t.Fatalf("%d units let through below %d, %d were asked for in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
+		}
+		for _, node := range nodes {
+			node.GiveBlocks(context.Background())
+		}
+		for range total - got.Load()/units { // those that were refused ask again
+			if d, err := nodes[0].Take(context.Background(), key, units, limit); err != nil || !d.Allowed {
+				break
+			}
+			got.Add(units)
+		}
 		if got.Load() != allowed {
 			t.Fatalf("%d units let through below %d, %d were asked for in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
 		}
 	})
 }
 
+// counting opens a node and counts its statements.
+func counting(t *testing.T, store *sqlstore.Store, c *clock) (m *ratelimit.Shared, statements func() int) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Now: c.now, Registerer: registry}, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m, func() (n int) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "letterhead_ratelimit_statements_total" {
+				n = int(f.Metric[0].Counter.GetValue())
+			}
+		}
+		return n
+	}
+}
+
+func TestBlocks_BusyCounterFarFromItsLimit_FewStatements(t *testing.T) {
+	cfg, store, c := newDatabase(t)
+	m, statements := counting(t, store, c)
+	const requests, limit = 50, 3000
+	for i := int64(1); i <= requests; i++ {
+		if d := take(t, m, acme, 1, limit); !d.Allowed || d.Remaining != limit-i || !d.Reset.Equal(noon.Add(time.Minute)) {
+			t.Fatalf("request %d: %+v", i, d)
+		}
+	}
+	if n := statements(); n > 9 {
+		t.Errorf("%d requests took %d statements", requests, n)
+	}
+	m.GiveBlocks(t.Context())
+	if d := take(t, openNode(t, cfg, c), acme, 1, limit); d.Remaining != limit-requests-1 {
+		t.Errorf("after the block was given back: %+v", d)
+	}
+}
+
+func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
+	_, store, c := newDatabase(t)
+	m, statements := counting(t, store, c)
+	for range 60 {
+		take(t, m, acme, 1, 60)
+	}
+	if n := statements(); n != 60 {
+		t.Errorf("60 requests of a limit of 60 took %d statements", n)
+	}
+	near := ratelimit.Key{Scope: "requests", ID: "near"}
+	take(t, m, near, 2870, 3000)
+	before := statements()
+	for range 130 {
+		take(t, m, near, 1, 3000)
+	}
+	if n := statements() - before; n < 126 { // of the first two, some were taken ahead
+		t.Errorf("the last 130 units took %d statements", n)
+	}
+}
+
+func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
+	_, store, c := newDatabase(t)
+	m, statements := counting(t, store, c)
+	const limit = 3000
+	c.add(58 * time.Second)
+	for range 20 {
+		take(t, m, acme, 1, limit)
+	}
+	for _, step := range []struct {
+		by                time.Duration
+		remaining, atMost int64
+	}{
+		{1850 * time.Millisecond, limit - 21, 0}, // from the block
+		{60 * time.Millisecond, limit - 22, 1},   // the end is too near
+		{90 * time.Millisecond, limit - 1, 1},    // the next window
+	} {
+		c.add(step.by)
+		before := statements()
+		d := take(t, m, acme, 1, limit)
+		if n := int64(statements() - before); !d.Allowed || d.Remaining != step.remaining || n > step.atMost {
+			t.Errorf("at %s: %+v with %d statements", c.now().UTC(), d, n)
+		}
+	}
+}
+
+// A node for which nobody asks any more gives back what it has, so that others are not refused.
+func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
+	_, store, c := newDatabase(t)
+	m, _ := counting(t, store, c)
+	const limit = 3000
+	for range 20 {
+		take(t, m, acme, 1, limit)
+	}
+	var used int64
+	for used != 20 { // the test's deadline bounds the wait
+		if err := store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestACallerThatLeavesTakesNothing(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
-	direct := openNode(t, cfg)
+	direct := openNode(t, cfg, nil)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
-	m := openNode(t, cfg)
+	m := openNode(t, cfg, nil)
 	take(t, m, acme, 1, 10)
 	proxy.Hang()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +231,7 @@ func TestWithoutTheDatabaseNothingRuns(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
-	m := openNode(t, cfg)
+	m := openNode(t, cfg, nil)
 	d := take(t, m, acme, 1, 10)
 	for name, fault := range map[string]func(){"hangs": proxy.Hang, "refuses": proxy.Refuse} {
 		fault()
@@ -151,7 +265,7 @@ func crash(t rapid.TB, store *sqlstore.Store) {
 
 func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
-	a, b := openNode(t, cfg), openNode(t, cfg)
+	a, b := openNode(t, cfg, c), openNode(t, cfg, c)
 	const limit = 60
 	for range 20 {
 		take(t, a, acme, 1, limit)
@@ -160,7 +274,7 @@ func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *test
 	crash(t, store)
 	served := int64(20)
 	for i := 0; ; i++ {
-		m := []*ratelimit.Shared{a, openNode(t, cfg)}[i%2] // also a node that starts after the crash
+		m := []*ratelimit.Shared{a, openNode(t, cfg, c)}[i%2] // also a node that starts after the crash
 		d := take(t, m, acme, 1, limit)
 		if !d.Allowed {
 			break
@@ -184,8 +298,8 @@ func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *test
 }
 
 func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
-	cfg, store, _ := newDatabase(t)
-	m := openNode(t, cfg)
+	cfg, store, c := newDatabase(t)
+	m := openNode(t, cfg, c)
 	const limit = 10
 	for range 9 {
 		take(t, m, acme, 1, limit)
@@ -207,7 +321,7 @@ func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
 // A standby whose clock is behind takes over: the minute after the one of the crash has begun before.
 func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing.T) {
 	cfg, store, c := newDatabase(t)
-	m := openNode(t, cfg)
+	m := openNode(t, cfg, c)
 	const limit = 5
 	c.add(time.Minute)
 	for range 3 { // nothing is recorded
@@ -233,7 +347,7 @@ func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing
 // minute explain it.
 func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
-	shared := []*ratelimit.Shared{openNode(t, cfg), openNode(t, cfg), openNode(t, cfg)}
+	shared := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		type cell struct {
@@ -246,23 +360,34 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.add(10 * time.Minute)
-		crashes := 0                // of this round
+		var crashes []bool          // of this round: whether there may have been blocks
 		used := map[cell]int64{}    // let through
-		counted := map[cell]int64{} // the most that the counter may hold: what crashes added comes on top
+		counted := map[cell]int64{} // the most that the counter may hold but for blocks: what crashes added comes on top
 		charged := map[cell]int{}   // crashes that are in counted
 		highest := map[cell]int64{} // limit that was asked with
 		given := map[cell][]ratelimit.Decision{}
 		key := rapid.Custom(func(t *rapid.T) ratelimit.Key {
 			return ratelimit.Key{Scope: "requests", ID: fmt.Sprint(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), round)}
 		})
+		const questions = 4 * 7 // units and limits that are drawn below; a node may have a block for each
+		giveBlocks := func() {
+			for _, m := range shared {
+				m.GiveBlocks(context.Background())
+			}
+		}
 		window := c.now().Unix() / 60 // in force: the newest that the clock has reached
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				units, limit := rapid.Int64Range(1, 4).Draw(t, "units"), rapid.SampledFrom([]int64{0, 1, 3, 10, 60, 300}).Draw(t, "limit")
+				units, limit := rapid.Int64Range(1, 4).Draw(t, "units"), rapid.SampledFrom([]int64{0, 1, 3, 10, 60, 300, 1000}).Draw(t, "limit")
 				many := rapid.IntRange(1, 20).Draw(t, "many")
+				one := rapid.IntRange(0, len(shared)).Draw(t, "of one node") // of any, the last
 				for range many {
-					d, err := shared[rapid.IntRange(0, len(shared)-1).Draw(t, "node")].Take(context.Background(), k, units, limit)
+					node := one
+					if one == len(shared) {
+						node = rapid.IntRange(0, len(shared)-1).Draw(t, "node")
+					}
+					d, err := shared[node].Take(context.Background(), k, units, limit)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -270,8 +395,11 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 					if at.window < c.now().Unix()/60 || at.window > window {
 						t.Fatalf("a unit of minute %d in minute %d", at.window, c.now().Unix()/60)
 					}
-					for ; charged[at] < crashes; charged[at]++ {
+					for ; charged[at] < len(crashes); charged[at]++ {
 						counted[at] += max(4, max(highest[at]-counted[at], 0)/8)
+						if crashes[charged[at]] {
+							counted[at] += questions * int64(len(shared)) * ratelimit.Idle(highest[at])
+						}
 					}
 					highest[at] = max(highest[at], limit)
 					if d.Allowed {
@@ -281,6 +409,17 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 					}
 					if d.Allowed && used[at] > limit {
 						t.Fatalf("%d units let through below %d", used[at], limit)
+					}
+					if !d.Allowed && counted[at]+units <= limit {
+						giveBlocks()
+						if d, err = shared[node].Take(context.Background(), k, units, limit); err != nil {
+							t.Fatal(err)
+						}
+						if d.Allowed {
+							used[at] += units
+							counted[at] += units
+							given[at] = append(given[at], d)
+						}
 					}
 					if !d.Allowed && counted[at]+units <= limit {
 						t.Fatalf("refused %d of %d units, of which at most %d are counted", units, limit, counted[at])
@@ -298,13 +437,20 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 				given[at] = given[at][1:]
 				used[at]--
 			},
+			"blocks are given back": func(t *rapid.T) {
+				shared[rapid.IntRange(0, len(shared)-1).Draw(t, "node")].GiveBlocks(context.Background())
+			},
 			"time passes": func(t *rapid.T) {
 				c.add(time.Duration(rapid.Int64Range(-int64(20*time.Second), int64(50*time.Second)).Draw(t, "by")))
 				window = max(window, c.now().Unix()/60)
 			},
 			"the server crashes": func(t *rapid.T) {
+				blocks := rapid.Bool().Draw(t, "with blocks")
+				if !blocks {
+					giveBlocks()
+				}
 				crash(t, store)
-				crashes++
+				crashes = append(crashes, blocks)
 			},
 		})
 	})
@@ -312,8 +458,8 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 
 // What crash loses is what a crash loses: the tables with the counts are UNLOGGED, the one with the ceilings is not.
 func TestOnlyCeilingsOutliveACrash(t *testing.T) {
-	_, store, _ := newDatabase(t)
-	newShared(t, store)
+	_, store, c := newDatabase(t)
+	newShared(t, store, c)
 	for table, want := range map[string]string{"ratelimit_counters": "u", "ratelimit_epoch": "u", "ratelimit_ceilings": "p"} {
 		var kind string
 		if err := store.One(t.Context(), `SELECT relpersistence::text FROM pg_class WHERE oid = $1::text::regclass`, []any{table}, &kind); err != nil || kind != want {
@@ -323,7 +469,7 @@ func TestOnlyCeilingsOutliveACrash(t *testing.T) {
 }
 
 func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
-	cfg, store, _ := newDatabase(t)
+	cfg, store, c := newDatabase(t)
 	// The tables, and a statement that counts, of the release before.
 	if err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
 		for _, statement := range []string{
@@ -351,7 +497,7 @@ func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 		}
 	}
 	before(5)
-	m := openNode(t, cfg)
+	m := openNode(t, cfg, c)
 	if d := take(t, m, acme, 1, 60); d.Remaining != 60-6 {
 		t.Errorf("the first unit after the upgrade: %+v", d)
 	}
@@ -366,16 +512,16 @@ func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 }
 
 func TestANewInstallationCountsAtOnceAndARestartGoesOn(t *testing.T) {
-	cfg, _, _ := newDatabase(t)
-	take(t, openNode(t, cfg), acme, 1, 1)
-	if d := take(t, openNode(t, cfg), acme, 1, 1); d.Allowed {
+	cfg, _, c := newDatabase(t)
+	take(t, openNode(t, cfg, c), acme, 1, 1)
+	if d := take(t, openNode(t, cfg, c), acme, 1, 1); d.Allowed {
 		t.Errorf("a node that started later counted anew: %+v", d)
 	}
 }
 
 func TestOldCountersAreDeletedAndLivingOnesAreNot(t *testing.T) {
 	_, store, c := newDatabase(t)
-	m := newShared(t, store)
+	m := newShared(t, store, c)
 	const old = 2500 // more than one statement deletes
 	var wg sync.WaitGroup
 	for part := range 10 {
@@ -444,23 +590,48 @@ func TestAFailedStartLeavesNoMetricsBehind(t *testing.T) {
 	}
 }
 
-// BenchmarkSharedTake is 64 callers: of one counter, and of a thousand.
+// BenchmarkSharedTake is 64 callers: of one counter, of 300 that each get three requests a second, and of a thousand
+// without a pause. It reports statements and the processor time of the server for each request.
 func BenchmarkSharedTake(b *testing.B) {
-	for _, keys := range []int{1, 1000} {
-		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
-			m := newShared(b, sqlstoretest.Open(b, sqlstoretest.Postgres(b)))
+	for _, load := range []struct {
+		keys  int
+		pause time.Duration
+	}{{1, 0}, {300, 70 * time.Millisecond}, {1000, 0}} {
+		b.Run(fmt.Sprintf("keys=%d/pause=%s", load.keys, load.pause), func(b *testing.B) {
+			store, registry := sqlstoretest.Open(b, sqlstoretest.Postgres(b)), prometheus.NewRegistry()
+			m, err := ratelimit.NewShared(b.Context(), ratelimit.SharedConfig{Registerer: registry}, store)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(m.Close)
 			var at atomic.Int64
 			b.SetParallelism(32) // on two processors
+			before, local := sqlstoretest.ServerCPU(b, store)
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					key := ratelimit.Key{Scope: "requests", ID: fmt.Sprint(at.Add(1) % int64(keys))}
+					key := ratelimit.Key{Scope: "requests", ID: fmt.Sprint(at.Add(1) % int64(load.keys))}
 					if _, err := m.Take(context.Background(), key, 1, 1<<40); err != nil {
 						b.Error(err)
 						return
 					}
+					time.Sleep(load.pause)
 				}
 			})
+			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "takes/s")
+			families, err := registry.Gather()
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == "letterhead_ratelimit_statements_total" {
+					b.ReportMetric(f.Metric[0].Counter.GetValue()/float64(b.N), "statements/op")
+				}
+			}
+			if after, _ := sqlstoretest.ServerCPU(b, store); local {
+				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "server-µs/op")
+			}
 		})
 	}
 }

@@ -12,9 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
 	"letterhead/projections"
 )
 
@@ -50,12 +54,14 @@ type Listed struct {
 // Directory is the read model. It is safe for concurrent use.
 //
 // In a database of this process alone Lookup answers from memory, which is put in force before those who
-// wait for a command hear of it. In one that is shared, memory would be one node's: each Lookup reads the
-// rows, so that what was committed before it began is in force on every node.
+// wait for a command hear of it. In one that nodes share, Lookup reads the rows, or answers from what this node
+// remembers of them while Hold has a lease that proves it current; AwaitNodes waits for all leases.
 type Directory struct {
 	handle  *projections.Handle
 	shared  bool
+	memory  *memory                 // nil unless shared
 	opening atomic.Pointer[opening] // nil until Open
+	lookups *prometheus.CounterVec  // by where they were answered from
 
 	mu       sync.RWMutex
 	contents // empty when shared
@@ -105,7 +111,57 @@ type opening struct {
 // New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
 // has been opened.
 func New(store *sqlstore.Store) *Directory {
-	return &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
+	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
+	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_key_lookups_total",
+		Help: "Look-ups of API keys in a database that nodes share, by where they were answered from: memory or rows.",
+	}, []string{"from"})
+	if d.shared {
+		d.memory = newMemory(database{store}, uuid.NewString())
+	}
+	return d
+}
+
+// Setup makes the tables of the leases in a database that nodes share. It must be called before a Runner starts the
+// Directory there. Errors: those of sqlstore.Store.Setup.
+func (d *Directory) Setup(ctx context.Context) error {
+	if !d.shared {
+		return nil
+	}
+	return d.memory.db.(database).setup(ctx)
+}
+
+// Register makes the Directory's metrics known.
+func (d *Directory) Register(to prometheus.Registerer) error {
+	if err := telemetry.Register(to, d.lookups); err != nil {
+		return fmt.Errorf("register metrics of the key directory: %w", err)
+	}
+	return nil
+}
+
+// Hold keeps this node's lease in a database that nodes share, until ctx ends (nil): meanwhile Lookup may answer from
+// memory. Format returns the data format in force (projections.Runner.Format); while it is older than the leases,
+// there is none.
+func (d *Directory) Hold(ctx context.Context, format func() int) error {
+	if !d.shared {
+		<-ctx.Done()
+		return nil
+	}
+	d.memory.hold(ctx, func() bool { return format() >= leaseFormat })
+	return nil
+}
+
+// AwaitNodes waits until no node answers from what it remembered before this call, at most about outlast. A command
+// that changed a key or an account calls it once its event is folded (Runner.WaitFor): then every request that begins
+// later, on any node, is judged by the change. Errors: sqlstore.ErrUnavailable, ctx.Err().
+func (d *Directory) AwaitNodes(ctx context.Context) error {
+	if !d.shared {
+		return nil
+	}
+	if err := await(ctx, d.memory.db); err != nil {
+		return fmt.Errorf("wait for the nodes that remember keys: %w", err)
+	}
+	return nil
 }
 
 // Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the log
@@ -148,7 +204,7 @@ func (d *Directory) Ready() error {
 // may have been revoked since.
 func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool, err error) {
 	if d.shared {
-		return d.read(ctx, sum)
+		return d.recall(ctx, sum)
 	}
 	if err := d.Ready(); err != nil {
 		return Key{}, false, err

@@ -138,7 +138,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	if err := f.want(ctx, q, events); err != nil {
 		return projections.Changes{}, err
 	}
-	news := news{keys: map[string]struct{}{}, accounts: map[string]struct{}{}}
+	news := &news{keys: map[string]struct{}{}, accounts: map[string]struct{}{}}
 	for _, e := range events {
 		if err := f.apply(e, news); err != nil {
 			return projections.Changes{}, e.Errorf("%w", err)
@@ -148,7 +148,10 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 }
 
 // news are what a batch changed that requests must know: all but the last use of keys.
-type news struct{ keys, accounts map[string]struct{} }
+type news struct {
+	keys, accounts map[string]struct{}
+	known          bool // a row changed that was there before, and so may be in the memory of nodes
+}
 
 func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projections.Event) error {
 	err := f.accounts.Want(ctx, q, func(yield func(string) bool) {
@@ -189,7 +192,7 @@ func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projec
 	})
 }
 
-func (f *fold) apply(e *projections.Event, n news) error {
+func (f *fold) apply(e *projections.Event, n *news) error {
 	switch ev := e.Body.(type) {
 	case eventschemas.AccountOpened:
 		s := f.changeAccount(n, e.Subject)
@@ -233,18 +236,20 @@ func (f *fold) used(u eventschemas.KeyUsed) {
 	f.keys.Change(u.KeyID).lastUsedAt = sql.NullInt64{Int64: at, Valid: true}
 }
 
-func (f *fold) changeKey(n news, id string) *row {
+func (f *fold) changeKey(n *news, id string) *row {
 	n.keys[id] = struct{}{}
+	n.known = n.known || f.keys.Get(id) != nil
 	return f.keys.Change(id)
 }
 
-func (f *fold) changeAccount(n news, id string) *standing {
+func (f *fold) changeAccount(n *news, id string) *standing {
 	n.accounts[id] = struct{}{}
+	n.known = n.known || f.accounts.Get(id) != nil
 	return f.accounts.Change(id)
 }
 
 // changes takes the changed rows, and copies of those that are news.
-func (f *fold) changes(n news) projections.Changes {
+func (f *fold) changes(n *news) projections.Changes {
 	standings := make(map[string]standing, len(n.accounts))
 	accounts := make([]any, 0, f.accounts.Changed()*accColumns)
 	f.accounts.Take(func(id string, s *standing) {
@@ -264,6 +269,11 @@ func (f *fold) changes(n news) projections.Changes {
 		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accColumns, upsertAccounts, accounts); err != nil {
 				return err
+			}
+			if f.directory.shared && n.known {
+				if err := raise(ctx, tx, f.tables); err != nil {
+					return err
+				}
 			}
 			return sqlstore.Insert(ctx, tx, f.tables.SQL(intoKeys), keyColumns, upsertKeys, keys)
 		},

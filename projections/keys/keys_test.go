@@ -29,10 +29,19 @@ func issued(id, key, kind string) eventschemas.Event {
 
 func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *projections.Runner, func()) {
 	t.Helper()
-	d := keys.New(e.Store)
+	d := setup(t, e)
 	r, stop := e.Start(projections.Config{}, d)
 	d.Open(0, r)
 	return d, r, stop
+}
+
+func setup(t testing.TB, e *projectionstest.Env) *keys.Directory {
+	t.Helper()
+	d := keys.New(e.Store)
+	if err := d.Setup(e.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
@@ -108,7 +117,7 @@ func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionste
 	}
 	check("after a rebuild")
 	stop()
-	d = keys.New(e.Store)
+	d = setup(t, e)
 	r, _ = e.Start(projections.Config{}, d)
 	head, err := e.Log.Head(e.Context())
 	if err != nil {
@@ -212,7 +221,7 @@ func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projec
 		return at
 	}
 
-	d := keys.New(e.Store)
+	d := setup(t, e)
 	notYet(d, "not started")
 	r := begin(d)
 	notYet(d, "not opened")
@@ -231,7 +240,7 @@ func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projec
 
 	// The process died after appends that the tables have not seen.
 	e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}, issued("k2", "lh_sk_two", "secret"))
-	d = keys.New(e.Store)
+	d = setup(t, e)
 	r = begin(d)
 	d.Open(head(), r)
 	notYet(d, "with old tables")

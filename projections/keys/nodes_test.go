@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
@@ -20,15 +24,69 @@ import (
 // patienceWithAHungDatabase is the deadline of a request in these tests.
 const patienceWithAHungDatabase = 300 * time.Millisecond
 
-// follower is another node, which never folds.
+// follower is another node, which never folds, and remembers keys.
 func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys.Directory, *projections.Runner) {
 	t.Helper()
 	n := e.Node()
-	d := keys.New(n.Store)
+	d := setup(t, n)
 	r, _ := n.Start(projections.Config{FollowOnly: true}, d)
 	d.Open(0, r)
 	n.CatchUp(r) // a node that has just started may not know yet that there is anything to read
+	hold(t, d, r.Format)
 	return n, d, r
+}
+
+// hold keeps the lease of a node until the test ends.
+func hold(t testing.TB, d *keys.Directory, format func() int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := d.Hold(ctx, format); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
+}
+
+// decided waits as a command does.
+func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
+	t.Helper()
+	wait(t, e, r, at)
+	if err := keys.New(e.Store).AwaitNodes(e.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answered is how many look-ups were answered from memory, or from rows.
+func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := d.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if m.Label[0].GetValue() == from {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// remembering looks a key up until the node answers from memory.
+func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key string) {
+	t.Helper()
+	for before := answered(t, d, "memory"); answered(t, d, "memory") == before; {
+		if _, ok, err := d.Lookup(e.Context(), sum(key)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
 }
 
 // What the command on one node waited for is in force with the next request on every node, without that node
@@ -55,7 +113,7 @@ func TestChangesAreInForceOnEveryNode(t *testing.T) {
 			t.Errorf("node %d before anything: %v, %v", i, ok, err)
 		}
 	}
-	wait(t, e, r, e.Events("account-a", at,
+	decided(t, e, r, e.Events("account-a", at,
 		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
 	everywhere("issued")
 	for _, s := range []struct {
@@ -67,9 +125,106 @@ func TestChangesAreInForceOnEveryNode(t *testing.T) {
 		{eventschemas.AccountReinstated{}, func() { want.AccountStatus = "active" }},
 		{eventschemas.KeyRevoked{KeyID: "k1"}, func() { want.Revoked = true }},
 	} {
-		wait(t, e, r, e.Events("account-a", at, s.event))
+		for _, d := range others {
+			remembering(t, e, d, "lh_sk_one")
+		}
+		decided(t, e, r, e.Events("account-a", at, s.event))
 		s.change()
 		everywhere(s.event.EventType())
+	}
+}
+
+// A crash of the server, or a fail-over, takes the leases away while nodes go on with theirs.
+func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	_, r, _ := open(t, e)
+	wait(t, e, r, e.Events("account-a", at,
+		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
+	_, d, _ := follower(t, e)
+	for i, event := range []eventschemas.Event{eventschemas.AccountSuspended{Reason: "r"}, eventschemas.AccountReinstated{}} {
+		remembering(t, e, d, "lh_sk_one")
+		e.Exec(`TRUNCATE key_fence, key_leases`)
+		decided(t, e, r, e.Events("account-a", at, event))
+		if k, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || k.AccountStatus != []string{"suspended", "active"}[i] {
+			t.Errorf("after a crash and %s: %+v, %v, %v", event.EventType(), k, ok, err)
+		}
+	}
+	for _, table := range []string{"key_fence", "key_leases"} {
+		var kind string
+		if err := e.Store.One(t.Context(), `SELECT relpersistence::text FROM pg_class WHERE oid = $1::text::regclass`, []any{table}, &kind); err != nil || kind != "u" {
+			t.Errorf("%s is %q, %v; a crash would not empty it", table, kind, err)
+		}
+	}
+}
+
+// Nodes of the release before do not raise the fence, and their commands wait for no lease.
+func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	_, r, _ := open(t, e)
+	wait(t, e, r, e.Events("account-a", at,
+		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
+	n := e.Node()
+	d := setup(t, n)
+	follower, _ := n.Start(projections.Config{FollowOnly: true}, d)
+	d.Open(0, follower)
+	n.CatchUp(follower)
+	asked := make(chan struct{})
+	var format atomic.Int64
+	format.Store(1)
+	hold(t, d, func() int {
+		select {
+		case asked <- struct{}{}:
+		case <-t.Context().Done():
+		}
+		return int(format.Load())
+	})
+	<-asked
+	<-asked
+	for range 10 {
+		if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	if answered(t, d, "memory") != 0 || answered(t, d, "rows") != 10 {
+		t.Errorf("%v look-ups were answered from memory", answered(t, d, "memory"))
+	}
+	format.Store(2)
+	go func() { // for as long as the test looks
+		for range asked {
+		}
+	}()
+	remembering(t, e, d, "lh_sk_one")
+}
+
+// A sign-up changes no row that a node may remember, so it takes no node's memory away.
+func TestKeysOfNewAccounts_LeaveTheMemoryOfNodes(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	_, r, _ := open(t, e)
+	open := func(id string) {
+		decided(t, e, r, e.Events("account-"+id, at,
+			eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret")))
+	}
+	open("a")
+	fence := func() (n int64) {
+		if err := e.Store.One(t.Context(), `SELECT fence FROM key_fence`, nil, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := fence()
+	open("b")
+	if fence() != before {
+		t.Error("a new account raised the fence")
+	}
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if fence() != before {
+		t.Error("tables that are not live raised the fence")
+	}
+	decided(t, e, r, e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "ka"}))
+	if fence() == before {
+		t.Error("a revocation did not raise the fence")
 	}
 }
 
@@ -96,7 +251,7 @@ func TestRevocationStaysOnEveryNodeOverRebuilds(t *testing.T) {
 	})
 	for i := 0; i < accounts && (i == 0 || ctx.Err() == nil); i++ {
 		id := fmt.Sprint("a", i)
-		wait(t, e, r, e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id}))
+		decided(t, e, r, e.Events("account-"+id, at, eventschemas.KeyRevoked{KeyID: "k" + id}))
 		for j := range accounts {
 			got, ok, err := d.Lookup(e.Context(), sum(fmt.Sprint("lh_sk_a", j)))
 			if err != nil || !ok || got.Revoked != (j <= i) {
@@ -143,5 +298,43 @@ func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
 		if e.Context().Err() != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLookupOnANode is a look-up of one of 300 keys in a shared database: from rows, and with a lease. It reports
+// the processor time of the server for each.
+func BenchmarkLookupOnANode(b *testing.B) {
+	for _, from := range []string{"rows", "memory"} {
+		b.Run(from, func(b *testing.B) {
+			e := projectionstest.OpenPostgres(b)
+			d := setup(b, e)
+			r, _ := e.Start(projections.Config{}, d)
+			d.Open(0, r)
+			const known = 300
+			for i := range known {
+				id := fmt.Sprint("a", i)
+				e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
+			}
+			e.CatchUp(r)
+			if from == "memory" {
+				hold(b, d, r.Format)
+				remembering(b, e, d, "lh_sk_a1")
+			}
+			before, local := sqlstoretest.ServerCPU(b, e.Store)
+			var n atomic.Int64
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, ok, err := d.Lookup(b.Context(), sum(fmt.Sprint("lh_sk_a", n.Add(1)%known))); !ok || err != nil {
+						b.Error(ok, err)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			if after, _ := sqlstoretest.ServerCPU(b, e.Store); local {
+				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "server-µs/op")
+			}
+		})
 	}
 }

@@ -12,43 +12,59 @@ import (
 	"letterhead/projections"
 )
 
-// selectLive is a key with its account's standing, and beside it the position of the live tables, in one
-// statement and so of one state of the database. There is always one row; without the key the rest of it is
-// null.
+// selectLive is a key with its account's standing, and beside it the position of the live tables and the fence, in
+// one statement and so of one state of the database. There is always one row; without the key the rest of it is
+// null, and so is the fence after a crash of the server.
 const selectLive = `
-SELECT {position}, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status
+SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status
 FROM (SELECT 1 AS one) AS always
+LEFT JOIN key_fence AS f ON f.one = always.one
 LEFT JOIN {keys} AS k ON k.hash = $1
 LEFT JOIN {accounts} AS a ON a.id = k.account`
 
-// read is Lookup on the rows.
-func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, err error) {
+// recall is Lookup in a database that nodes share. Unknown keys are not remembered: one may be issued at any time.
+func (d *Directory) recall(ctx context.Context, sum hash) (Key, bool, error) {
+	if k, ok := d.memory.find(sum); ok {
+		d.lookups.WithLabelValues("memory").Inc()
+		return k, true, nil
+	}
+	d.lookups.WithLabelValues("rows").Inc()
+	k, found, read, err := d.read(ctx, sum)
+	if found && k.AccountStatus != "" {
+		d.memory.keep(sum, k, read)
+	}
+	return k, found, err
+}
+
+// read is Lookup on the rows, with the mark that they were read at.
+func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read mark, err error) {
 	o := d.opening.Load()
 	if o == nil {
-		return Key{}, false, fmt.Errorf("%s: not opened: %w", Name, projections.ErrNotReady)
+		return Key{}, false, mark{}, fmt.Errorf("%s: not opened: %w", Name, projections.ErrNotReady)
 	}
-	var at, revoked sql.NullInt64
+	var at, epoch, fence, revoked sql.NullInt64
 	var id, account, kind, tier, status sql.NullString
 	var stored []byte
 	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
-		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).Scan(&at, &id, &account, &kind, &stored, &revoked, &tier, &status)
+		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status)
 		if err == nil && !at.Valid {
 			return projections.ErrRetired
 		}
+		read = mark{epoch.Int64, fence.Int64, int64(t.Generation)}
 		return err
 	})
 	switch {
 	case err != nil:
-		return Key{}, false, fmt.Errorf("look a key up: %w", err)
+		return Key{}, false, mark{}, fmt.Errorf("look a key up: %w", err)
 	case eventlog.Position(at.Int64) < o.from:
 		err := fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
-		return Key{}, false, errors.Join(err, o.follower.Await(ended, Name, o.from)) // which may know why
+		return Key{}, false, mark{}, errors.Join(err, o.follower.Await(ended, Name, o.from)) // which may know why
 	case !id.Valid || subtle.ConstantTimeCompare(stored, sum[:]) != 1:
-		return Key{}, false, nil
+		return Key{}, false, mark{}, nil
 	}
 	return Key{
 		ID: id.String, AccountID: account.String, Kind: kind.String, Revoked: revoked.Valid,
 		Plan: plan.ID(tier.String), AccountStatus: status.String,
-	}, true, nil
+	}, true, read, nil
 }

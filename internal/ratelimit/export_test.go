@@ -1,0 +1,14 @@
+package ratelimit
+
+import "context"
+
+// GiveBlocks gives back what this process has taken ahead, as it does by itself when nobody asks for it.
+func (s *Shared) GiveBlocks(ctx context.Context) { s.giveBlocks(ctx) }
+
+// Idle bounds the units that one node may have taken ahead below a limit.
+func Idle(limit int64) int64 {
+	if limit < blockFrom {
+		return 0
+	}
+	return limit / blockPart
+}

@@ -1,0 +1,245 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// On a database that nodes share, a node may answer for a key from memory only while it can prove that its memory
+// is current. Two things make the proof:
+//
+//   - The fence is a number in the database. The transaction that changes a row which may be in some node's memory
+//     raises it, so rows and fence always change together. A statement that reads a row reads the fence too.
+//   - A lease is a node's right to use what it read at a fence, for leaseLength. The renewal answers with the fence,
+//     and cannot overtake a transaction that raises it: each waits for the other's lock on the fence. The node
+//     counts the time on its own clock, from before it sent the renewal.
+//
+// A renewal also says which fence the node has applied; until a later renewal says so, the node may still use what
+// it read before. Directory.AwaitNodes, which every command on keys and accounts calls, returns when all leases have
+// applied the fence, or after outlast, when every lease that has not is over. So a node that hangs delays a command
+// by outlast, never longer, and reads rows when it goes on. No clock of another machine matters.
+//
+// The tables are UNLOGGED: after a crash of the server, or a fail-over, they are empty, also when the standby was
+// behind. Fences of the new epoch are not compared with those of the one before, and while leases of that one may
+// last (the epoch is not settled) AwaitNodes waits for outlast.
+const (
+	// leaseFormat is the first data format with which all writers raise the fence and wait for leases. While an
+	// older one is in force, nodes of a release that does neither may run, and each look-up reads the row.
+	leaseFormat = 2
+	// renewEvery is the time between two renewals.
+	renewEvery = 300 * time.Millisecond
+	// leaseLength is how long a renewal lasts: a few may fail.
+	leaseLength = 1500 * time.Millisecond
+	// outlast is when a lease is surely over, on another machine's clock, which may run a third faster.
+	outlast = 2 * time.Second
+	// awaitFirst and awaitLast bound the pauses between two looks at the leases; they double in between.
+	awaitFirst, awaitLast = 20 * time.Millisecond, 160 * time.Millisecond
+	// releaseTimeout bounds giving the lease up at the end.
+	releaseTimeout = time.Second
+	// maxRemembered bounds the keys in memory, of some 400 bytes each.
+	maxRemembered = 65_536
+)
+
+// mark is a state of the rows. The zero mark is none.
+type mark struct {
+	epoch, fence int64
+	generation   int64 // of the tables
+}
+
+// covers reports whether what was read at m is current while held is the newest mark that is known.
+func (m mark) covers(held mark) bool {
+	return m.epoch == held.epoch && m.generation == held.generation && m.fence >= held.fence
+}
+
+// fences is the database of the leases. Each method is one statement, and with an error it may have been done.
+type fences interface {
+	// renew says that the holder has applied a mark, and returns the current one. No two renewals of a holder have the
+	// same number.
+	renew(ctx context.Context, holder string, done mark, number int64) (mark, error)
+	// look returns the fence and all leases.
+	look(ctx context.Context) (outlook, error)
+	// settle says that no lease of an earlier epoch lasts.
+	settle(ctx context.Context, epoch int64) error
+	// forget deletes a lease if a renewal was the last one; with number 0 whichever was.
+	forget(ctx context.Context, holder string, number int64) error
+}
+
+// outlook is what a command must know before it returns.
+type outlook struct {
+	epoch, fence int64
+	settled      bool
+	leases       map[string]applied // by holder
+}
+
+// applied is a lease as its holder last renewed it.
+type applied struct{ epoch, fence, number int64 }
+
+// lease is the right to use what is remembered.
+type lease struct {
+	at    mark
+	began time.Time // before the renewal was sent
+}
+
+// lasts compares both clocks of the machine: the monotonic one stands still while some machines are suspended.
+func (l *lease) lasts(now time.Time) bool {
+	return now.Sub(l.began) < leaseLength && now.Round(0).Sub(l.began.Round(0)) < leaseLength
+}
+
+// memory is the keys that a node remembers, and its lease.
+type memory struct {
+	db     fences
+	holder string // of this process alone
+
+	held   atomic.Pointer[lease] // nil before the first, and after the end
+	number int64                 // of the last renewal
+
+	mu   sync.RWMutex
+	keys map[hash]remembered // at most maxRemembered
+}
+
+type remembered struct {
+	key Key
+	at  mark // when it was read
+}
+
+func newMemory(db fences, holder string) *memory {
+	return &memory{db: db, holder: holder, keys: make(map[hash]remembered)}
+}
+
+// find returns a key that is remembered and surely current.
+func (m *memory) find(sum hash) (Key, bool) {
+	held := m.held.Load()
+	if held == nil || !held.lasts(time.Now()) {
+		return Key{}, false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	r, ok := m.keys[sum]
+	if !ok || !r.at.covers(held.at) {
+		return Key{}, false
+	}
+	return r.key, true
+}
+
+// keep remembers a key that was read at a mark.
+func (m *memory) keep(sum hash, k Key, at mark) {
+	if m.held.Load() == nil || at.epoch == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.keys[sum]; !ok && len(m.keys) >= maxRemembered {
+		for other := range m.keys { // any one
+			delete(m.keys, other)
+			break
+		}
+	}
+	m.keys[sum] = remembered{k, at}
+}
+
+func (m *memory) empty() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.keys)
+}
+
+// hold keeps a lease while allowed, until ctx ends.
+func (m *memory) hold(ctx context.Context, allowed func() bool) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	defer m.release()
+	for {
+		if allowed() && m.renew(ctx) {
+			m.renew(ctx) // a command waits to hear of it
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// renew reports whether there is a mark to apply that the database has not heard of. When it fails the lease that is
+// held runs out.
+func (m *memory) renew(ctx context.Context) (news bool) {
+	ctx, cancel := context.WithTimeout(ctx, leaseLength)
+	defer cancel()
+	before := m.held.Load()
+	var done mark
+	if before != nil {
+		done = before.at
+	}
+	began := time.Now()
+	m.number++
+	at, err := m.db.renew(ctx, m.holder, done, m.number)
+	if err != nil {
+		return false
+	}
+	news = at != done
+	if news || !before.lasts(began) { // whatever happened to the database meanwhile
+		m.empty()
+	}
+	m.held.Store(&lease{at: at, began: began})
+	return news
+}
+
+func (m *memory) release() {
+	m.held.Store(nil)
+	m.empty()
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) // outlives the context that ended
+	defer cancel()
+	_ = m.db.forget(ctx, m.holder, 0) // a command waits a little longer if it stays
+}
+
+// await waits until no node uses what it read before this call. Errors: those of fences, ctx.Err().
+func await(ctx context.Context, db fences) error {
+	first, err := db.look(ctx)
+	if err != nil {
+		return err
+	}
+	looked := time.Now() // not before the look: what did not change since is over after outlast
+	for now, pause := first, awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		}
+		if now, err = db.look(ctx); err != nil {
+			return err
+		}
+		if time.Since(looked) >= outlast {
+			return tidy(ctx, db, first, now)
+		}
+	}
+	return nil
+}
+
+// applied reports whether every lease has applied the fence that was in force at the first look.
+func (o outlook) applied(first outlook) bool {
+	for _, l := range o.leases {
+		if l.epoch != o.epoch || o.epoch == first.epoch && l.fence < first.fence {
+			return false
+		}
+	}
+	return o.settled
+}
+
+// tidy notes, for the commands after this one, what is over since the first look, outlast ago.
+func tidy(ctx context.Context, db fences, first, now outlook) error {
+	var errs []error
+	if !now.settled && now.epoch == first.epoch {
+		errs = append(errs, db.settle(ctx, now.epoch))
+	}
+	for holder, l := range now.leases {
+		if first.leases[holder] == l {
+			errs = append(errs, db.forget(ctx, holder, l.number))
+		}
+	}
+	return errors.Join(errs...)
+}

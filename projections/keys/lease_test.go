@@ -1,0 +1,329 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// world is the rows, the fence and the leases in memory. Each key has a version, which each decision raises.
+type world struct {
+	mu       sync.Mutex
+	versions map[hash]int
+	began    bool // there is a fence
+	now      outlook
+	random   *rand.Rand
+	slow     int // one of so many messages takes long
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{versions: make(map[hash]int), random: rand.New(rand.NewPCG(seed, 0))}
+	w.slow = 2 + w.random.IntN(20)
+	w.begin(true)
+	return w
+}
+
+func (w *world) begin(settled bool) {
+	if !w.began {
+		w.began = true
+		w.now = outlook{epoch: w.now.epoch + 1, settled: settled, leases: make(map[string]applied)}
+	}
+}
+
+// crash empties what is UNLOGGED.
+func (w *world) crash() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.began = false
+	w.now.leases = make(map[string]applied)
+}
+
+// decide is the projector's transaction.
+func (w *world) decide(sum hash) (version int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begin(false)
+	w.now.fence++
+	w.versions[sum]++
+	return w.versions[sum]
+}
+
+func (w *world) read(sum hash) (Key, mark) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := Key{ID: strconv.Itoa(w.versions[sum])}
+	if !w.began {
+		return k, mark{}
+	}
+	return k, mark{epoch: w.now.epoch, fence: w.now.fence}
+}
+
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
+// linger is the network: mostly quick, sometimes longer than a lease.
+func (w *world) linger() {
+	d := 20
+	if w.draw(w.slow) == 0 {
+		d = 4000
+	}
+	time.Sleep(time.Duration(w.draw(d)) * time.Millisecond)
+}
+
+var errLost = errors.New("the connection was lost")
+
+// link is the way of one node to the world.
+type link struct{ *world }
+
+// over does something in the world. The answer may be lost, and with an ended context it is.
+func (l link) over(ctx context.Context, do func()) error {
+	done := make(chan struct{})
+	go func() { // goes on when nobody waits any more
+		defer close(done)
+		l.linger()
+		l.mu.Lock()
+		do()
+		l.mu.Unlock()
+		l.linger()
+	}()
+	select {
+	case <-done:
+		if l.draw(10) == 0 {
+			return errLost
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l link) renew(ctx context.Context, holder string, done mark, number int64) (mark, error) {
+	answer := make(chan mark, 1)
+	err := l.over(ctx, func() {
+		l.begin(false)
+		l.now.leases[holder] = applied{done.epoch, done.fence, number}
+		answer <- mark{epoch: l.now.epoch, fence: l.now.fence}
+	})
+	if err != nil {
+		return mark{}, err
+	}
+	return <-answer, nil
+}
+
+func (l link) look(ctx context.Context) (outlook, error) {
+	answer := make(chan outlook, 1)
+	err := l.over(ctx, func() {
+		l.begin(false)
+		o := l.now
+		o.leases = make(map[string]applied, len(l.now.leases))
+		for holder, a := range l.now.leases {
+			o.leases[holder] = a
+		}
+		answer <- o
+	})
+	if err != nil {
+		return outlook{}, err
+	}
+	return <-answer, nil
+}
+
+func (l link) settle(ctx context.Context, epoch int64) error {
+	return l.over(ctx, func() { l.now.settled = l.now.settled || l.now.epoch == epoch })
+}
+
+func (l link) forget(ctx context.Context, holder string, number int64) error {
+	return l.over(ctx, func() {
+		if number == 0 || l.now.leases[holder].number == number {
+			delete(l.now.leases, holder)
+		}
+	})
+}
+
+// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the database crashes: a
+// request that begins after a decision was reported in force is judged by it, on every node.
+func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
+	const nodes, keys = 3, 2
+	var remembered, read atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		decisions := rapid.IntRange(1, 12).Draw(rt, "decisions")
+		crashes := rapid.IntRange(0, 3).Draw(rt, "crashes")
+		restarts := rapid.IntRange(0, 4).Draw(rt, "restarts")
+		var wrong []string
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(seed)
+			ctx, stop := context.WithCancel(t.Context())
+			var mu sync.Mutex
+			inForce := make(map[hash]int) // by key, the version that a command has reported
+			var working, serving sync.WaitGroup
+			anywhere := func() time.Duration { return time.Duration(w.draw(20_000)) * time.Millisecond }
+			for n := range nodes {
+				serving.Go(func() {
+					for run := 0; ctx.Err() == nil; run++ {
+						m := newMemory(link{w}, fmt.Sprint(n, "-", run))
+						life, end := context.WithTimeout(ctx, time.Minute)
+						if n < restarts {
+							end()
+							life, end = context.WithTimeout(ctx, 100*time.Millisecond+anywhere())
+						}
+						serving.Go(func() { m.hold(life, func() bool { return true }) })
+						for life.Err() == nil {
+							time.Sleep(7 * time.Millisecond)
+							sum := hash{byte(w.draw(keys))}
+							mu.Lock()
+							want := inForce[sum]
+							mu.Unlock()
+							k, ok := m.find(sum)
+							if ok {
+								remembered.Add(1)
+							} else {
+								var at mark
+								w.linger()
+								k, at = w.read(sum)
+								w.linger()
+								m.keep(sum, k, at)
+								read.Add(1)
+							}
+							if got, _ := strconv.Atoi(k.ID); got < want {
+								mu.Lock()
+								wrong = append(wrong, fmt.Sprintf("node %d judged by version %d after %d was in force; from memory: %v", n, got, want, ok))
+								mu.Unlock()
+							}
+						}
+						end()
+					}
+				})
+			}
+			for range crashes {
+				working.Go(func() {
+					time.Sleep(anywhere())
+					w.crash()
+				})
+			}
+			for range decisions {
+				working.Go(func() {
+					time.Sleep(anywhere())
+					sum := hash{byte(w.draw(keys))}
+					version := w.decide(sum)
+					began := time.Now()
+					if err := await(ctx, link{w}); err != nil {
+						return // it says that it did not see it in force
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					inForce[sum] = max(inForce[sum], version)
+					if took := time.Since(began); took > time.Minute {
+						wrong = append(wrong, fmt.Sprintf("a command waited %s", took))
+					}
+				})
+			}
+			working.Wait()
+			time.Sleep(2 * outlast)
+			stop()
+			serving.Wait()
+			synctest.Wait()
+			time.Sleep(time.Minute) // what nobody waits for ends
+		})
+		if len(wrong) > 0 {
+			rt.Fatalf("%d times wrong, first: %s", len(wrong), wrong[0])
+		}
+	})
+	if remembered.Load() < read.Load() { // or the test shows nothing
+		t.Errorf("%d requests were answered from memory, %d from rows", remembered.Load(), read.Load())
+	}
+}
+
+// A node that hangs costs a command the length of a lease once, and one that answers a renewal.
+func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		db := quick{w}
+		hung, good := newMemory(db, "hung"), newMemory(db, "good")
+		hung.renew(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { good.hold(ctx, func() bool { return true }) })
+		waited := func() time.Duration {
+			w.decide(hash{1})
+			began := time.Now()
+			if err := await(ctx, db); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		if d := waited(); d < leaseLength || d > outlast+awaitLast {
+			t.Errorf("beside a hung node a command waited %s", d)
+		}
+		if d := waited(); d > renewEvery+awaitLast {
+			t.Errorf("the next one waited %s", d)
+		}
+		if _, ok := hung.find(hash{1}); ok {
+			t.Error("the hung node answers from memory when it goes on")
+		}
+		stop()
+		running.Wait()
+		if d := waited(); d > 0 {
+			t.Errorf("without a node a command waited %s", d)
+		}
+	})
+}
+
+// quick is a link that loses nothing.
+type quick struct{ *world }
+
+func (q quick) renew(_ context.Context, holder string, done mark, number int64) (mark, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.now.leases[holder] = applied{done.epoch, done.fence, number}
+	return mark{epoch: q.now.epoch, fence: q.now.fence}, nil
+}
+
+func (q quick) look(context.Context) (outlook, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o := q.now
+	o.leases = make(map[string]applied)
+	for holder, a := range q.now.leases {
+		o.leases[holder] = a
+	}
+	return o, nil
+}
+
+func (q quick) settle(context.Context, int64) error { return nil }
+
+func (q quick) forget(_ context.Context, holder string, _ int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.now.leases, holder)
+	return nil
+}
+
+func TestMemory_IsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		m := newMemory(quick{w}, "node")
+		m.keep(hash{1}, Key{}, mark{epoch: 1})
+		if len(m.keys) > 0 {
+			t.Error("without a lease something is remembered")
+		}
+		m.renew(t.Context())
+		for i := range maxRemembered + 100 {
+			m.keep(hash{byte(i), byte(i >> 8), byte(i >> 16)}, Key{}, m.held.Load().at)
+		}
+		if len(m.keys) != maxRemembered {
+			t.Errorf("%d keys are remembered", len(m.keys))
+		}
+	})
+}

@@ -10,7 +10,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
+.PHONY: run build test test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -76,8 +76,10 @@ lint-openapi: ## Spectral and Redocly on the API description (npx and its regist
 lint-deploy: ## Ask other tools about docker-compose.yml and deploy/ (Go; promtool, haproxy, python3 where they are there)
 	@deploy/lint/lint.sh
 
-lint-tools: ## Fetch what the three lints need and do nothing with it
+lint-tools: ## Fetch what lint needs and do nothing with it
 	go run $(STATICCHECK) -version
+lint-tools-all: lint-tools ## Fetch what the four lints need and do nothing with it
+	go run $(ACTIONLINT) -version
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
 	@deploy/lint/lint.sh --fetch
 

@@ -1,10 +1,7 @@
 // Package disk knows how much space a file system has, and how much of it long work must leave for appends.
 package disk
 
-import (
-	"fmt"
-	"syscall"
-)
+import "fmt"
 
 const (
 	// MaxReserve is what long work leaves free at most, in bytes: room for some hundred thousand events.
@@ -23,12 +20,11 @@ type Space struct {
 
 // At returns the space of the file system that holds path.
 func At(path string) (Space, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
+	s, err := space(path)
+	if err != nil {
 		return Space{}, fmt.Errorf("free space of %s: %w", path, err)
 	}
-	block := int64(fs.Bsize)
-	return Space{Free: int64(fs.Bavail) * block, Size: int64(fs.Blocks) * block}, nil
+	return s, nil
 }
 
 // Reserve is what long work must leave free: appends that are refused for want of space are charges that are

@@ -2,10 +2,7 @@
 // appends.
 package disk
 
-import (
-	"fmt"
-	"syscall"
-)
+import "fmt"
 
 const (
 	// MaxReserve is the most that long work leaves free, in bytes: room for a few hundred thousand
@@ -25,12 +22,11 @@ type Space struct {
 
 // At returns the space of the file system that holds path.
 func At(path string) (Space, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
+	s, err := space(path)
+	if err != nil {
 		return Space{}, fmt.Errorf("free space of %s: %w", path, err)
 	}
-	block := int64(fs.Bsize)
-	return Space{Free: int64(fs.Bavail) * block, Size: int64(fs.Blocks) * block}, nil
+	return s, nil
 }
 
 // Reserve returns the space that long work must leave free: an append that fails for lack of space is

@@ -25,6 +25,9 @@ func TestContract(t *testing.T) {
 // The same while the server writes events and links of its own between ours, for those who see them, with
 // few calls at a time.
 func TestContractOnANoisyServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestContractOnAUsedServer has the same noise")
+	}
 	noisy := func(t *testing.T) *esdbtest.Server { return esdbtest.StartWith(t, esdbtest.Config{Noise: true}) }
 	one := func(t *testing.T) eventlog.Log { return open(t, noisy(t), kurrent.Config{Calls: 4}) }
 	t.Run("Append", func(t *testing.T) { eventlogtest.RunAppend(t, one) })
@@ -39,6 +42,9 @@ func TestContractOnANoisyServer(t *testing.T) {
 }
 
 func TestContractOnADurableServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("shows more of the stand-in than of the client; the other contracts run")
+	}
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
 		return open(t, esdbtest.StartWith(t, esdbtest.Config{Dir: t.TempDir()}), kurrent.Config{})
 	})

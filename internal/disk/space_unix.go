@@ -1,0 +1,14 @@
+//go:build unix
+
+package disk
+
+import "syscall"
+
+func space(path string) (Space, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
+		return Space{}, err
+	}
+	block := int64(fs.Bsize)
+	return Space{Free: int64(fs.Bavail) * block, Size: int64(fs.Blocks) * block}, nil
+}

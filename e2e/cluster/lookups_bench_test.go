@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -55,7 +56,7 @@ type installation struct {
 // store that takes 8 ms for a flush, of one account and of 300, with 64 and with 512 clients. It prints rates, times,
 // and the CPU time of each process per look-up, the read models' part included: it waits until they have caught up.
 // LETTERHEAD_TEST_PREVIOUS may name a binary to compare with; each load then runs on both, one after the other.
-// LETTERHEAD_BENCH_PROFILES may name a folder for CPU profiles of each load.
+// LETTERHEAD_BENCH_PROFILES may name a folder for CPU profiles and metrics of each load.
 func BenchmarkChargedLookups(b *testing.B) {
 	at := servicesOf(b)
 	releases := []struct{ name, binary string }{{"this", binary}}
@@ -179,34 +180,36 @@ func (in *installation) knownBrands(b *testing.B) {
 
 // figures of one load on one installation; times are of the processor, in milliseconds for each look-up.
 type lookupFigures struct {
-	release               string
-	accounts, clients     int
-	rate                  float64
-	p50, p99              time.Duration
-	apiCPU, workCPU       float64
-	storeCPU, postgresCPU float64
-	deskAppends, events   float64 // appends of account streams, and the events of each
-	allAppends            float64
-	statements            float64
-	inexact               bool // transactions were counted instead
+	release                string
+	accounts, clients      int
+	rate                   float64
+	p50, p99               time.Duration
+	apiCPU, workCPU        float64
+	storeCPU, postgresCPU  float64
+	deskAppends, events    float64 // appends of account streams, and the events of each
+	allAppends             float64
+	appendTime, chargeTime float64 // milliseconds that an append takes, and a charge at the desk
+	statements             float64
+	inexact                bool // transactions were counted instead
 }
 
-const lookupsHead = "release  accounts clients  look-ups/s    p50 ms   p99 ms | CPU ms each: api   work  both  store   PostgreSQL | desk appends each  events an append  all appends each  statements each"
+const lookupsHead = "release  accounts clients  look-ups/s    p50 ms   p99 ms | CPU ms each: api   work  both  store   PostgreSQL | ms a charge  an append | desk appends each  events an append  all appends each  statements each"
 
 func (f lookupFigures) String() string {
 	kind := ""
 	if f.inexact {
 		kind = " (transactions; pg_stat_statements is not loaded)"
 	}
-	return fmt.Sprintf("%-8s %8d %7d  %10.0f  %8.1f %8.1f | %16.3f  %5.3f %5.3f  %5.3f  %11.3f | %17.3f  %16.1f  %16.3f  %15.2f%s",
+	return fmt.Sprintf("%-8s %8d %7d  %10.0f  %8.1f %8.1f | %16.3f  %5.3f %5.3f  %5.3f  %11.3f | %11.1f  %9.1f | %17.3f  %16.1f  %16.3f  %15.2f%s",
 		f.release, f.accounts, f.clients, f.rate, float64(f.p50.Microseconds())/1000, float64(f.p99.Microseconds())/1000,
-		f.apiCPU, f.workCPU, f.apiCPU+f.workCPU, f.storeCPU, f.postgresCPU, f.deskAppends, f.events, f.allAppends, f.statements, kind)
+		f.apiCPU, f.workCPU, f.apiCPU+f.workCPU, f.storeCPU, f.postgresCPU, f.chargeTime, f.appendTime, f.deskAppends, f.events, f.allAppends, f.statements, kind)
 }
 
 // counts are what grows while a load runs.
 type counts struct {
 	api, work, store, postgres          time.Duration // of the processor
 	deskAppends, deskEvents, allAppends float64
+	allAppending, commanding, commands  float64 // seconds in appends and in charges, and how many charges
 	statements                          float64
 }
 
@@ -216,6 +219,9 @@ func (in *installation) counts(b *testing.B, server *server) counts {
 	for _, n := range []*node{in.api, in.work} {
 		c.deskAppends += in.metric(b, n, `letterhead_desk_append_seconds_count{desk="account"`)
 		c.deskEvents += in.metric(b, n, `letterhead_desk_events_total{desk="account"`)
+		c.allAppending += in.metric(b, n, "letterhead_eventlog_append_duration_seconds_sum")
+		c.commanding += in.metric(b, n, `letterhead_desk_command_seconds_sum{desk="account"`)
+		c.commands += in.metric(b, n, `letterhead_desk_command_seconds_count{desk="account"`)
 		c.allAppends += in.metric(b, n, "letterhead_eventlog_append_duration_seconds_count")
 	}
 	c.statements = server.statements(b)
@@ -301,6 +307,8 @@ func (in *installation) measure(b *testing.B, server *server, accounts, clients 
 		deskAppends: (after.deskAppends - before.deskAppends) / n,
 		events:      (after.deskEvents - before.deskEvents) / max(after.deskAppends-before.deskAppends, 1),
 		allAppends:  (after.allAppends - before.allAppends) / n,
+		appendTime:  1000 * (after.allAppending - before.allAppending) / max(after.allAppends-before.allAppends, 1),
+		chargeTime:  1000 * (after.commanding - before.commanding) / max(after.commands-before.commands, 1),
 		statements:  (after.statements - before.statements) / n, inexact: !server.counts,
 	}
 }
@@ -321,7 +329,9 @@ func (in *installation) profile(b *testing.B, name string) (end func()) {
 	var running sync.WaitGroup
 	for _, n := range []*node{in.api, in.work} {
 		running.Go(func() {
-			if err := saveProfile(ctx, in.signals[n], filepath.Join(folder, name+"-"+n.roles[:3]+".pprof")); err != nil {
+			file := filepath.Join(folder, name+"-"+n.roles[:3])
+			profile := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", in.signals[n], profileSeconds)
+			if err := errors.Join(save(ctx, profile, file+".pprof"), save(ctx, in.signals[n]+"/metrics", file+".metrics")); err != nil {
 				b.Error(err)
 			}
 		})
@@ -332,8 +342,8 @@ func (in *installation) profile(b *testing.B, name string) (end func()) {
 // profileSeconds is about as long as a load.
 const profileSeconds = 4
 
-func saveProfile(ctx context.Context, signals, file string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", signals, profileSeconds), nil)
+func save(ctx context.Context, from, file string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return err
 	}
@@ -342,11 +352,11 @@ func saveProfile(ctx context.Context, signals, file string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	profile, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, profile, 0o600)
+	return os.WriteFile(file, text, 0o600)
 }
 
 // lookupClient asks on one connection, at less cost than net/http's client: both share the processors.

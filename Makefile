@@ -178,7 +178,7 @@ accuracy: ## Score extraction on labelled pages and logos; the contact sheet is 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
 	go test ./readapi/logo -run TestStarterLogosOnPages -count 1 -sheet "$(CURDIR)/reports"
 
-bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, logos, crawl
+bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, start-up, imaging, logos, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
@@ -186,6 +186,9 @@ bench: ## Measure: look-ups over HTTP, the desk, replay, start-up, imaging, logo
 	go test ./cmd/letterhead -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
+	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
+	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
+	else echo "$(SERVICES) is not there: look-ups on services were not measured"; fi
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is not there: logos were not measured beside another image server"; fi
 
 bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same pictures (needs node and npm, which fetches it)

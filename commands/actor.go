@@ -154,6 +154,7 @@ type actor[S streamState] struct {
 
 	mu      sync.Mutex
 	queue   []*task[S]
+	awaited int        // push wakes the actor when so many are queued
 	handed  []*task[S] // to be owed
 	working bool       // not to be evicted: it decides, owes or doubts
 	retired bool
@@ -205,6 +206,9 @@ func (a *actor[S]) push(t *task[S]) (bool, error) {
 	}
 	a.queue = append(a.queue, t)
 	a.uses++
+	if len(a.queue) < a.awaited {
+		return true, nil
+	}
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -251,12 +255,63 @@ func (a *actor[S]) run() {
 			continue
 		}
 		rest := a.process(group)
+		answered := len(group) - len(rest)
 		a.putBack(rest)
 		clear(group)
 		a.saveSnapshot(false)
-		// Those who were just answered are about to ask again; what they queue now shares the next append.
-		runtime.Gosched()
+		a.gather(answered, timer)
 	}
+}
+
+// gather lets those who were just answered, and are about to ask again, share the next append. Without it they come
+// while that is under way and wait for it as well as for their own: on a store whose appends take long a busy account
+// would have two groups of callers, in turns. It ends when all are back, when they come no more, or when the pause
+// costs those who are back more than it saves those who come.
+func (a *actor[S]) gather(answered int, timer *time.Timer) {
+	pause, most := a.turns.gathering(answered)
+	if pause == 0 {
+		runtime.Gosched() // an append that takes less than a pause
+		return
+	}
+	select {
+	case <-a.wake: // of somebody who is in the queue
+	default:
+	}
+	began := time.Now()
+	first := a.await(answered)
+	defer a.await(-1)
+	for before := first; ; {
+		timer.Reset(pause)
+		woken := false
+		select {
+		case <-a.wake:
+			woken = true
+		case <-a.reg.stopping:
+			woken = true
+		case <-timer.C:
+		}
+		queued := a.await(0)
+		waited := time.Since(began)
+		if woken || queued == before || queued >= maxGroup || waited >= most {
+			a.turns.gathered(first, queued, waited)
+			return
+		}
+		before = queued
+	}
+}
+
+// await makes push wake the actor only when so many more than now are queued; 0 leaves it as it is, and less than that
+// makes each push wake it. It returns how many are queued.
+func (a *actor[S]) await(more int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case more < 0:
+		a.awaited = 0
+	case more > 0:
+		a.awaited = min(len(a.queue)+more, maxGroup, a.reg.cfg.MaxQueue)
+	}
+	return len(a.queue)
 }
 
 // take returns what is decided next: what is owed, when its pause is over, then what is queued.

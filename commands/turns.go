@@ -28,9 +28,15 @@ const (
 	// aloneTurns, times the time of a turn, replaces aloneFor on a slow store, up to aloneAtMost: less than
 	// SettleWithin, after which a node that never got in gives up. What is left is three turns, or one if that is
 	// more than maxAlonePause.
-	aloneTurns    = 10
+	aloneTurns    = 20
 	aloneAtMost   = time.Second
 	maxAlonePause = 60 * time.Millisecond
+	// An append that takes less than gatherFrom is not worth a pause for callers who come again: they are carried by
+	// the next one as soon. The pause ends when nobody came for half an append's time, and after all of it, or
+	// gatherAtMost. When it was of no use it is left out for twice as many appends each time, up to maxFruitless.
+	gatherFrom   = 4 * time.Millisecond
+	gatherAtMost = 25 * time.Millisecond
+	maxFruitless = 64
 	// quickLosses is how often a group that lost is tried again without a pause.
 	quickLosses = 3
 )
@@ -46,12 +52,14 @@ const (
 //
 // It belongs to the actor's goroutine.
 type turns struct {
-	took    time.Duration // of one call that appended, a moving average
-	looked  time.Duration // of a look at the tail that found something, likewise
-	last    time.Time     // of the last append that landed
-	since   time.Time     // since when nobody else could have come in
-	rivalAt time.Time     // when a rival was last seen
-	moved   int           // 0 to maxMoved: how often, of late, others were found to have appended
+	took      time.Duration // of one call that appended, a moving average
+	looked    time.Duration // of a look at the tail that found something, likewise
+	last      time.Time     // of the last append that landed
+	since     time.Time     // since when nobody else could have come in
+	rivalAt   time.Time     // when a rival was last seen
+	moved     int           // 0 to maxMoved: how often, of late, others were found to have appended
+	skip      int           // how many groups are not gathered
+	fruitless int           // how many were not, the last time
 }
 
 // turn is how long a desk takes that lost to look and to append.
@@ -106,6 +114,31 @@ func (t *turns) leave(now time.Time, shared bool) time.Duration {
 		return max(turn, min(3*turn, maxAlonePause))
 	}
 	return 0
+}
+
+// gathering returns how long to wait for the next one of the callers that were answered, and at most for all of them; 0
+// for not at all.
+func (t *turns) gathering(answered int) (pause, most time.Duration) {
+	most = min(t.took, gatherAtMost)
+	switch {
+	case answered < 2, most < gatherFrom, time.Since(t.rivalAt) < rivalryFor: // leave pauses for a rival
+		return 0, 0
+	case t.skip > 0:
+		t.skip--
+		return 0, 0
+	}
+	return most / 2, most
+}
+
+// gathered notes how many were queued before and after a pause: those who came meanwhile are saved an append's time,
+// the others have waited for them.
+func (t *turns) gathered(before, after int, waited time.Duration) {
+	if time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
+		t.fruitless = 0
+		return
+	}
+	t.fruitless = min(max(2*t.fruitless, 1), maxFruitless)
+	t.skip = t.fruitless
 }
 
 // stale says that the stream has probably moved on.

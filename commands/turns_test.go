@@ -178,3 +178,30 @@ func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
 }
 
 func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 100 }
+
+// On a store whose appends take long, those who were answered together come back together: each append carries nearly
+// all callers of a busy account, not every other one half of them.
+func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
+	const callers, lasts = 64, 5 * time.Second
+	for _, back := range []time.Duration{300 * time.Microsecond, 3 * time.Millisecond} {
+		var r race
+		r.run(t, 1, callers, 8*time.Millisecond, back, lasts)
+		each := float64(r.charges) / float64(r.appends)
+		t.Logf("back after %s: %d charges of %d appends, %.1f each", back, r.charges, r.appends, each)
+		if each < 0.9*callers {
+			t.Errorf("back after %s: an append carries %.1f of %d callers", back, each, callers)
+		}
+	}
+}
+
+// Callers who do not come back are not waited for: of many who each ask once, and go on asking now and then, none waits
+// much longer than without pauses.
+func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
+	const callers = 64
+	var r race
+	r.run(t, 1, callers, 8*time.Millisecond, 200*time.Millisecond, 5*time.Second)
+	t.Logf("%d charges, %d appends, worst wait %s", r.charges, r.appends, r.worst)
+	if least := 5 * callers * 5 * 8 / 10; r.charges < least {
+		t.Errorf("%d charges, want %d", r.charges, least)
+	}
+}

@@ -208,7 +208,11 @@ func (n *node) accepts() bool {
 // metric adds up the samples of the node's metrics whose line begins like this. ok says whether there was
 // one.
 func (n *node) metric(begins string) (sum float64, ok bool) {
-	resp, err := probes.Get(n.url + "/metrics")
+	return metricAt(n.url+"/metrics", begins)
+}
+
+func metricAt(url, begins string) (sum float64, ok bool) {
+	resp, err := probes.Get(url)
 	if err != nil {
 		return 0, false
 	}

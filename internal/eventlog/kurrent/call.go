@@ -3,6 +3,7 @@ package kurrent
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"letterhead/internal/eventlog"
@@ -58,7 +59,7 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	began := time.Now()
 	done := make(chan answer[T], 1)
-	go func() {
+	l.workers.run(func() {
 		defer func() { <-l.calls }()
 		defer m.release()
 		defer cancel()
@@ -72,7 +73,7 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 		}
 		l.supervisor.judge(m, a.err, time.Since(began))
 		done <- a
-	}()
+	})
 	var why error
 	for retired, last := m.retired.Done(), (<-chan time.Time)(nil); why == nil; {
 		select {
@@ -96,6 +97,42 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 	cancel() // nobody waits for it any more
 	l.supervisor.judge(m, why, time.Since(began))
 	return none, why
+}
+
+// maxIdleWorkers bounds the goroutines that are kept for the next call.
+const maxIdleWorkers = 64
+
+// workers are goroutines that run calls, and are kept for the next one: the client goes deep, and the stack of a new
+// goroutine would have to grow for each call.
+type workers struct {
+	jobs chan func()
+	idle atomic.Int64
+	end  <-chan struct{} // closed when none is to be kept
+}
+
+// run runs do beside the caller.
+func (w *workers) run(do func()) {
+	select {
+	case w.jobs <- do:
+	default:
+		go w.work(do)
+	}
+}
+
+func (w *workers) work(do func()) {
+	for {
+		do()
+		if w.idle.Add(1) > maxIdleWorkers {
+			w.idle.Add(-1)
+			return
+		}
+		select {
+		case do = <-w.jobs:
+			w.idle.Add(-1)
+		case <-w.end:
+			return
+		}
+	}
 }
 
 // enter takes a place among the calls under way and a client. Whatever error it returns, nothing was sent.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,9 +36,6 @@ const timeFormat = "2006-01-02T15:04:05.000000Z"
 
 // encodeMetadata also writes correlation and causation under the server's names, if those are wanted.
 func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
 	m := userMetadata{
 		SchemaVersion: e.SchemaVersion,
 		OccurredAt:    e.OccurredAt.UTC().Format(timeFormat),
@@ -46,8 +44,54 @@ func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
 	if serversNames {
 		m.ServersCorrelationID, m.ServersCausationID = e.Metadata.CorrelationID, e.Metadata.CausationID
 	}
+	if b, plain := m.appendPlain(nil); plain {
+		return b, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
 	err := enc.Encode(m)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// appendPlain writes what encoding/json does, at a fraction of its cost. It returns false when a value holds anything
+// that JSON may escape.
+func (m *userMetadata) appendPlain(b []byte) ([]byte, bool) {
+	b = slices.Grow(b, 512)
+	b = append(b, `{"schema_version":`...)
+	b = strconv.AppendInt(b, int64(m.SchemaVersion), 10)
+	b = append(b, `,"occurred_at":"`...)
+	b = append(b, m.OccurredAt...)
+	b = append(b, '"')
+	for _, field := range m.optional() {
+		if *field.value == "" {
+			continue
+		}
+		for i := range len(*field.value) {
+			if c := (*field.value)[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+				return nil, false
+			}
+		}
+		b = append(b, field.begins...)
+		b = append(b, *field.value...)
+		b = append(b, '"')
+	}
+	return append(b, '}'), true
+}
+
+// optional are the fields that are left out when they are empty, in the order in which they are written.
+func (m *userMetadata) optional() [7]plainField {
+	return [...]plainField{
+		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
+		{`,"causation_id":"`, &m.CausationID}, {`,"hash":"`, &m.Hash},
+		{`,"$correlationId":"`, &m.ServersCorrelationID}, {`,"$causationId":"`, &m.ServersCausationID},
+	}
+}
+
+// plainField is a field of the metadata's JSON, up to its value's quotation mark.
+type plainField struct {
+	begins string
+	value  *string
 }
 
 // decodeMetadata is the way back.
@@ -88,15 +132,8 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	if m.OccurredAt, rest, ok = strings.Cut(rest, `"`); !ok {
 		return m, false
 	}
-	for _, field := range [...]struct {
-		name  string
-		value *string
-	}{
-		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
-		{`,"causation_id":"`, &m.CausationID}, {`,"hash":"`, &m.Hash},
-		{`,"$correlationId":"`, &m.ServersCorrelationID}, {`,"$causationId":"`, &m.ServersCausationID},
-	} {
-		after, there := strings.CutPrefix(rest, field.name)
+	for _, field := range m.optional() {
+		after, there := strings.CutPrefix(rest, field.begins)
 		if !there {
 			continue
 		}

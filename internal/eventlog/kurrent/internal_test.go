@@ -1,6 +1,7 @@
 package kurrent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"letterhead/internal/eventlog"
 )
@@ -83,6 +85,30 @@ func TestPlainMetadata(t *testing.T) {
 			t.Errorf("%s: %+v, %t", b, m, plain)
 		}
 	}
+}
+
+// The short way writes what encoding/json does, or leaves it to that.
+func TestAppendPlain_WritesWhatJSONDoes(t *testing.T) {
+	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,40}`), rapid.StringMatching(`[a-z0-9:-]{0,40}`), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		m := userMetadata{
+			SchemaVersion: rapid.Int().Draw(t, "version"), OccurredAt: "2026-11-01T02:03:04.000005Z",
+			Metadata: eventlog.Metadata{
+				RequestID: text.Draw(t, "request"), Actor: text.Draw(t, "actor"), CorrelationID: text.Draw(t, "correlation"),
+				CausationID: text.Draw(t, "causation"), Hash: text.Draw(t, "hash"),
+			},
+			ServersCorrelationID: text.Draw(t, "servers correlation"), ServersCausationID: text.Draw(t, "servers causation"),
+		}
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(m); err != nil {
+			t.Fatal(err)
+		}
+		if got, plain := m.appendPlain(nil); plain && string(got) != strings.TrimSuffix(want.String(), "\n") {
+			t.Errorf("%s, want %s", got, &want)
+		}
+	})
 }
 
 // Events that were written before they carried the server's names are read as they were.

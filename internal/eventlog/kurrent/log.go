@@ -26,6 +26,7 @@ type Log struct {
 	supervisor *supervisor
 	metrics    *metrics
 
+	workers workers
 	calls   chan struct{}   // one element for each call under way
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
@@ -56,7 +57,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, err
 	}
 	closing, cancel := context.WithCancel(context.Background())
-	l := &Log{cfg: cfg, closing: closing, close: cancel, calls: make(chan struct{}, cfg.Calls)}
+	l := &Log{cfg: cfg, closing: closing, close: cancel, calls: make(chan struct{}, cfg.Calls),
+		workers: workers{jobs: make(chan func()), end: closing.Done()}}
 	if l.metrics, err = newMetrics(cfg.Registerer, func() int { return len(l.calls) }); err != nil {
 		cancel()
 		return nil, fmt.Errorf("open EventStoreDB: %w", err)

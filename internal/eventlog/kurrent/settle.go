@@ -2,7 +2,6 @@ package kurrent
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -35,12 +34,13 @@ type request struct {
 // Errors: as call's. After an attempt whose outcome is unknown no other error than a wrong revision is returned
 // but that one.
 func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
-	defer cancel()
+	over := time.Now().Add(l.cfg.CallTimeout)
 	landed, dropped := l.send(ctx, r)
 	if !isAborted(dropped) || r.expected.IsAny() {
 		return landed, dropped
 	}
+	ctx, cancel := context.WithDeadline(ctx, over)
+	defer cancel()
 	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
 		if delay.For(ctx, pause) != nil || l.closing.Err() != nil {
 			return eventlog.Appended{}, dropped
@@ -60,17 +60,23 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 	found := make(chan eventlog.Appended, 1)
 	options := esdb.AppendToStreamOptions{ExpectedRevision: toExpected(r.expected), Deadline: &l.cfg.CallTimeout}
 	result, err := write(ctx, l, func(ctx context.Context, m *member) (*esdb.WriteResult, error) {
-		looking, stop := context.WithCancel(ctx)
-		var look sync.WaitGroup
-		defer look.Wait() // it uses the member
-		defer stop()
 		if next, exact := r.expected.Next(); exact {
-			look.Go(func() {
+			looking, stop := context.WithCancel(ctx)
+			looked := make(chan struct{})
+			// Most appends have their answer before: nothing waits beside them.
+			first := time.AfterFunc(firstLook, func() {
+				defer close(looked)
 				if landed, ok := l.look(looking, m, r, next); ok {
 					found <- landed
 					cancel()
 				}
 			})
+			defer func() {
+				stop()
+				if !first.Stop() {
+					<-looked // it uses the member
+				}
+			}()
 		}
 		for attempt := 1; ; attempt++ {
 			result, err := m.client.AppendToStream(ctx, r.stream, options, r.events...)
@@ -93,12 +99,15 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 // look looks for a request's events at the revisions where they should be, until they are there or ctx ends. A
 // look that fails is not the last one: the append may still have its answer.
 func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, bool) {
-	for pause := firstLook; delay.For(ctx, pause) == nil; pause = min(2*pause, lastLook) {
+	for pause := 2 * firstLook; ctx.Err() == nil; pause = min(2*pause, lastLook) {
 		landed, err := beside(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
 			return held(ctx, m, r, next)
 		})
 		if err == nil && landed.Position != 0 {
 			return landed, true
+		}
+		if delay.For(ctx, pause) != nil {
+			break
 		}
 	}
 	return eventlog.Appended{}, false

@@ -11,7 +11,7 @@ import (
 
 	"letterhead/workers/crawl/facts"
 	"letterhead/workers/crawl/industry"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 func TestKnownCompanies(t *testing.T) {
@@ -73,11 +73,11 @@ func TestAllRowsAreWellFormed(t *testing.T) {
 				t.Errorf("%s: %+v", d, f)
 			}
 			if f.Country != "" {
-				if _, ok := places.ByCode(f.Country); !ok || f.City == "" {
+				if _, ok := postal.ByCode(f.Country); !ok || f.City == "" {
 					t.Errorf("%s: seat %q, country %q", d, f.City, f.Country)
 				}
 			}
-			if f.State != "" && places.State(f.Country, f.State) == "" {
+			if f.State != "" && postal.State(f.Country, f.State) == "" {
 				t.Errorf("%s: state %q", d, f.State)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/microdata"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // How sure a fact is, by where it stands. What the site declares comes before the data set, and that before
@@ -117,8 +117,8 @@ func (d *dossier) known() {
 		d.founded = append(d.founded, claim[int]{f.FoundedYear, facts.Source, method, fromDataSet})
 	}
 	if f.City != "" {
-		if country, ok := places.ByCode(f.Country); ok {
-			state := places.State(f.Country, f.State)
+		if country, ok := postal.ByCode(f.Country); ok {
+			state := postal.State(f.Country, f.State)
 			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(f.City, state, country), facts.Source, method, fromDataSet})
 		}
 	}
@@ -251,7 +251,7 @@ func pageAddress(p *page.Page) string {
 }
 
 // locationIn is a location in a known country, with its region and sub-region.
-func locationIn(city, state string, country places.Country) *eventschemas.Location {
+func locationIn(city, state string, country postal.Country) *eventschemas.Location {
 	return &eventschemas.Location{
 		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
 		Region: optional(country.Region), Subregion: optional(country.Subregion),

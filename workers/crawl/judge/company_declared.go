@@ -8,7 +8,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // headcounts are the floors of the specification's buckets.
@@ -126,7 +126,7 @@ func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 			country = c.Text("name")
 		}
 		city, state := a.Text("addressLocality"), a.Text("addressRegion")
-		near, ok := places.OfDomain(d.in.Site.Domain)
+		near, ok := postal.OfDomain(d.in.Site.Domain)
 		switch {
 		case country != "":
 		case ok && strings.EqualFold(state, near.Code): // the country's code in the place of a region's
@@ -139,8 +139,8 @@ func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 		}
 	}
 	for _, text := range owner.Texts("address") { // the whole address in one text
-		near, _ := places.OfDomain(d.in.Site.Domain)
-		if found := places.Addresses(strings.Split(text, "\n"), near); len(found) > 0 {
+		near, _ := postal.OfDomain(d.in.Site.Domain)
+		if found := postal.Addresses(strings.Split(text, "\n"), near); len(found) > 0 {
 			return locationIn(found[0].City, found[0].State, found[0].Country)
 		}
 	}
@@ -157,9 +157,9 @@ var (
 // of its form stand together.
 func countryOfState(state, code string) string {
 	switch {
-	case zipCode.MatchString(code) && places.ZIPOf(state, code):
+	case zipCode.MatchString(code) && postal.ZIPOf(state, code):
 		return "US"
-	case canadianCode.MatchString(code) && places.State("CA", state) != "":
+	case canadianCode.MatchString(code) && postal.State("CA", state) != "":
 		return "CA"
 	}
 	return ""
@@ -170,21 +170,21 @@ func countryOfState(state, code string) string {
 func located(city, state, country string) *eventschemas.Location {
 	city, state, country = page.Clean(city, maxPlace), page.Clean(state, maxPlace), page.Clean(country, maxPlace)
 	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
-		if c, ok := places.Find(rest); ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
+		if c, ok := postal.Find(rest); ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
 			city, country = strings.TrimSpace(name), c.Code
 		}
 	}
 	if m := districtCode.FindStringSubmatch(city); m != nil { // Bern 14
 		city = m[1]
 	}
-	c, ok := places.Find(country)
+	c, ok := postal.Find(country)
 	if !ok {
 		if city == "" {
 			return nil
 		}
 		return &eventschemas.Location{City: optional(city), State: optional(state), Country: optional(country)}
 	}
-	if name := places.State(c.Code, state); name != "" {
+	if name := postal.State(c.Code, state); name != "" {
 		state = name
 	}
 	return locationIn(city, state, c)

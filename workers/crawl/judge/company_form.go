@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // legalForms are the endings of company names: those that tell the kind, since their shares cannot be listed, or
@@ -66,7 +66,7 @@ func (d *dossier) kindOfForm(text string) string {
 		}
 	}
 	if at := limitedPattern.FindStringIndex(text); at != nil && d.isOwn(text[:at[0]]) {
-		if c, ok := places.OfDomain(d.in.Site.Domain); ok && (c.Code == "GB" || c.Code == "IE") {
+		if c, ok := postal.OfDomain(d.in.Site.Domain); ok && (c.Code == "GB" || c.Code == "IE") {
 			return "PRIVATELY_HELD"
 		}
 	}

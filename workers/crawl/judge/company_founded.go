@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // How sure a founding year is that was read out of prose. A range in a copyright notice tells the age of a web
@@ -272,7 +272,7 @@ func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 }
 
 // foundedIn reads a founding year out of one line.
-func (d *dossier) foundedIn(line string, at places.Line, x prose, brand []string) {
+func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string) {
 	atHome := x.role == atHome
 	framed := at.Footer || at.Header
 	if atHome && d.in.isArticle() && !framed { // it tells of its subject
@@ -345,7 +345,7 @@ func (d *dossier) bareYears() {
 }
 
 // tabled reads the cell behind one that says "Founded".
-func (d *dossier) tabled(label, value places.Line, x prose) {
+func (d *dossier) tabled(label, value postal.Line, x prose) {
 	if x.role == atHome && (d.in.isArticle() || d.in.inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
 		return
 	}

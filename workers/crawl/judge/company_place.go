@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/eventschemas"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // strangersAddress are words over an address that is somebody else's: the host's, the web agency's, an
@@ -22,19 +22,19 @@ const (
 // addresses reads the company's own postal address: the first of an imprint, else that in an address element or
 // a footer, else the first of a contact page.
 func (d *dossier) addresses(x prose, brand []string) {
-	near, ok := places.OfDomain(d.in.Site.Domain)
+	near, ok := postal.OfDomain(d.in.Site.Domain)
 	if !ok {
-		near, _ = places.OfLanguage(d.in.Page.Lang)
+		near, _ = postal.OfLanguage(d.in.Page.Lang)
 	}
 	texts := make([]string, 0, len(x.lines))
-	from := make([]places.Line, 0, len(x.lines))
+	from := make([]postal.Line, 0, len(x.lines))
 	for _, l := range x.lines {
-		if x.role == atHome && !l.Footer && !l.Address && (d.in.isArticle() || !places.IsAddressLine(l.Text)) {
+		if x.role == atHome && !l.Footer && !l.Address && (d.in.isArticle() || !postal.IsAddressLine(l.Text)) {
 			continue
 		}
 		texts, from = append(texts, l.Text), append(from, l)
 	}
-	for i, a := range places.Addresses(texts, near) {
+	for i, a := range postal.Addresses(texts, near) {
 		if i == maxAddressed {
 			return
 		}
@@ -70,7 +70,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 }
 
 // isBrandName says whether what was read as a city is the brand. A town's own site has a street as well.
-func (d *dossier) isBrandName(a places.Address, brand []string) bool {
+func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
 	return a.Street == "" && slices.Contains(brand, folded(a.City))
 }
 
@@ -80,7 +80,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		if !l.Footer && !l.Address || !strings.ContainsRune(l.Text, ',') {
 			continue
 		}
-		if city, country, ok := places.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, folded(city)) {
+		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, folded(city)) {
 			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, "", country), x.source, "footer", fromAddressText - fromMorePage})
 			return
 		}
@@ -134,7 +134,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 		if at == nil || !d.ownSeat(sentence[:at[0]], brand) {
 			continue
 		}
-		if city, state, country, ok := places.Seat(sentence[at[1]:]); ok {
+		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
 			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, state, country), x.source, "headquartered in", fromSeat})
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // How sure a fact is that was read out of prose.
@@ -73,7 +73,7 @@ func roleOf(p *page.Page) pageRole {
 type prose struct {
 	role   pageRole
 	source string
-	lines  []places.Line
+	lines  []postal.Line
 }
 
 // read takes in what the pages say in their text.
@@ -83,7 +83,7 @@ func (d *dossier) read() {
 		if i >= maxReadPages || p.Root == nil {
 			continue
 		}
-		x := prose{role: atHome, source: pageAddress(p), lines: places.Lines(p.Root)}
+		x := prose{role: atHome, source: pageAddress(p), lines: postal.Lines(p.Root)}
 		limit := maxHomeLines
 		if i > 0 {
 			x.role, limit = roleOf(p), maxOtherLines

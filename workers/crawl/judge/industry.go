@@ -10,7 +10,7 @@ import (
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // How much the texts of a site count for its industry. What it says about itself counts for more than what
@@ -236,7 +236,7 @@ func menuText(p *page.Page) string {
 // subheadings are the headings of a page, without the first level.
 func subheadings(p *page.Page) string {
 	var all []string
-	for _, l := range places.Lines(p.Root) {
+	for _, l := range postal.Lines(p.Root) {
 		if l.Heading && !slices.Contains(p.Headings, l.Text) {
 			all = append(all, l.Text)
 		}

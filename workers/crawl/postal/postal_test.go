@@ -1,4 +1,4 @@
-package places_test
+package postal_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/text/language"
 
-	"letterhead/workers/crawl/places"
+	"letterhead/workers/crawl/postal"
 )
 
 // The known members of each region and sub-region are checked one by one where a table could go wrong, and
@@ -26,7 +26,7 @@ func TestAllCountriesHaveTheirRegions(t *testing.T) {
 		"BV": "Latin America and the Caribbean", "GS": "Latin America and the Caribbean", "IO": "Sub-Saharan Africa", "TF": "Sub-Saharan Africa",
 		"HM": "Australia and New Zealand", "CC": "Australia and New Zealand", "CX": "Australia and New Zealand", "UM": "Micronesia", "AQ": "",
 	}
-	all := places.All()
+	all := postal.All()
 	if len(all) != 249 {
 		t.Fatalf("%d countries", len(all))
 	}
@@ -59,7 +59,7 @@ func TestAllCountriesHaveTheirRegions(t *testing.T) {
 			t.Errorf("%s: sub-region %q", c.Code, c.Subregion)
 		}
 		for _, text := range []string{c.Code, strings.ToLower(c.Code), c.Name, strings.ToUpper(c.Name), r.ISO3()} {
-			if got, ok := places.Find(text); !ok || got.Code != c.Code {
+			if got, ok := postal.Find(text); !ok || got.Code != c.Code {
 				t.Errorf("%q finds %q, want %s", text, got.Code, c.Code)
 			}
 		}
@@ -68,7 +68,7 @@ func TestAllCountriesHaveTheirRegions(t *testing.T) {
 		{"US", "Americas", "Northern America"}, {"MX", "Americas", "Latin America and the Caribbean"}, {"DE", "Europe", "Western Europe"}, {"GB", "Europe", "Northern Europe"},
 		{"TW", "Asia", "Eastern Asia"}, {"TR", "Asia", "Western Asia"}, {"CY", "Asia", "Western Asia"}, {"EG", "Africa", "Northern Africa"}, {"AU", "Oceania", "Australia and New Zealand"}, {"AQ", "", ""},
 	} {
-		if c, _ := places.ByCode(x[0]); c.Region != x[1] || c.Subregion != x[2] {
+		if c, _ := postal.ByCode(x[0]); c.Region != x[1] || c.Subregion != x[2] {
 			t.Errorf("%s: %s, %s", x[0], c.Region, c.Subregion)
 		}
 	}
@@ -81,18 +81,18 @@ func TestCountriesAreFoundByManyNames(t *testing.T) {
 		"The Netherlands": "NL", "Polska": "PL", "Sverige": "SE", "Türkiye": "TR", "Turkey": "TR", "日本": "JP", "中国": "CN", "Россия": "RU", "South Korea": "KR", "Republic of Korea": "KR",
 		" France. ": "FR", "Narnia": "", "": "", "Europe": "", "XX": "", "Berlin": "",
 	} {
-		c, ok := places.Find(text)
+		c, ok := postal.Find(text)
 		if c.Code != want || ok != (want != "") {
 			t.Errorf("%q: %q, want %q", text, c.Code, want)
 		}
 	}
 	for domain, want := range map[string]string{"acme.de": "DE", "acme.co.uk": "GB", "acme.com": "", "acme.io": "", "acme.ai": "", "acme.ch": "CH", "localhost": "", "": ""} {
-		if c, _ := places.OfDomain(domain); c.Code != want {
+		if c, _ := postal.OfDomain(domain); c.Code != want {
 			t.Errorf("%s: %q, want %q", domain, c.Code, want)
 		}
 	}
 	for _, x := range [][3]string{{"US", "CA", "California"}, {"US", "california", "California"}, {"CA", "ON", "Ontario"}, {"AU", "nsw", "New South Wales"}, {"DE", "BY", ""}, {"US", "XX", ""}} {
-		if got := places.State(x[0], x[1]); got != x[2] {
+		if got := postal.State(x[0], x[1]); got != x[2] {
 			t.Errorf("%s of %s: %q", x[1], x[0], got)
 		}
 	}
@@ -154,9 +154,9 @@ func TestAddresses(t *testing.T) {
 		"an ISBN":                 {"ISBN 978-3-16-148410-0 Verlag", "DE", ""},
 		"contradiction":           {"12 Main Street\n12345 Berlin\nPoland", "", ""},
 	} {
-		near, _ := places.ByCode(x.near)
+		near, _ := postal.ByCode(x.near)
 		got := ""
-		for _, a := range places.Addresses(strings.Split(x.text, "\n"), near) {
+		for _, a := range postal.Addresses(strings.Split(x.text, "\n"), near) {
 			got = fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
 			break
 		}
@@ -172,7 +172,7 @@ func TestSeat(t *testing.T) {
 		"Tbilisi, Georgia": "Tbilisi|Georgia|US", "Toronto, Ontario, Canada": "Toronto|Ontario|CA", "London, England": "London||GB", "Paris (France)": "Paris||FR",
 		"the heart of Berlin, Germany": "", "Berlin and Munich": "", "Germany, Austria": "", "a garage, Narnia": "", "": "", ",,,": "", "São Paulo, Brazil": "São Paulo||BR",
 	} {
-		city, state, c, ok := places.Seat(text)
+		city, state, c, ok := postal.Seat(text)
 		got := ""
 		if ok {
 			got = city + "|" + state + "|" + c.Code
@@ -189,7 +189,7 @@ func TestTail(t *testing.T) {
 		"Acme, Leeds": "", "We ship to France, Germany, Spain": "", "Acme, 12 Main Street, Spain": "", "": "",
 	} {
 		got := ""
-		if city, c, ok := places.Tail(line); ok {
+		if city, c, ok := postal.Tail(line); ok {
 			got = city + " " + c.Code
 		}
 		if got != want {
@@ -199,12 +199,12 @@ func TestTail(t *testing.T) {
 	for line, want := range map[string]bool{
 		"1 High Street, Leeds LS1 2AB": true, "Targ sp. z o.o., ul. Prosta 3, 31-002 Kraków, Polska": true, "Nádražní 14, 591 01 Žďár nad Sázavou, Česká republika": true, "Beta moved to 1 Wide Street, New York, NY 10036.": false, strings.Repeat("A ", 200): false,
 	} {
-		if places.IsAddressLine(line) != want {
+		if postal.IsAddressLine(line) != want {
 			t.Errorf("%q: %t", line, !want)
 		}
 	}
 	for tag, want := range map[string]string{"de": "DE", "pt-BR": "BR", "en": "", "en_GB": "GB", "": "", "x-y-z": "", "ja": "JP"} {
-		if c, _ := places.OfLanguage(tag); c.Code != want {
+		if c, _ := postal.OfLanguage(tag); c.Code != want {
 			t.Errorf("language %q: %q, want %q", tag, c.Code, want)
 		}
 	}
@@ -216,13 +216,13 @@ func TestLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, l := range places.Lines(root) {
+	for _, l := range postal.Lines(root) {
 		got = append(got, fmt.Sprintf("%s %t %t", l.Text, l.Footer, l.Address))
 	}
 	if want := "Acme false false|Main Street 1 false false|10115 Berlin false false|Foot true true"; strings.Join(got, "|") != want {
 		t.Errorf("%q", got)
 	}
-	if places.Lines(nil) != nil {
+	if postal.Lines(nil) != nil {
 		t.Error("no document has no lines")
 	}
 }
@@ -234,24 +234,24 @@ func FuzzAddresses(f *testing.F) {
 		f.Add(seed, "DE")
 	}
 	f.Fuzz(func(t *testing.T, text, near string) {
-		country, _ := places.ByCode(near)
+		country, _ := postal.ByCode(near)
 		lines := strings.Split(text, "\n")
-		for _, a := range places.Addresses(lines, country) {
+		for _, a := range postal.Addresses(lines, country) {
 			if a.City == "" || a.Country.Code == "" || a.Line < 0 || a.Line >= len(lines) {
 				t.Errorf("%+v", a)
 			}
 		}
-		places.Seat(text)
-		places.Tail(text)
-		places.OfLanguage(near)
-		places.Find(text)
+		postal.Seat(text)
+		postal.Tail(text)
+		postal.OfLanguage(near)
+		postal.Find(text)
 	})
 }
 
 func BenchmarkAddresses(b *testing.B) {
 	lines := strings.Split(strings.Repeat("We sold 12345 Things to 1000 People in 2024 and more\nMusterstraße 12\n10115 Berlin\n", 50), "\n")
-	near, _ := places.ByCode("DE")
+	near, _ := postal.ByCode("DE")
 	for b.Loop() {
-		places.Addresses(lines, near)
+		postal.Addresses(lines, near)
 	}
 }

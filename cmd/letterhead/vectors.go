@@ -72,7 +72,7 @@ func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors
 	return v
 }
 
-// Render implements picture.Renderer.
+// Render implements logofinder.Renderer.
 func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	select {
 	case <-v.ready:

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
 )
 
 // Limits of the record that keep its event, with evidence, within 64 KiB.
@@ -37,13 +37,13 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
 	}
-	b := &builder{input: f.input, stored: map[*picture.Picture]picture.Stored{}}
+	b := &builder{input: f.input, stored: map[*logofinder.Picture]logofinder.Stored{}}
 	assets := r.store()
-	selection := picture.Select(f.pictures())
+	selection := logofinder.Select(f.pictures())
 	for _, p := range selection.Dropped {
 		p.Raster = nil
 	}
-	palettes := picture.Palettes(selection.Chosen)
+	palettes := logofinder.Palettes(selection.Chosen)
 	b.texts()
 	b.looks(palettes)
 	// What takes the most time comes last, and ends with it.
@@ -63,7 +63,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	b.finish()
 	b.record.Complete = b.record.Complete && whole && !h.bare && !h.partial
 	out.Record, out.Evidence = b.record, b.evidence
-	out.Trials = picture.Trials(f.candidates, f.read, f.refused, selection, b.stored)
+	out.Trials = logofinder.Trials(f.candidates, f.read, f.refused, selection, b.stored)
 	if r.explained {
 		out.Weighed = weighed(f.input, palettes)
 		out.Files = assets.files
@@ -80,8 +80,8 @@ func validator(r *safehttp.Response, name string) string {
 }
 
 // pictures are those of the candidates that are pictures.
-func (f *found) pictures() []*picture.Picture {
-	var out []*picture.Picture
+func (f *found) pictures() []*logofinder.Picture {
+	var out []*logofinder.Picture
 	for _, p := range f.read {
 		if p != nil {
 			out = append(out, p)
@@ -97,7 +97,7 @@ type builder struct {
 	evidence   []eventschemas.Evidence
 	nameMethod string
 	nameAgreed bool
-	stored     map[*picture.Picture]picture.Stored
+	stored     map[*logofinder.Picture]logofinder.Stored
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
@@ -108,7 +108,7 @@ func (b *builder) note(field, source, method string, confidence float64) {
 // beside what the site shows itself. When the time allowed is over, what is stored by then is what there is,
 // and nothing but the primary one is begun. whole is false when that could not be stored in all its formats,
 // or candidates were let go for want of memory. Errors: *StoreError.
-func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*picture.Picture) (whole bool, err error) {
+func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Picture) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
 	whole = !r.held.wasShort()
@@ -122,7 +122,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 		if late && i == 0 {
 			whole = false
 		}
-		if err != nil && !late && !picture.IsFileFault(err) {
+		if err != nil && !late && !logofinder.IsFileFault(err) {
 			return false, err
 		}
 		if err != nil && (!late || len(logo.Formats) == 0) {
@@ -136,7 +136,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 			source = "data:"
 		}
 		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), source, p.Method, confidence(p.Score))
-		b.stored[p] = picture.Stored{Place: len(b.record.Logos), Logo: logo}
+		b.stored[p] = logofinder.Stored{Place: len(b.record.Logos), Logo: logo}
 		b.record.Logos = append(b.record.Logos, logo)
 	}
 	if b.input.Known == nil {
@@ -153,8 +153,8 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 }
 
 // logo encodes and stores one logo, as many of its formats as there is time for. Errors: errLate, with the
-// formats that are stored; *StoreError; those of picture.Store.
-func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *picture.Picture, primary bool) (eventschemas.Logo, error) {
+// formats that are stored; *StoreError; those of logofinder.Store.
+func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Picture, primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
 		rank = rankPrimary
@@ -182,7 +182,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *pic
 }
 
 // encode makes the formats of a logo, when it is its turn.
-func (r *run) encode(ctx context.Context, rank int, to *encoded, p *picture.Picture) (eventschemas.Logo, error) {
+func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.Picture) (eventschemas.Logo, error) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return eventschemas.Logo{}, errLate
 	}

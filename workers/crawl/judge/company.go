@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"letterhead/eventschemas"
-	"letterhead/workers/crawl/facts"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/microdata"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
+	"letterhead/workers/crawl/sp500"
 )
 
 // How sure a fact is, by where it stands. What the site declares comes before the data set, and that before
@@ -107,19 +107,19 @@ func Company(in Input) (company *eventschemas.Company, evidence []eventschemas.E
 
 // known takes in what the data set knows about the domain.
 func (d *dossier) known() {
-	f, ok := facts.Of(d.in.Site.Domain)
+	f, ok := sp500.Of(d.in.Site.Domain)
 	if !ok {
 		return
 	}
 	const method = "data set"
-	d.kinds = append(d.kinds, claim[string]{"PUBLIC_COMPANY", facts.Source, method, tickerDataSet})
+	d.kinds = append(d.kinds, claim[string]{"PUBLIC_COMPANY", sp500.Source, method, tickerDataSet})
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded, claim[int]{f.FoundedYear, facts.Source, method, fromDataSet})
+		d.founded = append(d.founded, claim[int]{f.FoundedYear, sp500.Source, method, fromDataSet})
 	}
 	if f.City != "" {
 		if country, ok := postal.ByCode(f.Country); ok {
 			state := postal.State(f.Country, f.State)
-			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(f.City, state, country), facts.Source, method, fromDataSet})
+			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(f.City, state, country), sp500.Source, method, fromDataSet})
 		}
 	}
 	var symbols []string
@@ -130,7 +130,7 @@ func (d *dossier) known() {
 		symbols = append(symbols, s)
 	}
 	if len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{symbols, facts.Source, method, tickerDataSet})
+		d.tickers = append(d.tickers, claim[[]string]{symbols, sp500.Source, method, tickerDataSet})
 	}
 }
 

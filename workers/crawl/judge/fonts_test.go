@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/judge"
-	"letterhead/workers/crawl/style"
 )
 
 // styled reads a page whose stylesheets are in it, and one that it links as /a.css.
 func styled(body, sheet string) judge.Input {
 	in := read("acme.com", body)
-	in.Style = style.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
+	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
 	return in
 }
 

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"letterhead/workers/crawl/facts"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
+	"letterhead/workers/crawl/sp500"
 )
 
 // How much the texts of a site count for its industry. What it says about itself counts for more than what
@@ -98,9 +98,9 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 		}
 		all = append(all, w)
 	}
-	if f, ok := facts.Of(in.Site.Domain); ok {
+	if f, ok := sp500.Of(in.Site.Domain); ok {
 		class, score := industry.BySubIndustry(f.SubIndustry)
-		add(weighedIndustry{class, score, facts.Source, "GICS sub-industry", f.SubIndustry})
+		add(weighedIndustry{class, score, sp500.Source, "GICS sub-industry", f.SubIndustry})
 	}
 	for _, o := range owners {
 		for _, t := range o.Types {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
-	"letterhead/workers/crawl/style"
 )
 
 // Input is what was gathered of one site.
@@ -25,7 +25,7 @@ type Input struct {
 	// imprint, press. Usually none.
 	More []*page.Page
 	// Style is the cascade of the home page's stylesheets; nil when none was read.
-	Style *style.Cascade
+	Style *css.Cascade
 	// BIMI is the address of the mark that the domain's BIMI record names; nil when there is none.
 	BIMI *url.URL
 	// Known is a record from a data set, to compare with and to fall back on; nil when there is none.

@@ -11,7 +11,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 )
@@ -31,8 +31,8 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	if !h.indirect && r.ownAnswer(h.response) {
 		out.ETag, out.LastModified = validator(h.response, "ETag"), validator(h.response, "Last-Modified")
 	}
-	if sign, adult := judge.Adult(f.input); adult {
-		out.Record = judge.Restricted()
+	if sign, adult := extract.Adult(f.input); adult {
+		out.Record = extract.Restricted()
 		out.Record.Complete = true // there is nothing more to find
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
@@ -92,7 +92,7 @@ func (f *found) pictures() []*logofinder.Picture {
 
 // builder builds one record.
 type builder struct {
-	input      judge.Input
+	input      extract.Input
 	record     eventschemas.Record
 	evidence   []eventschemas.Evidence
 	nameMethod string
@@ -283,40 +283,40 @@ func (b *builder) image(image eventschemas.Image, source, method string, confide
 
 // texts decides what is said about the brand.
 func (b *builder) texts() {
-	name, agreed := judge.Name(b.input)
+	name, agreed := extract.Name(b.input)
 	b.nameMethod, b.nameAgreed = name.Method, agreed
 	if name.Value != "" {
 		b.record.Name = &name.Value
 		b.note("name", name.Source, name.Method, name.Confidence)
 	}
 	short := ""
-	if d, ok := judge.Description(b.input); ok {
+	if d, ok := extract.Description(b.input); ok {
 		short = d.Value
 		b.record.Description = &d.Value
 		b.note("description", d.Source, d.Method, d.Confidence)
 	}
-	if d, ok := judge.LongDescription(b.input, short); ok {
+	if d, ok := extract.LongDescription(b.input, short); ok {
 		b.record.LongDescription = &d.Value
 		b.note("long_description", d.Source, d.Method, d.Confidence)
 	}
-	links := judge.Links(b.input)
+	links := extract.Links(b.input)
 	b.record.Links = links.Value
 	if len(links.Value) > 0 {
 		b.note("links", links.Source, links.Method, links.Confidence)
 	}
-	company, evidence := judge.Company(b.input)
+	company, evidence := extract.Company(b.input)
 	b.record.Company = company
 	b.evidence = append(b.evidence, evidence...)
 }
 
 // looks decides colors and fonts.
-func (b *builder) looks(palettes []judge.Palette) {
-	colors := judge.Colors(b.input, palettes)
+func (b *builder) looks(palettes []extract.Palette) {
+	colors := extract.Colors(b.input, palettes)
 	b.record.Colors = colors.Value
 	if len(colors.Value) > 0 {
 		b.note("colors", colors.Source, colors.Method, colors.Confidence)
 	}
-	fonts := judge.Fonts(b.input)
+	fonts := extract.Fonts(b.input)
 	b.record.Fonts = fonts.Value
 	if len(fonts.Value) > 0 {
 		b.note("fonts", fonts.Source, fonts.Method, fonts.Confidence)
@@ -325,13 +325,13 @@ func (b *builder) looks(palettes []judge.Palette) {
 
 // tells says whether the record says anything beyond the domain.
 func (b *builder) tells() bool {
-	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != judge.FromDomain
+	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
 }
 
 // finish grades the record and puts the evidence in order.
 func (b *builder) finish() {
-	b.record.Complete = judge.Complete(&b.record)
-	b.record.QualityScore = judge.Score(&b.record, b.nameAgreed)
+	b.record.Complete = extract.Complete(&b.record)
+	b.record.QualityScore = extract.Score(&b.record, b.nameAgreed)
 	slices.SortStableFunc(b.evidence, func(x, y eventschemas.Evidence) int { return cmp.Compare(x.Field, y.Field) })
 }
 

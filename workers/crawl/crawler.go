@@ -15,7 +15,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -149,7 +149,7 @@ type Result struct {
 	Trials []logofinder.Trial
 	// Weighed are the candidates for the other fields, best first in each, of a crawl that somebody looks at
 	// (Once, Read); else nil.
-	Weighed []judge.Weighed
+	Weighed []extract.Weighed
 	// Files are the stored files by their asset id, of a crawl that keeps them nowhere else (Once, Read); else nil.
 	Files map[string][]byte
 }

@@ -3,17 +3,17 @@ package crawl
 import (
 	"slices"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 )
 
 // weighed lists the candidates for all fields, for those who ask why the winner won.
-func weighed(in judge.Input, palettes []judge.Palette) []judge.Weighed {
+func weighed(in extract.Input, palettes []extract.Palette) []extract.Weighed {
 	return slices.Concat(
-		judge.NamesWeighed(in),
-		judge.DescriptionsWeighed(in),
-		judge.LinksWeighed(in),
-		judge.ColorsWeighed(in, palettes),
-		judge.FontsWeighed(in),
-		judge.IndustriesWeighed(in),
+		extract.NamesWeighed(in),
+		extract.DescriptionsWeighed(in),
+		extract.LinksWeighed(in),
+		extract.ColorsWeighed(in, palettes),
+		extract.FontsWeighed(in),
+		extract.IndustriesWeighed(in),
 	)
 }

@@ -11,7 +11,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/css"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
@@ -23,11 +23,11 @@ const declaredShare = 0.4
 
 // found is what a site offers, read.
 type found struct {
-	input      judge.Input
+	input      extract.Input
 	candidates []logofinder.Candidate
 	read       []*logofinder.Picture // by candidate; nil when it is no picture
 	refused    []error               // by candidate; why
-	share      judge.Found[*url.URL]
+	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil when there is none that can be used
 	scenes     []*url.URL   // pictures of the page
 	pictured   []*converted // by scene; nil when it cannot be used
@@ -48,8 +48,8 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	until, _ := ctx.Deadline()
 	ctx, cancel := r.fetching(ctx)
 	defer cancel()
-	f := &found{until: until, input: judge.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
-	if _, adult := judge.Adult(f.input); adult {
+	f := &found{until: until, input: extract.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
+	if _, adult := extract.Adult(f.input); adult {
 		return f // nothing of it is kept
 	}
 	if h.bare {
@@ -60,7 +60,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	} else {
 		r.declarations(ctx, f, bimi, h.page)
 		f.candidates = logofinder.Candidates(f.input)
-		f.share, _ = judge.ShareImage(f.input)
+		f.share, _ = extract.ShareImage(f.input)
 		f.scenes = logofinder.Pictures(f.input)
 	}
 	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))

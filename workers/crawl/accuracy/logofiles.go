@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -146,9 +146,9 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 
 // colorsOf are the first colors of a brand of which nothing but one logo is known.
 func colorsOf(p *logofinder.Picture) []string {
-	in := judge.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
+	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string
-	for _, c := range judge.Colors(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
+	for _, c := range extract.Colors(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
 		out = append(out, c.Hex)
 	}
 	return out[:min(len(out), topColors)]

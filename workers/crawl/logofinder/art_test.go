@@ -13,19 +13,19 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/css"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 )
 
 // styled reads a page with its style elements.
-func styled(body string) judge.Input {
+func styled(body string) extract.Input {
 	in := read(body)
 	in.Style = css.New(in.Page.Root, in.Page.Base, nil)
 	return in
 }
 
 // marks lists the candidates that are no icons: path and fragment, or "drawing".
-func marks(in judge.Input) []string {
+func marks(in extract.Input) []string {
 	var out []string
 	for _, c := range logofinder.Candidates(in) {
 		if c.Kind != logofinder.Mark {

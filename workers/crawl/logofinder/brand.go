@@ -7,18 +7,18 @@ import (
 	"strings"
 	"unicode"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
 
 // brand is what the site calls itself, to know its pictures by.
 type brand struct {
-	in    judge.Input
+	in    extract.Input
 	names []string // folded
 }
 
-// Fits of a text with the brand: as judge.Fit, from where it is the name and no accident.
+// Fits of a text with the brand: as extract.Fit, from where it is the name and no accident.
 const (
 	fullFit = 0.9
 	partFit = 0.6
@@ -26,7 +26,7 @@ const (
 	minName = 3
 )
 
-func newBrand(in judge.Input) brand {
+func newBrand(in extract.Input) brand {
 	b := brand{in: in}
 	add := func(name string) {
 		if f := site.Letters(name); len(f) >= 2 && len(f) <= 60 && !slices.Contains(b.names, f) {
@@ -44,7 +44,7 @@ func newBrand(in judge.Input) brand {
 		add(in.Manifest.ShortName)
 	}
 	// A name that nothing but a picture says would prove that picture right.
-	if name, agreed := judge.Name(in); name.Value != "" && (agreed || !strings.Contains(name.Method, "alt")) {
+	if name, agreed := extract.Name(in); name.Value != "" && (agreed || !strings.Contains(name.Method, "alt")) {
 		add(name.Value)
 	}
 	return b
@@ -59,7 +59,7 @@ func (b brand) fit(text string) float64 {
 	if slices.Contains(b.names, f) {
 		return 1
 	}
-	best := judge.Fit(b.in, text)
+	best := extract.Fit(b.in, text)
 	for _, name := range b.names {
 		if len(name) >= minName && strings.Contains(f, name) {
 			best = max(best, partFit)
@@ -137,7 +137,7 @@ func (b brand) stranger(im page.Image) bool {
 	}
 	// Another name than the domain's may still be the brand's own: the page says so elsewhere.
 	own := strings.ToLower(b.in.Page.Meta("og:site_name", "application-name") + " " + b.in.Page.Title)
-	return judge.Fit(b.in, rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
+	return extract.Fit(b.in, rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
 }
 
 // foreignFolder is a folder of pictures that are not the site's own marks. One called client may be the source

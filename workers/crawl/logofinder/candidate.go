@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/inlinesvg"
-	"letterhead/workers/crawl/judge"
 	"letterhead/workers/crawl/page"
 )
 
@@ -79,7 +79,7 @@ func (c *Candidate) add(sign string, points float64) {
 }
 
 // Candidates lists what may be a logo, best first: at most maxMarks from the page itself, then icons.
-func Candidates(in judge.Input) []Candidate {
+func Candidates(in extract.Input) []Candidate {
 	c := newCollector(in)
 	c.declared()
 	c.art()
@@ -95,7 +95,7 @@ func Candidates(in judge.Input) []Candidate {
 
 // Declared lists the icons that a page declares on its own site and those at the known paths: what is left
 // to try where a site does not show its page.
-func Declared(in judge.Input) []Candidate {
+func Declared(in extract.Input) []Candidate {
 	c := newCollector(in)
 	c.icons()
 	c.bimi()
@@ -106,12 +106,12 @@ func Declared(in judge.Input) []Candidate {
 
 // collector gathers candidates of one kind.
 type collector struct {
-	in    judge.Input
+	in    extract.Input
 	brand brand
 	list  []Candidate
 }
 
-func newCollector(in judge.Input) *collector { return &collector{in: in, brand: newBrand(in)} }
+func newCollector(in extract.Input) *collector { return &collector{in: in, brand: newBrand(in)} }
 
 // best returns the best of the list, one per address, in an order that is the same for the same page. What is
 // declared and shown counts a little more than either.
@@ -166,7 +166,7 @@ func (c *collector) put(x Candidate, base float64) {
 // declared adds what is declared as the brand's logo.
 func (c *collector) declared() {
 	p := c.in.Page
-	for _, ref := range judge.OwnerLogos(c.in) {
+	for _, ref := range extract.OwnerLogos(c.in) {
 		c.put(Candidate{URL: p.Resolve(ref), Method: "json-ld logo", Kind: Mark}, declaredScore)
 	}
 	for _, key := range []string{"og:logo", "logo"} {

@@ -7,21 +7,21 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
 
-func read(body string) judge.Input {
+func read(body string) extract.Input {
 	at, _ := url.Parse("https://www.acme.com/")
 	of := site.New("acme.com")
-	return judge.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
+	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
 // best is the file name of the best mark, "" when there is none.
-func best(in judge.Input) string {
+func best(in extract.Input) string {
 	for _, c := range logofinder.Candidates(in) {
 		if c.Kind == logofinder.Mark {
 			return c.URL.Path

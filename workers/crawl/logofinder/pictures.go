@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
 
@@ -27,7 +27,7 @@ var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "
 
 // Pictures lists the pictures of a page that show what the brand does, in the order of the page: large, in
 // the shape of a picture, and neither logos nor anybody else's.
-func Pictures(in judge.Input) []*url.URL {
+func Pictures(in extract.Input) []*url.URL {
 	var out []*url.URL
 	seen := map[string]bool{}
 	for _, key := range []string{"og:image", "twitter:image"} {

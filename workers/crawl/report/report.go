@@ -9,7 +9,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -33,7 +33,7 @@ const (
 // field is the candidates for one field, best first.
 type field struct {
 	Name string
-	Rows []judge.Weighed
+	Rows []extract.Weighed
 	More int // that are not shown
 }
 

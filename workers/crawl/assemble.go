@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 )
@@ -31,8 +32,8 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	if !h.indirect && r.ownAnswer(h.response) {
 		out.ETag, out.LastModified = validator(h.response, "ETag"), validator(h.response, "Last-Modified")
 	}
-	if sign, adult := extract.Adult(f.input); adult {
-		out.Record = extract.Restricted()
+	if sign, isAdult := adult.Sign(f.input); isAdult {
+		out.Record = adult.Restricted()
 		out.Record.Complete = true // there is nothing more to find
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil

@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
@@ -49,7 +50,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	ctx, cancel := r.fetching(ctx)
 	defer cancel()
 	f := &found{until: until, input: extract.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
-	if _, adult := extract.Adult(f.input); adult {
+	if _, isAdult := adult.Sign(f.input); isAdult {
 		return f // nothing of it is kept
 	}
 	if h.bare {

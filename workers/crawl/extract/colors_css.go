@@ -33,7 +33,7 @@ func (p *colorPool) sheets() {
 // addSheet adds a color of a sheet: less of a grey one, and none that frameworks bring along unless somebody
 // else says it too.
 func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
-	one := pooled{color: c, weight: weight, method: method, source: p.in.source(), framework: frameworkColors[c]}
+	one := pooled{color: c, weight: weight, method: method, source: p.in.PageURL(), framework: frameworkColors[c]}
 	if c.Chroma() < minChromatic {
 		one.weight *= neutralShare
 	}
@@ -155,7 +155,7 @@ func (p *colorPool) surfaces() {
 	}
 	if body != nil {
 		if c, ok := cssColor(p.in.Style.Value(body, "background-color")); ok && c.Brightness() < darkBelow {
-			p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: "page background", source: p.in.source()})
+			p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: "page background", source: p.in.PageURL()})
 		}
 	}
 	for c, count := range buttons {

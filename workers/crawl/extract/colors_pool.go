@@ -65,10 +65,10 @@ func (p *colorPool) declared(text string, weight float64, method, source string,
 // tile adds the color of a tile, unless it is one of those that generators choose.
 func (p *colorPool) tile(text string) {
 	if c, ok := ParseColor(text); ok && tileColors[c] {
-		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.source(), framework: true})
+		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
 		return
 	}
-	p.declared(text, tileWeight, "tile color", p.in.source(), false)
+	p.declared(text, tileWeight, "tile color", p.in.PageURL(), false)
 }
 
 // poolColors gathers the colors of a site and merges what looks the same. The strongest come first.
@@ -77,7 +77,7 @@ func poolColors(in Input, palettes []Palette) []pooled {
 	p.logos(palettes)
 	for _, m := range in.Page.Metas {
 		if m.Key == "theme-color" {
-			p.declared(m.Content, themeWeight, "theme-color", in.source(), false)
+			p.declared(m.Content, themeWeight, "theme-color", in.PageURL(), false)
 			break // the first is meant for light pages
 		}
 	}
@@ -85,7 +85,7 @@ func poolColors(in Input, palettes []Palette) []pooled {
 		if icon.Rel == "mask-icon" {
 			// A black one is the brand's ink: browsers show it on a ground of their own.
 			if c, _ := ParseColor(icon.Color); c.Brightness() <= nearlyWhite {
-				p.declared(icon.Color, maskWeight, "mask-icon color", in.source(), true)
+				p.declared(icon.Color, maskWeight, "mask-icon color", in.PageURL(), true)
 			}
 		}
 	}
@@ -94,8 +94,8 @@ func poolColors(in Input, palettes []Palette) []pooled {
 		p.tile(in.Config.TileColor)
 	}
 	if in.Manifest != nil {
-		p.declared(in.Manifest.ThemeColor, manifestWeight, "manifest theme_color", in.manifestSource(), false)
-		p.declared(in.Manifest.BackgroundColor, backgroundWeight, "manifest background_color", in.manifestSource(), true)
+		p.declared(in.Manifest.ThemeColor, manifestWeight, "manifest theme_color", in.ManifestURL(), false)
+		p.declared(in.Manifest.BackgroundColor, backgroundWeight, "manifest background_color", in.ManifestURL(), true)
 	}
 	if in.Known != nil {
 		for _, c := range in.Known.Colors {

@@ -7,6 +7,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
 )
 
@@ -55,7 +56,7 @@ func TestAccentOfLogos(t *testing.T) {
 		"a pixel of noise":              {"#222222 0.99, #e50914 0.01", "#222222"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := colorsOf(read("acme.com", ""), swatches(t, c.inks)...)
+			got := colorsOf(extracttest.Read("acme.com", ""), swatches(t, c.inks)...)
 			if first, _, _ := strings.Cut(got, ","); first != "accent "+c.want {
 				t.Errorf("got %q, want the accent %s", got, c.want)
 			}
@@ -69,7 +70,7 @@ func TestFirstLogoWeighsMost(t *testing.T) {
 		"#e50914": {{Source: "a", Inks: red}, {Source: "b", Inks: blue}},
 		"#0b5fff": {{Source: "b", Inks: blue}, {Source: "a", Inks: red}},
 	} {
-		if got := extract.Colors(read("acme.com", ""), palettes); got.Value[0].Hex != want || got.Method != "logo palette" {
+		if got := extract.Colors(extracttest.Read("acme.com", ""), palettes); got.Value[0].Hex != want || got.Method != "logo palette" {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
@@ -116,10 +117,10 @@ func TestWhiteIsNoAccent(t *testing.T) {
 func TestTilePalette(t *testing.T) {
 	for _, hex := range []string{"#2b5797", "#603cba", "#00aba9", "#b91d47", "#ffc40d", "#2d89ef", "#9f00a7", "#00a300", "#1e7145", "#99b433", "#e3a21a", "#7e3878", "#ee1111", "#da532c", "#ffffff"} {
 		tile := `<meta name=msapplication-TileColor content="` + hex + `">`
-		if got := colorsOf(read("acme.com", tile)); got != "" {
+		if got := colorsOf(extracttest.Read("acme.com", tile)); got != "" {
 			t.Errorf("%s in a tile: %q", hex, got)
 		}
-		config := read("acme.com", "")
+		config := extracttest.Read("acme.com", "")
 		config.Config = &manifest.Manifest{TileColor: hex}
 		if got := colorsOf(config); got != "" {
 			t.Errorf("%s in a configuration of tiles: %q", hex, got)
@@ -128,12 +129,12 @@ func TestTilePalette(t *testing.T) {
 			continue
 		}
 		for _, witness := range []string{`<meta name=theme-color content="` + hex + `">`, `<link rel=mask-icon href=/m.svg color="` + hex + `">`} {
-			if got := colorsOf(read("acme.com", tile+witness)); got != "accent "+hex {
+			if got := colorsOf(extracttest.Read("acme.com", tile+witness)); got != "accent "+hex {
 				t.Errorf("%s in a tile and %s: %q", hex, witness, got)
 			}
 		}
 	}
-	if got := colorsOf(read("acme.com", `<meta name=msapplication-TileColor content="#0b5fff">`)); got != "accent #0b5fff" {
+	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#0b5fff">`)); got != "accent #0b5fff" {
 		t.Errorf("a brand's own tile: %q", got)
 	}
 }
@@ -187,7 +188,7 @@ func TestFrameworkColorsNeedAWitness(t *testing.T) {
 	if got := colorsOf(styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
 		t.Errorf("with a logo: %q", got)
 	}
-	if got := colorsOf(read("acme.com", `<meta name=msapplication-TileColor content="#da532c"><link rel=mask-icon href=/m.svg color="#5bbad5">`)); got != "" {
+	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#da532c"><link rel=mask-icon href=/m.svg color="#5bbad5">`)); got != "" {
 		t.Errorf("what a generator declares: %q", got)
 	}
 }
@@ -202,7 +203,7 @@ func TestColorsWeighed(t *testing.T) {
 	if !strings.Contains(list[0].Note, "also") || list[0].Score <= list[1].Score {
 		t.Errorf("%+v", list)
 	}
-	if extract.ColorsWeighed(read("acme.com", ""), nil) != nil {
+	if extract.ColorsWeighed(extracttest.Read("acme.com", ""), nil) != nil {
 		t.Error("nothing was found, and something weighed")
 	}
 }

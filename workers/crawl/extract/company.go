@@ -136,7 +136,7 @@ func (d *dossier) known() {
 
 func (d *dossier) ending() {
 	if kind := kindOfDomain(d.in.Site.Domain); kind != "" {
-		d.kinds = append(d.kinds, claim[string]{kind, d.in.source(), "domain ending", fromEnding})
+		d.kinds = append(d.kinds, claim[string]{kind, d.in.PageURL(), "domain ending", fromEnding})
 	}
 }
 

@@ -82,24 +82,24 @@ func weighDescriptions(in Input) []described {
 		}
 		score -= descriptionStep
 	}
-	add(p.Meta("og:description"), "og:description", in.source())
-	add(p.Meta("twitter:description"), "twitter:description", in.source())
-	add(p.Meta("description"), "meta description", in.source())
-	add(p.Meta("dc.description", "dcterms.description", "abstract"), "dublin core description", in.source())
-	add(p.Itemprop("description"), "itemprop description", in.source())
+	add(p.Meta("og:description"), "og:description", in.PageURL())
+	add(p.Meta("twitter:description"), "twitter:description", in.PageURL())
+	add(p.Meta("description"), "meta description", in.PageURL())
+	add(p.Meta("dc.description", "dcterms.description", "abstract"), "dublin core description", in.PageURL())
+	add(p.Itemprop("description"), "itemprop description", in.PageURL())
 	if owner := in.owner(); owner != nil {
-		add(owner.Text("description"), "json-ld organization", in.source())
+		add(owner.Text("description"), "json-ld organization", in.PageURL())
 	}
 	if p.Data != nil {
 		if w := p.Data.WebSite(in.Site); w != nil {
-			add(w.Text("description"), "json-ld website", in.source())
+			add(w.Text("description"), "json-ld website", in.PageURL())
 		}
 		if o := in.article(); o != nil {
-			add(o.Text("description"), "json-ld page", in.source())
+			add(o.Text("description"), "json-ld page", in.PageURL())
 		}
 	}
 	if in.Manifest != nil {
-		add(in.Manifest.Description, "manifest description", in.manifestSource())
+		add(in.Manifest.Description, "manifest description", in.ManifestURL())
 	}
 	for _, more := range in.More {
 		if aboutPage(more.URL) {
@@ -110,8 +110,8 @@ func weighDescriptions(in Input) []described {
 	if !slices.ContainsFunc(all, func(d described) bool { return d.text != "" }) && !in.inner() {
 		name, _ := Name(in)
 		score = introDescription
-		add(in.intro(name.Value), "first paragraph", in.source())
-		add(in.tagline(name.Value), "title", in.source())
+		add(in.intro(name.Value), "first paragraph", in.PageURL())
+		add(in.tagline(name.Value), "title", in.PageURL())
 	}
 	slices.SortStableFunc(all, func(a, b described) int { return cmp.Compare(b.score, a.score) })
 	return all
@@ -148,7 +148,7 @@ func (in Input) tagline(name string) string {
 			others = append(others, s)
 		}
 	}
-	if !named || len(others) != 1 || len(strings.Fields(others[0])) < minTagline && !dense(others[0]) {
+	if !named || len(others) != 1 || len(strings.Fields(others[0])) < minTagline && !Dense(others[0]) {
 		return ""
 	}
 	return others[0]
@@ -164,7 +164,7 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 	if owner := in.owner(); owner != nil {
 		for _, key := range []string{"description", "disambiguatingDescription"} {
 			if text := describe(owner.Text(key), maxLongDescription, in); more(text) {
-				return Found[string]{Value: text, Source: in.source(), Method: "json-ld organization", Confidence: 0.9}, true
+				return Found[string]{Value: text, Source: in.PageURL(), Method: "json-ld organization", Confidence: 0.9}, true
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 func describe(text string, limit int, in Input) string {
 	text = page.Clean(withoutTags(text), page.MaxValueRunes)
 	shortest := minDescription
-	if dense(text) {
+	if Dense(text) {
 		shortest = minDenseText
 	}
 	if utf8.RuneCountInString(text) < shortest || isNotice(text) || builders.MatchString(text) || !strings.ContainsFunc(text, unicode.IsLetter) {
@@ -245,8 +245,8 @@ func (in Input) isName(text string) bool {
 	return f == folded(in.Page.Meta("og:site_name")) || f == folded(in.Site.Domain) || f == "www"+folded(in.Site.Domain)
 }
 
-// dense says whether a text is mostly of signs that stand for whole words or syllables.
-func dense(text string) bool {
+// Dense reports whether a text is mostly of signs that stand for whole words or syllables.
+func Dense(text string) bool {
 	n, all := 0, 0
 	for _, r := range text {
 		all++
@@ -301,7 +301,7 @@ func paragraphs(root *html.Node) []string {
 func paragraph(n *html.Node) (string, bool) {
 	text := page.Clean(innerText(n, 4*maxLongDescription), maxLongDescription)
 	size := utf8.RuneCountInString(text)
-	if dense(text) {
+	if Dense(text) {
 		size *= 3
 	} else if len(strings.Fields(text)) < minParagraphWords {
 		return "", false

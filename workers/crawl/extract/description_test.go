@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
 )
@@ -19,10 +20,10 @@ func TestTextsOfMachinesAreNoDescriptions(t *testing.T) {
 		"Domain for sale: buy it now", "Checking your browser before accessing", "Your browser is not supported, sorry", "Welcome to our website!", "Acme Instruments", "www.acme.com", "12345678901234567890",
 	} {
 		body := `<meta property="og:site_name" content="Acme Instruments"><meta property="og:description" content="` + bad + `"><meta name="description" content="` + good + `">`
-		if got, _ := extract.Description(read("acme.com", body)); got.Value != good || got.Method != "meta description" {
+		if got, _ := extract.Description(extracttest.Read("acme.com", body)); got.Value != good || got.Method != "meta description" {
 			t.Errorf("%q beside a good one: got %q", bad, got.Value)
 		}
-		if got, ok := extract.Description(read("acme.com", `<meta property="og:site_name" content="Acme Instruments"><meta property="og:description" content="`+bad+`">`)); ok {
+		if got, ok := extract.Description(extracttest.Read("acme.com", `<meta property="og:site_name" content="Acme Instruments"><meta property="og:description" content="`+bad+`">`)); ok {
 			t.Errorf("%q alone: got %q", bad, got.Value)
 		}
 	}
@@ -30,7 +31,7 @@ func TestTextsOfMachinesAreNoDescriptions(t *testing.T) {
 		"Gatewarden tells bots from humans. No puzzles, no checking your browser, no access denied.", "A marketplace for names of all kinds: find out whether a domain is for sale.",
 		"We bake cookies and cakes in Leeds.", "JavaScript courses for people who never coded.", "すべての人のための計測器", "A site built on trust, powered by wind.", "Cookies, brownies and other reasons to come in.", "Description-driven tools for librarians of all ages.",
 	} {
-		if got, _ := extract.Description(read("acme.com", `<meta name="description" content="`+fine+`">`)); got.Value != fine {
+		if got, _ := extract.Description(extracttest.Read("acme.com", `<meta name="description" content="`+fine+`">`)); got.Value != fine {
 			t.Errorf("%q: got %q", fine, got.Value)
 		}
 	}
@@ -46,7 +47,7 @@ func TestDescriptionWhereNothingIsDeclared(t *testing.T) {
 		"the article's linked data":            {`<script type="application/ld+json">{"@type":"NewsArticle","headline":"x","description":"What the article says about it."}</script>`, "What the article says about it."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := extract.Description(read("acme.com", c.body)); got.Value != c.want {
+			if got, _ := extract.Description(extracttest.Read("acme.com", c.body)); got.Value != c.want {
 				t.Errorf("got %q by %s, want %q", got.Value, got.Method, c.want)
 			}
 		})
@@ -54,7 +55,7 @@ func TestDescriptionWhereNothingIsDeclared(t *testing.T) {
 	if got, ok := extract.Description(readAt("acme.com", "https://acme.com/news/long-story", `<title>Long story | Acme makes things of all kinds</title><p>Acme is a workshop in Leeds. We mend and sell instruments, and teach others how.</p>`)); ok {
 		t.Errorf("an inner page speaks for itself: %q", got.Value)
 	}
-	in := read("acme.com", "")
+	in := extracttest.Read("acme.com", "")
 	in.Manifest = &manifest.Manifest{Description: "Instruments in your pocket."}
 	in.More = []*page.Page{
 		readAt("acme.com", "https://acme.com/contact", `<meta name="description" content="How to reach us by telephone.">`).Page,
@@ -76,7 +77,7 @@ func TestLongDescriptionOfAnAboutPage(t *testing.T) {
 		<p><a href="/a">All of this is one link to somewhere else, which is a list of links. Really.</a></p>
 		<p>Today forty people work in Leeds.<br>They make gauges for the whole world.</p><p>© 2024 Acme Instruments. All rights reserved by the owners of the company.</p>
 		<p>Every gauge is tested by hand, and mended for as long as its owner lives. Promised.</p><p>A fourth paragraph that nobody needs, with enough words to be real and a stop.</p></main>`
-	in := read("acme.com", "")
+	in := extracttest.Read("acme.com", "")
 	in.More = []*page.Page{readAt("acme.com", "https://acme.com/imprint", about).Page, readAt("acme.com", "https://acme.com/en/about/", about).Page}
 	got, _ := extract.LongDescription(in, "Acme makes gauges.")
 	want := "Acme was founded in a shed in 1973 by two sisters who liked to measure. Today forty people work in Leeds. They make gauges for the whole world. Every gauge is tested by hand, and mended for as long as its owner lives. Promised."
@@ -125,7 +126,7 @@ func TestShareImageIsDeclaredOrNone(t *testing.T) {
 		data(`{"@type":"ItemList","itemListElement":[{"@type":"Product","image":"/one.png"}]}`):                                      "",
 	} {
 		text := ""
-		if got, ok := extract.ShareImage(read("acme.com", body)); ok {
+		if got, ok := extract.ShareImage(extracttest.Read("acme.com", body)); ok {
 			text = got.Value.String()
 		}
 		if text != want {
@@ -138,7 +139,7 @@ func TestShareImageIsDeclaredOrNone(t *testing.T) {
 }
 
 func TestDescriptionIsCutAtAWord(t *testing.T) {
-	got, _ := extract.Description(read("acme.com", `<meta name="description" content="`+strings.Repeat("漢字の説明", 400)+`">`))
+	got, _ := extract.Description(extracttest.Read("acme.com", `<meta name="description" content="`+strings.Repeat("漢字の説明", 400)+`">`))
 	if n := len([]rune(got.Value)); n != 1000 {
 		t.Errorf("without spaces it has %d runes", n)
 	}
@@ -156,7 +157,7 @@ func TestDescriptionHasNoMarkup(t *testing.T) {
 		`Gauges &amp;amp; rulers for all who measure`:                                             "Gauges & rulers for all who measure",
 		`We &lt;3 gauges, measuring &amp; numbers`:                                                "We <3 gauges, measuring & numbers",
 	} {
-		if got, _ := extract.Description(read("acme.com", `<meta name="description" content='`+content+`'>`)); got.Value != want {
+		if got, _ := extract.Description(extracttest.Read("acme.com", `<meta name="description" content='`+content+`'>`)); got.Value != want {
 			t.Errorf("%s: got %q, want %q", content, got.Value, want)
 		}
 	}

@@ -2,7 +2,6 @@ package extract_test
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,17 +11,10 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
-	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/site"
 )
-
-// read gathers a page of a domain.
-func read(domain, body string) extract.Input {
-	at, _ := url.Parse("https://www." + domain + "/")
-	of := site.New(domain)
-	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
-}
 
 func organization(fields string) string {
 	return `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Organization",` + fields + `}</script>`
@@ -75,7 +67,7 @@ func TestName(t *testing.T) {
 		"organization of a different kind": {"acme.com", `<script type="application/ld+json">{"@type":["LocalBusiness","Restaurant"],"name":"Acme Diner","url":"/"}</script>`, "Acme Diner"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := extract.Name(read(c.domain, c.body))
+			got, _ := extract.Name(extracttest.Read(c.domain, c.body))
 			if got.Value != c.want {
 				t.Errorf("name is %q by %s, want %q", got.Value, got.Method, c.want)
 			}
@@ -85,14 +77,14 @@ func TestName(t *testing.T) {
 		})
 	}
 	t.Run("manifest", func(t *testing.T) {
-		in := read("acme.com", `<title>Precision</title>`)
+		in := extracttest.Read("acme.com", `<title>Precision</title>`)
 		in.Manifest = &manifest.Manifest{Name: "Acme Instruments", ShortName: "Acme"}
 		if got, agreed := extract.Name(in); got.Value != "Acme" || agreed {
 			t.Errorf("name is %q, agreed %t", got.Value, agreed)
 		}
 	})
 	t.Run("agreement", func(t *testing.T) {
-		if _, agreed := extract.Name(read("acme.com", `<meta property="og:site_name" content="Acme"><title>Acme</title>`)); !agreed {
+		if _, agreed := extract.Name(extracttest.Read("acme.com", `<meta property="og:site_name" content="Acme"><title>Acme</title>`)); !agreed {
 			t.Error("two sources that agree are not seen")
 		}
 	})
@@ -111,13 +103,13 @@ func TestDescription(t *testing.T) {
 		"markup is dropped": {`<meta name="description" content="Uses &lt;b&gt;bold&lt;/b&gt; words.">`, "Uses bold words."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := extract.Description(read("acme.com", c.body))
+			got, ok := extract.Description(extracttest.Read("acme.com", c.body))
 			if got.Value != c.want || ok != (c.want != "") {
 				t.Errorf("description is %q, want %q", got.Value, c.want)
 			}
 		})
 	}
-	long, _ := extract.Description(read("acme.com", `<meta name="description" content="`+strings.Repeat("many words ", 500)+`">`))
+	long, _ := extract.Description(extracttest.Read("acme.com", `<meta name="description" content="`+strings.Repeat("many words ", 500)+`">`))
 	if n := len([]rune(long.Value)); n > 1000 || !strings.HasSuffix(long.Value, "…") {
 		t.Errorf("a long description has %d runes", n)
 	}
@@ -130,7 +122,7 @@ func TestLongDescriptionSaysMoreOrNothing(t *testing.T) {
 		"the same": {short, ""},
 		"shorter":  {"Acme instruments.", ""},
 	} {
-		got, _ := extract.LongDescription(read("acme.com", organization(fmt.Sprintf(`"url":"https://acme.com","name":"Acme","description":%q`, c.description))), short)
+		got, _ := extract.LongDescription(extracttest.Read("acme.com", organization(fmt.Sprintf(`"url":"https://acme.com","name":"Acme","description":%q`, c.description))), short)
 		if got.Value != c.want {
 			t.Errorf("%s: got %q", name, got.Value)
 		}
@@ -145,7 +137,7 @@ func TestShareImage(t *testing.T) {
 		`<meta property="og:image" content="">`:                                                        "",
 		`<img src="/big.png">`:                                                                         "",
 	} {
-		got, ok := extract.ShareImage(read("acme.com", body))
+		got, ok := extract.ShareImage(extracttest.Read("acme.com", body))
 		text := ""
 		if ok {
 			text = got.Value.String()
@@ -242,7 +234,7 @@ func TestLinks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, l := range extract.Links(read("acme.com", c.body)).Value {
+			for _, l := range extract.Links(extracttest.Read("acme.com", c.body)).Value {
 				got = append(got, l.Name+" "+l.URL)
 			}
 			if s := strings.Join(got, ", "); s != c.want {
@@ -250,7 +242,7 @@ func TestLinks(t *testing.T) {
 			}
 		})
 	}
-	if got := extract.Links(read("github.com", `<footer><a href="https://github.com/github">g</a><a href="https://github.com/somebody">s</a></footer>`)).Value; len(got) != 1 || got[0].URL != "https://github.com/github" {
+	if got := extract.Links(extracttest.Read("github.com", `<footer><a href="https://github.com/github">g</a><a href="https://github.com/somebody">s</a></footer>`)).Value; len(got) != 1 || got[0].URL != "https://github.com/github" {
 		t.Errorf("on a network's own site: %v", got)
 	}
 }
@@ -281,7 +273,7 @@ func TestColors(t *testing.T) {
 		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := extract.Colors(read("acme.com", c.body), c.palettes).Value
+			found := extract.Colors(extracttest.Read("acme.com", c.body), c.palettes).Value
 			var got []string
 			for _, x := range found {
 				got = append(got, x.Type+" "+x.Hex)
@@ -294,7 +286,7 @@ func TestColors(t *testing.T) {
 			}
 		})
 	}
-	in := read("acme.com", "")
+	in := extracttest.Read("acme.com", "")
 	in.Manifest = &manifest.Manifest{ThemeColor: "#0b5fff", BackgroundColor: "#ffffff"}
 	in.Config = &manifest.Manifest{TileColor: "#e50914"}
 	in.Known = &eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#00aa55", Type: "accent"}}}
@@ -313,7 +305,7 @@ func TestFonts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, f := range extract.Fonts(read("acme.com", c.body)).Value {
+			for _, f := range extract.Fonts(extracttest.Read("acme.com", c.body)).Value {
 				got = append(got, fmt.Sprint(f.Type, " ", f.Name, " ", f.Origin, " ", *f.OriginID, " ", f.Weights))
 			}
 			if s := strings.Join(got, ", "); s != c.want {
@@ -389,7 +381,7 @@ func FuzzName(f *testing.F) {
 	f.Add(organization(`"name":"A (B)","url":"/"`), "b.co.uk")
 	f.Add("", strings.Repeat("\x02a.\xff", 200))
 	f.Fuzz(func(t *testing.T, body, domain string) {
-		got, _ := extract.Name(read(domain, body))
+		got, _ := extract.Name(extracttest.Read(domain, body))
 		if len([]rune(got.Value)) > 60 || !utf8.ValidString(got.Value) || strings.ContainsAny(got.Value, "<>\n\x00") && !strings.ContainsAny(domain, "<>\n\x00") {
 			t.Errorf("name %q of %q", got.Value, body)
 		}
@@ -399,7 +391,7 @@ func FuzzName(f *testing.F) {
 func TestCompany(t *testing.T) {
 	full := organization(`"url":"https://acme.com","name":"Acme","foundingDate":"2011-05-01","numberOfEmployees":{"@type":"QuantitativeValue","minValue":"1,200"},
 		"address":{"@type":"PostalAddress","addressLocality":"Lisbon","addressRegion":"Lisboa","addressCountry":"PT"},"tickerSymbol":"NASDAQ: ACME"`)
-	c, evidence := extract.Company(read("acme.com", full))
+	c, evidence := extract.Company(extracttest.Read("acme.com", full))
 	if c.FoundedYear == nil || *c.FoundedYear != 2011 || c.Employees == nil || *c.Employees != 1001 {
 		t.Errorf("founded %v, employees %v", c.FoundedYear, c.Employees)
 	}
@@ -422,7 +414,7 @@ func TestCompany(t *testing.T) {
 		"charity":                 {"acme.org", `<script type="application/ld+json">{"@type":"NGO","name":"Acme","url":"/"}</script>`, "NON_PROFIT"},
 		"employees, not a number": {"acme.com", organization(`"url":"https://acme.com","name":"Acme","numberOfEmployees":"many","foundingDate":"long ago","address":"Somewhere 5"`), ""},
 	} {
-		c, _ := extract.Company(read(x.domain, x.fields))
+		c, _ := extract.Company(extracttest.Read(x.domain, x.fields))
 		kind := ""
 		if c.Kind != nil {
 			kind = *c.Kind
@@ -432,39 +424,13 @@ func TestCompany(t *testing.T) {
 		}
 	}
 	for country, code := range map[string]string{"DE": "DE", "Deutschland": "DE", "Germany": "DE", "usa": "US", "United Kingdom": "GB", "UK": "GB", "Narnia": "", "DEU": "DE"} {
-		c, _ := extract.Company(read("acme.com", organization(`"url":"/","name":"Acme","address":{"addressLocality":"X","addressCountry":"`+country+`"}`)))
+		c, _ := extract.Company(extracttest.Read("acme.com", organization(`"url":"/","name":"Acme","address":{"addressLocality":"X","addressCountry":"`+country+`"}`)))
 		got := ""
 		if c.Location != nil && c.Location.CountryCode != nil {
 			got = *c.Location.CountryCode
 		}
 		if got != code {
 			t.Errorf("country %s: code %q, want %q", country, got, code)
-		}
-	}
-}
-
-func TestAdult(t *testing.T) {
-	for name, c := range map[string]struct {
-		domain, body, header string
-		want                 bool
-	}{
-		"rating":          {"acme.com", `<meta name="rating" content="adult">`, "", true},
-		"RTA":             {"acme.com", `<meta name="RATING" content="RTA-5042-1996-1400-1577-RTA">`, "", true},
-		"header":          {"acme.com", ``, "RTA-5042-1996-1400-1577-RTA", true},
-		"ending":          {"acme.xxx", ``, "", true},
-		"general":         {"acme.com", `<meta name="rating" content="general">`, "", false},
-		"Essex":           {"essex.ac.uk", `<title>University of Essex</title><p>sex education</p>`, "", false},
-		"Scunthorpe":      {"scunthorpe.co.uk", `<title>Scunthorpe</title>`, "", false},
-		"lingerie":        {"lingerie.com", `<title>Lingerie</title><meta name="description" content="Sexy lingerie">`, "", false},
-		"adult education": {"adult-education.org", `<title>Adult education</title>`, "", false},
-	} {
-		in := read(c.domain, c.body)
-		in.Header = http.Header{}
-		if c.header != "" {
-			in.Header.Set("Rating", c.header)
-		}
-		if sign, got := extract.Adult(in); got != c.want || got != (sign.Method != "") || got != (sign.Confidence > 0) {
-			t.Errorf("%s: %t by %q, want %t", name, got, sign.Method, c.want)
 		}
 	}
 }
@@ -498,7 +464,7 @@ func TestScore(t *testing.T) {
 	if got := extract.Score(&icon, false); got >= 0.6 {
 		t.Errorf("with a tiny icon only it scores %v", got)
 	}
-	restricted := extract.Restricted()
+	restricted := adult.Restricted()
 	if got := extract.Score(&restricted, true); got != 0 {
 		t.Errorf("a restricted record scores %v", got)
 	}

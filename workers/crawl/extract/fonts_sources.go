@@ -130,7 +130,7 @@ func (s *fontSources) askScript(in Input) {
 		for piece := range strings.SplitSeq(part, `",`) {
 			text := strings.ReplaceAll(strings.Trim(piece, " \t\r\n\"'"), "+", " ")
 			if f, ok := parseFamily(text); ok {
-				s.askFamily(f, in.source())
+				s.askFamily(f, in.PageURL())
 			}
 		}
 	}

@@ -7,11 +7,12 @@ import (
 
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
 )
 
 // styled reads a page whose stylesheets are in it, and one that it links as /a.css.
 func styled(body, sheet string) extract.Input {
-	in := read("acme.com", body)
+	in := extracttest.Read("acme.com", body)
 	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
 	return in
 }

@@ -110,16 +110,16 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	if in.Page.Data != nil {
 		for _, o := range in.Page.Data.Objects {
 			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") && in.fits(o.Text("name")) >= strongFit {
-				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, in.source(), "json-ld type", "SoftwareApplication"})
+				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, in.PageURL(), "json-ld type", "SoftwareApplication"})
 				break
 			}
 		}
 	}
 	if in.hasObject(newsArticles) {
-		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), newsScore, in.source(), "json-ld type", "NewsArticle"})
+		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), newsScore, in.PageURL(), "json-ld type", "NewsArticle"})
 	}
 	if in.isPress(name) {
-		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), pressScore, in.source(), "name", name})
+		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), pressScore, in.PageURL(), "name", name})
 	}
 	declared := len(all) > 0
 	for _, g := range industry.Classify(in.industryTexts(name, owners)) {
@@ -131,7 +131,7 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 			score = round2(score * besidesDeclared)
 		}
 		if score >= industry.MinScore {
-			add(weighedIndustry{g.Class, score, in.source(), "words", strings.Join(g.Terms, ", ")})
+			add(weighedIndustry{g.Class, score, in.PageURL(), "words", strings.Join(g.Terms, ", ")})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b weighedIndustry) int { return cmp.Compare(b.score, a.score) })

@@ -53,18 +53,18 @@ type Weighed struct {
 	Note   string // why it won or lost, in a few words
 }
 
-// source is the address of the page.
-func (in Input) source() string {
+// PageURL returns the address of the page, "" when it is not known.
+func (in Input) PageURL() string {
 	if in.Page.URL == nil {
 		return ""
 	}
 	return in.Page.URL.String()
 }
 
-// manifestSource is the address of the web app manifest.
-func (in Input) manifestSource() string {
+// ManifestURL returns the address of the web app manifest, or of the page when it names none.
+func (in Input) ManifestURL() string {
 	if in.Page.Manifest == nil {
-		return in.source()
+		return in.PageURL()
 	}
 	return in.Page.Manifest.String()
 }

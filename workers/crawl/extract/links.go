@@ -54,7 +54,7 @@ const (
 
 // Links decides one profile a network, in the order of the specification.
 func Links(in Input) Found[[]eventschemas.Link] {
-	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.source(), Method: "profile links", Confidence: 0.9}
+	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(), Method: "profile links", Confidence: 0.9}
 	for _, c := range weighLinks(in) {
 		if c.won {
 			out.Value = append(out.Value, eventschemas.Link{Name: c.network, URL: c.url})
@@ -368,7 +368,7 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 		return
 	}
 	fit := l.fit(last)
-	c := profile{network: name, url: canonical, method: method, source: l.in.source(), declared: declared}
+	c := profile{network: name, url: canonical, method: method, source: l.in.PageURL(), declared: declared}
 	if !declared && insideProfile(name, u) {
 		base *= insideFactor
 		method += ", inside"

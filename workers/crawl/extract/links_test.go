@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
 )
 
 func TestMoreProfiles(t *testing.T) {
@@ -134,7 +135,7 @@ func TestLinksAreTheBrandsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			in := read("acme.com", c.body)
+			in := extracttest.Read("acme.com", c.body)
 			for _, l := range extract.Links(in).Value {
 				got = append(got, l.Name+" "+l.URL)
 			}

@@ -48,11 +48,11 @@ func (c *collector) add(text, method string, base float64) {
 
 // nameCandidates lists every acceptable name once per place.
 func nameCandidates(in Input) []nameCandidate {
-	c := &collector{in: in, source: in.source(), factor: 1}
+	c := &collector{in: in, source: in.PageURL(), factor: 1}
 	c.page(in.Page)
 	c.title(in.Page)
 	if in.Manifest != nil {
-		c.source = in.manifestSource()
+		c.source = in.ManifestURL()
 		c.add(in.Manifest.Name, "manifest name", manifestBase)
 		c.add(in.Manifest.ShortName, "manifest short_name", manifestBase-2)
 	}
@@ -67,7 +67,7 @@ func nameCandidates(in Input) []nameCandidate {
 		c.source, c.factor = "data set", 1
 		c.add(*in.Known.Name, "data set", knownBase)
 	}
-	c.source, c.factor = in.source(), 1
+	c.source, c.factor = in.PageURL(), 1
 	written := in.written(folded(in.Site.Label))
 	if strings.ContainsRune(written, ' ') {
 		c.add(written, "page text", writtenBase)
@@ -202,7 +202,7 @@ func (c *collector) title(p *page.Page) {
 	segments := titleSegments(p.Title)
 	for i, segment := range segments {
 		base := titleBase
-		short := len(strings.Fields(segment)) <= shortWords && !(dense(segment) && utf8.RuneCountInString(segment) > maxDenseName)
+		short := len(strings.Fields(segment)) <= shortWords && !(Dense(segment) && utf8.RuneCountInString(segment) > maxDenseName)
 		switch {
 		case len(segments) == 1 && short:
 			base += shortBase

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -112,10 +113,10 @@ func TestNameOfManyBuildersAndLanguages(t *testing.T) {
 		"spelled with a slash":           {"acme.com", `<title>ACME // Instruments for people</title>`, "ACME"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := extract.Name(read(c.domain, c.body))
+			got, _ := extract.Name(extracttest.Read(c.domain, c.body))
 			if got.Value != c.want {
 				t.Errorf("name is %q by %s, want %q", got.Value, got.Method, c.want)
-				for _, w := range extract.NamesWeighed(read(c.domain, c.body)) {
+				for _, w := range extract.NamesWeighed(extracttest.Read(c.domain, c.body)) {
 					t.Logf("%6.1f %q %s (%s)", w.Score, w.Value, w.Method, w.Note)
 				}
 			}
@@ -147,14 +148,14 @@ func TestNameOnInnerPages(t *testing.T) {
 }
 
 func TestASecondPageAndTheManifestCountLess(t *testing.T) {
-	in := read("acme.com", `<title>Precision for everyone who measures</title>`)
+	in := extracttest.Read("acme.com", `<title>Precision for everyone who measures</title>`)
 	about := readAt("acme.com", "https://acme.com/about", `<meta property="og:site_name" content="Acme Instruments"><title>About</title>`)
 	in.More = []*page.Page{about.Page}
 	got, _ := extract.Name(in)
 	if got.Value != "Acme Instruments" || got.Source != "https://acme.com/about" {
 		t.Errorf("name is %q from %s", got.Value, got.Source)
 	}
-	in.Page = read("acme.com", `<meta property="og:site_name" content="Acme Tools"><title>Precision</title>`).Page
+	in.Page = extracttest.Read("acme.com", `<meta property="og:site_name" content="Acme Tools"><title>Precision</title>`).Page
 	in.Manifest = &manifest.Manifest{Name: "acme pwa"}
 	if got, _ := extract.Name(in); got.Value != "Acme Tools" {
 		t.Errorf("name is %q", got.Value)
@@ -162,7 +163,7 @@ func TestASecondPageAndTheManifestCountLess(t *testing.T) {
 }
 
 func TestTheWinnerIsFirstOfTheWeighed(t *testing.T) {
-	in := read("acme.com", organization(`"name":"Acme","url":"https://acme.com","sameAs":["https://x.com/acme"]`)+`<title>Home | Acme</title><meta name="description" content="Acme makes instruments."><footer><a href="https://x.com/other">x</a></footer>`)
+	in := extracttest.Read("acme.com", organization(`"name":"Acme","url":"https://acme.com","sameAs":["https://x.com/acme"]`)+`<title>Home | Acme</title><meta name="description" content="Acme makes instruments."><footer><a href="https://x.com/other">x</a></footer>`)
 	name, _ := extract.Name(in)
 	description, _ := extract.Description(in)
 	for field, c := range map[string]struct {

@@ -31,7 +31,7 @@ func ShareImage(in Input) (Found[*url.URL], bool) {
 			continue // a tab's icon is handed out only by who says so in as many words
 		}
 		if u != nil {
-			return Found[*url.URL]{Value: u, Source: in.source(), Method: s.method, Confidence: s.confidence}, true
+			return Found[*url.URL]{Value: u, Source: in.PageURL(), Method: s.method, Confidence: s.confidence}, true
 		}
 	}
 	return Found[*url.URL]{}, false

@@ -1,4 +1,5 @@
-package extract
+// Package adult decides whether a site is adult content, by what it says of itself (adult.go) or by its words (words.go).
+package adult
 
 import (
 	"net/url"
@@ -7,6 +8,7 @@ import (
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
 
@@ -18,43 +20,43 @@ const rtaLabel = "rta-5042-1996-1400-1577-rta"
 // rtaHost is the host of the label's own page, to which its badge links.
 const rtaHost = "rtalabel.org"
 
-// adultEndings are top-level domains that are for adult content only.
-var adultEndings = []string{"xxx", "porn", "adult", "sex", "sexy"}
+// endings are top-level domains that are for adult content only.
+var endings = []string{"xxx", "porn", "adult", "sex", "sexy"}
 
 // How sure the signs are.
 const (
-	certainAdult  = 1.0
-	badgeAdult    = 0.95
-	probableAdult = 0.8
+	certain  = 1.0
+	badge    = 0.95
+	probable = 0.8
 )
 
-// Adult says whether the site is adult content, by a certain sign or by what its words say. Method names
+// Sign reports whether the site is adult content, by a certain sign or by what its words say. Method names
 // the sign. Words of one kind only, as those of health, fashion or wine are, never suffice.
-func Adult(in Input) (Found[bool], bool) {
-	if method, confidence := adultSign(in); method != "" {
-		return Found[bool]{Value: true, Source: in.source(), Method: method, Confidence: confidence}, true
+func Sign(in extract.Input) (extract.Found[bool], bool) {
+	if method, confidence := certainSign(in); method != "" {
+		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: confidence}, true
 	}
-	if method := adultWords(in); method != "" {
-		return Found[bool]{Value: true, Source: in.source(), Method: method, Confidence: probableAdult}, true
+	if method := wordSign(in); method != "" {
+		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: probable}, true
 	}
-	return Found[bool]{Source: in.source()}, false
+	return extract.Found[bool]{Source: in.PageURL()}, false
 }
 
-// adultSign finds a certain sign, "" when there is none.
-func adultSign(in Input) (method string, confidence float64) {
+// certainSign finds a certain sign, "" when there is none.
+func certainSign(in extract.Input) (method string, confidence float64) {
 	for _, domain := range append([]string{in.Site.Domain}, in.Site.Others...) {
-		if slices.Contains(adultEndings, domain[strings.LastIndexByte(domain, '.')+1:]) {
-			return "domain ending", certainAdult
+		if slices.Contains(endings, domain[strings.LastIndexByte(domain, '.')+1:]) {
+			return "domain ending", certain
 		}
 	}
 	for _, m := range in.Page.Metas {
 		if ratingKey(m.Key) && ratedAdult(m.Content) || strings.Contains(strings.ToLower(m.Content), rtaLabel) {
-			return "rating meta", certainAdult
+			return "rating meta", certain
 		}
 	}
 	for name, values := range in.Header {
 		if strings.EqualFold(name, "Rating") && slices.ContainsFunc(values, ratedAdult) || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), rtaLabel) }) {
-			return "rating header", certainAdult
+			return "rating header", certain
 		}
 	}
 	for _, a := range in.Page.Anchors {
@@ -62,17 +64,17 @@ func adultSign(in Input) (method string, confidence float64) {
 			continue
 		}
 		if keepsRecords(a.URL, a.Text, in) {
-			return "2257 notice", certainAdult
+			return "2257 notice", certain
 		}
 		host := strings.TrimPrefix(a.URL.Hostname(), "www.")
 		// A badge is a picture, and stands at the edge of the page. Parents' pages link to the label in
 		// running text.
 		if host == rtaHost && (a.Text == "" || a.Zone != page.Body || strings.EqualFold(a.Text, "RTA")) {
-			return "RTA link", badgeAdult
+			return "RTA link", badge
 		}
 	}
 	if recordNotice.MatchString(in.Page.Text) {
-		return "2257 notice", certainAdult
+		return "2257 notice", certain
 	}
 	return "", 0
 }
@@ -102,7 +104,7 @@ var (
 	recordPath = regexp.MustCompile(`(?i)(?:^|[/_-])(?:usc-?)?2257(?:[/_.-]|$)`)
 )
 
-func keepsRecords(u *url.URL, text string, in Input) bool {
+func keepsRecords(u *url.URL, text string, in extract.Input) bool {
 	text = strings.TrimSpace(text)
 	return recordLink.MatchString(text) || in.Site.Own(u) && recordPath.MatchString(u.Path) && (recordNotice.MatchString(text) || strings.Contains(text, "2257"))
 }

@@ -1,4 +1,4 @@
-package extract
+package adult
 
 import (
 	"regexp"
@@ -6,12 +6,14 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"letterhead/workers/crawl/extract"
 )
 
 // Probable signs: what the words say.
 
-// adultKind is a group of words that mean one thing: two of them count once.
-type adultKind struct {
+// kind is a group of words that mean one thing: two of them count once.
+type kind struct {
 	name   string
 	weight int
 	alone  bool // one in the title, with an age gate, suffices
@@ -32,7 +34,7 @@ const (
 	enoughText = 7
 )
 
-var adultKinds = []adultKind{
+var kinds = []kind{
 	{"porn", strongTerm, true, termPattern(`porn`, `porno`, `porns`, `pornos`, `pornstars?`, `pornhub`, `pornofilme?`, `pornovideos?`, `pornotube`, `porntube`, `pornodarsteller(?:in)?`, `pornô`, `porr`, `порно`, `порнуха`, `порнофильмы`, `ポルノ`, `色情`, `포르노`, `بورنو`, `פורנו`)},
 	// Not XXX-Large.
 	{"xxx", strongTerm, false, regexp.MustCompile(`(?i)(?:^|[^\p{L}\p{N}])(?:xxx|x-?rated)(?:$|[\s|,.!:;&"'/)])`)},
@@ -60,7 +62,7 @@ func termPattern(words ...string) *regexp.Regexp {
 func unspaced(words []string) string {
 	var out []string
 	for _, w := range words {
-		if dense(w) {
+		if extract.Dense(w) {
 			out = append(out, standing(w))
 		}
 	}
@@ -125,9 +127,9 @@ var adultGuards = regexp.MustCompile(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)?
 // hostWords are terms that a domain label holds and that are no part of ordinary words.
 var hostWords = []string{"porn", "xxx", "hentai", "xvideo", "xnxx", "camgirl", "milf", "blowjob", "sexcam", "sexvideo", "sextube", "sexchat", "livesex", "freesex", "pussy", "gangbang", "bdsm", "fuck", "порно"}
 
-// adultWords weighs the words of title, description, headings and the domain, and says which suffice; "" when
+// wordSign weighs the words of title, description, headings and the domain, and says which suffice; "" when
 // none do.
-func adultWords(in Input) string {
+func wordSign(in extract.Input) string {
 	p := in.Page
 	title := strings.Join([]string{begin(p.Title), begin(p.Meta("og:title")), begin(p.Meta("og:site_name"))}, " \n ")
 	head := strings.Join([]string{title, begin(p.Meta("description")), begin(p.Meta("og:description")), begin(p.Meta("keywords")), begin(strings.Join(p.Headings, " \n "))}, " \n ")
@@ -148,7 +150,7 @@ func adultWords(in Input) string {
 		return "adult terms in title, description or heading"
 	}
 	inTitle, _ := weighTerms(title)
-	if gate && slices.ContainsFunc(inTitle, func(k adultKind) bool { return k.alone }) {
+	if gate && slices.ContainsFunc(inTitle, func(k kind) bool { return k.alone }) {
 		return "adult term in title and age gate"
 	}
 	inText, textWeight := weighTerms(p.Text)
@@ -172,9 +174,9 @@ const maxHeadBytes = 2000
 func begin(text string) string { return text[:min(len(text), maxHeadBytes)] }
 
 // weighTerms lists the kinds of terms that a text holds, and what they weigh together.
-func weighTerms(text string) (found []adultKind, weight int) {
+func weighTerms(text string) (found []kind, weight int) {
 	text = numeral30.ReplaceAllString(text, " ")
-	for _, k := range adultKinds {
+	for _, k := range kinds {
 		if k.text.MatchString(text) {
 			found = append(found, k)
 			weight += k.weight

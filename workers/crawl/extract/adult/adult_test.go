@@ -1,10 +1,11 @@
-package extract_test
+package adult_test
 
 import (
 	"net/http"
 	"testing"
 
-	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
+	"letterhead/workers/crawl/extract/extracttest"
 )
 
 func TestAdultBySigns(t *testing.T) {
@@ -39,12 +40,12 @@ func TestAdultBySigns(t *testing.T) {
 		"German, two words":        {"acme.de", `<title>Huren und Nutten in deiner Nähe</title><p>Ab 18</p>`, ""},
 		"slang and the mark":       {"acme.com", `<title>XXX naked girls</title>`, ""},
 	} {
-		in := read(c.domain, c.body)
+		in := extracttest.Read(c.domain, c.body)
 		in.Header = http.Header{}
 		if c.header != "" {
 			in.Header["rating"] = []string{c.header}
 		}
-		if sign, yes := extract.Adult(in); !yes || !sign.Value || sign.Confidence < 0.5 || sign.Method == "" {
+		if sign, yes := adult.Sign(in); !yes || !sign.Value || sign.Confidence < 0.5 || sign.Method == "" {
 			t.Errorf("%s: not found (%+v)", name, sign)
 		}
 	}
@@ -96,9 +97,35 @@ func TestNoFalseAlarm(t *testing.T) {
 		"courses for grown-ups":       {"kouza.jp", `<title>成人向け英会話講座</title><p>18歳以上の方</p>`},
 		"sex and the city":            {"telly.com", `<title>Sex and the City, Sex Education, Naked Attraction: what to watch</title>`},
 	} {
-		in := read(c.domain, c.body)
-		if sign, yes := extract.Adult(in); yes {
+		in := extracttest.Read(c.domain, c.body)
+		if sign, yes := adult.Sign(in); yes {
 			t.Errorf("%s: false alarm by %s", name, sign.Method)
+		}
+	}
+}
+
+func TestAdult(t *testing.T) {
+	for name, c := range map[string]struct {
+		domain, body, header string
+		want                 bool
+	}{
+		"rating":          {"acme.com", `<meta name="rating" content="adult">`, "", true},
+		"RTA":             {"acme.com", `<meta name="RATING" content="RTA-5042-1996-1400-1577-RTA">`, "", true},
+		"header":          {"acme.com", ``, "RTA-5042-1996-1400-1577-RTA", true},
+		"ending":          {"acme.xxx", ``, "", true},
+		"general":         {"acme.com", `<meta name="rating" content="general">`, "", false},
+		"Essex":           {"essex.ac.uk", `<title>University of Essex</title><p>sex education</p>`, "", false},
+		"Scunthorpe":      {"scunthorpe.co.uk", `<title>Scunthorpe</title>`, "", false},
+		"lingerie":        {"lingerie.com", `<title>Lingerie</title><meta name="description" content="Sexy lingerie">`, "", false},
+		"adult education": {"adult-education.org", `<title>Adult education</title>`, "", false},
+	} {
+		in := extracttest.Read(c.domain, c.body)
+		in.Header = http.Header{}
+		if c.header != "" {
+			in.Header.Set("Rating", c.header)
+		}
+		if sign, got := adult.Sign(in); got != c.want || got != (sign.Method != "") || got != (sign.Confidence > 0) {
+			t.Errorf("%s: %t by %q, want %t", name, got, sign.Method, c.want)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 )
@@ -311,16 +313,16 @@ func (b *builder) texts() {
 }
 
 // looks decides colors and fonts.
-func (b *builder) looks(palettes []extract.Palette) {
-	colors := extract.Colors(b.input, palettes)
-	b.record.Colors = colors.Value
-	if len(colors.Value) > 0 {
-		b.note("colors", colors.Source, colors.Method, colors.Confidence)
+func (b *builder) looks(palettes []colors.Palette) {
+	palette := colors.Decide(b.input, palettes)
+	b.record.Colors = palette.Value
+	if len(palette.Value) > 0 {
+		b.note("colors", palette.Source, palette.Method, palette.Confidence)
 	}
-	fonts := extract.Fonts(b.input)
-	b.record.Fonts = fonts.Value
-	if len(fonts.Value) > 0 {
-		b.note("fonts", fonts.Source, fonts.Method, fonts.Confidence)
+	typefaces := fonts.Decide(b.input)
+	b.record.Fonts = typefaces.Value
+	if len(typefaces.Value) > 0 {
+		b.note("fonts", typefaces.Source, typefaces.Method, typefaces.Confidence)
 	}
 }
 

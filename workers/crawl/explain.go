@@ -4,16 +4,18 @@ import (
 	"slices"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/fonts"
 )
 
 // weighed lists the candidates for all fields, for those who ask why the winner won.
-func weighed(in extract.Input, palettes []extract.Palette) []extract.Weighed {
+func weighed(in extract.Input, palettes []colors.Palette) []extract.Weighed {
 	return slices.Concat(
 		extract.NamesWeighed(in),
 		extract.DescriptionsWeighed(in),
 		extract.LinksWeighed(in),
-		extract.ColorsWeighed(in, palettes),
-		extract.FontsWeighed(in),
+		colors.Weighed(in, palettes),
+		fonts.Weighed(in),
 		extract.IndustriesWeighed(in),
 	)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -148,7 +149,7 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 func colorsOf(p *logofinder.Picture) []string {
 	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string
-	for _, c := range extract.Colors(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
+	for _, c := range colors.Decide(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
 		out = append(out, c.Hex)
 	}
 	return out[:min(len(out), topColors)]

@@ -72,7 +72,7 @@ func Company(in Input) (company *eventschemas.Company, evidence []eventschemas.E
 	d.read()
 	company = eventschemas.EmptyCompany()
 	note := func(field, source, method string, confidence float64) {
-		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: round2(confidence)})
+		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: Round2(confidence)})
 	}
 	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) }) // of equals the earliest
 	if c := surest(d.founded); c != nil {

@@ -226,7 +226,7 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 		case f.bare:
 		case hanCompany.MatchString(before):
 			f.who = aboutUs
-		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
+		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(Folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
 			f.who = aboutBrand
 		}
 		return f, f.bare || f.who != aboutOthers

@@ -71,7 +71,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 
 // isBrandName says whether what was read as a city is the brand. A town's own site has a street as well.
 func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
-	return a.Street == "" && slices.Contains(brand, folded(a.City))
+	return a.Street == "" && slices.Contains(brand, Folded(a.City))
 }
 
 // tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".
@@ -80,7 +80,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		if !l.Footer && !l.Address || !strings.ContainsRune(l.Text, ',') {
 			continue
 		}
-		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, folded(city)) {
+		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, Folded(city)) {
 			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, "", country), x.source, "footer", fromAddressText - fromMorePage})
 			return
 		}

@@ -31,7 +31,7 @@ func spokenWords(text string) []spoken {
 	start := -1
 	add := func(end int) {
 		if start >= 0 {
-			out = append(out, spoken{text[start:end], folded(text[start:end]), start, end})
+			out = append(out, spoken{text[start:end], Folded(text[start:end]), start, end})
 		}
 		start = -1
 	}
@@ -52,7 +52,7 @@ func spokenWords(text string) []spoken {
 func (d *dossier) brandWords() []string {
 	var out []string
 	add := func(text string) {
-		if w := folded(text); utf8.RuneCountInString(w) >= minBrand && !slices.Contains(out, w) {
+		if w := Folded(text); utf8.RuneCountInString(w) >= minBrand && !slices.Contains(out, w) {
 			out = append(out, w)
 		}
 	}
@@ -97,7 +97,7 @@ func (d *dossier) speaksOf(text string, brand []string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(folded(text), b) })
+	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(Folded(text), b) })
 }
 
 // withoutSpaces says whether a text is written without spaces between its words, as Chinese and Japanese are.
@@ -108,7 +108,7 @@ func withoutSpaces(text string) bool {
 func wordSet(text string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
-		out[folded(w)] = true
+		out[Folded(w)] = true
 	}
 	return out
 }

@@ -54,14 +54,14 @@ func Description(in Input) (Found[string], bool) {
 		return Found[string]{}, false
 	}
 	d := all[0]
-	return Found[string]{Value: d.text, Source: d.source, Method: d.method, Confidence: round2(d.score)}, true
+	return Found[string]{Value: d.text, Source: d.source, Method: d.method, Confidence: Round2(d.score)}, true
 }
 
 // DescriptionsWeighed lists the candidates for the description, best first.
 func DescriptionsWeighed(in Input) []Weighed {
 	var out []Weighed
 	for i, d := range weighDescriptions(in) {
-		out = append(out, Weighed{Field: "description", Value: d.text, Source: d.source, Method: d.method, Score: round2(d.score), Won: i == 0 && d.text != "", Note: d.note})
+		out = append(out, Weighed{Field: "description", Value: d.text, Source: d.source, Method: d.method, Score: Round2(d.score), Won: i == 0 && d.text != "", Note: d.note})
 	}
 	return out
 }
@@ -123,8 +123,8 @@ const maxIntroName = 60
 // intro is the first paragraph of a front page that begins by naming the brand, "" when there is none.
 func (in Input) intro(name string) string {
 	for _, text := range paragraphs(in.Page.Root) {
-		for _, n := range []string{folded(name), folded(in.Site.Label)} {
-			if len(n) >= minPart && strings.Contains(folded(text[:min(len(text), maxIntroName)]), n) {
+		for _, n := range []string{Folded(name), Folded(in.Site.Label)} {
+			if len(n) >= minPart && strings.Contains(Folded(text[:min(len(text), maxIntroName)]), n) {
 				return text
 			}
 		}
@@ -159,7 +159,7 @@ func (in Input) tagline(name string) string {
 // invented.
 func LongDescription(in Input, short string) (Found[string], bool) {
 	more := func(text string) bool {
-		return text != "" && folded(text) != folded(short) && float64(utf8.RuneCountInString(text)) >= longerBy*float64(utf8.RuneCountInString(short))
+		return text != "" && Folded(text) != Folded(short) && float64(utf8.RuneCountInString(text)) >= longerBy*float64(utf8.RuneCountInString(short))
 	}
 	if owner := in.owner(); owner != nil {
 		for _, key := range []string{"description", "disambiguatingDescription"} {
@@ -241,8 +241,8 @@ func isNotice(text string) bool {
 
 // isName says whether a text is only the site's name or address.
 func (in Input) isName(text string) bool {
-	f := folded(text)
-	return f == folded(in.Page.Meta("og:site_name")) || f == folded(in.Site.Domain) || f == "www"+folded(in.Site.Domain)
+	f := Folded(text)
+	return f == Folded(in.Page.Meta("og:site_name")) || f == Folded(in.Site.Domain) || f == "www"+Folded(in.Site.Domain)
 }
 
 // Dense reports whether a text is mostly of signs that stand for whole words or syllables.
@@ -332,12 +332,12 @@ const maxClassBytes = 300
 
 // overlay says whether an element is hidden, a layer over the page, or the page's frame.
 func overlay(n *html.Node) bool {
-	if attribute(n, "aria-hidden") == "true" || slices.Contains(overlayRoles, attribute(n, "role")) || slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
+	if page.Attr(n, "aria-hidden") == "true" || slices.Contains(overlayRoles, page.Attr(n, "role")) || slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
 		return true
 	}
 	if n.Data == "body" || n.Data == "html" || n.Data == "main" {
 		return false // its class speaks of the page's state
 	}
-	text := attribute(n, "class") + " " + attribute(n, "id")
+	text := page.Attr(n, "class") + " " + page.Attr(n, "id")
 	return slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]), func(w string) bool { return slices.Contains(overlayWords, w) })
 }

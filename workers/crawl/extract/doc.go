@@ -2,4 +2,6 @@
 // links, colors, fonts, company, restriction, quality. Each decision returns where its value came from,
 // by which rule, and how sure that is. Nothing here fetches, and nothing depends on time or on the order
 // of maps: the same page gives the same record.
+//
+// Colors, fonts and adult content have packages of their own within this one, which build on Input.
 package extract

@@ -3,13 +3,11 @@ package extract_test
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"letterhead/eventschemas"
-	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/extract/extracttest"
@@ -245,135 +243,6 @@ func TestLinks(t *testing.T) {
 	if got := extract.Links(extracttest.Read("github.com", `<footer><a href="https://github.com/github">g</a><a href="https://github.com/somebody">s</a></footer>`)).Value; len(got) != 1 || got[0].URL != "https://github.com/github" {
 		t.Errorf("on a network's own site: %v", got)
 	}
-}
-
-func TestColors(t *testing.T) {
-	palette := func(swatches ...imaging.Swatch) []extract.Palette {
-		return []extract.Palette{{Source: "logo", Inks: swatches}}
-	}
-	red, blue, grey := imaging.RGB{R: 0xe5, G: 0x09, B: 0x14}, imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff}, imaging.RGB{R: 0x33, G: 0x33, B: 0x33}
-	for name, c := range map[string]struct {
-		body     string
-		palettes []extract.Palette
-		want     string
-	}{
-		"logo before declared":    {`<meta name="theme-color" content="#0b5fff">`, palette(imaging.Swatch{Color: red, Share: 1}), "accent #e50914, brand #0b5fff"},
-		"declared only":           {`<meta name="theme-color" content="#0B5FFF">`, nil, "accent #0b5fff"},
-		"white and black are not": {`<meta name="theme-color" content="#ffffff"><meta name="msapplication-TileColor" content="black">`, nil, ""},
-		"alike colors are one":    {`<meta name="theme-color" content="#0b5ffe">`, palette(imaging.Swatch{Color: blue, Share: 1}), "accent #0b5fff"},
-		"dark, light and the rest": {`<meta name="theme-color" content="#14213d">`, palette(imaging.Swatch{Color: blue, Share: 0.5}, imaging.Swatch{Color: imaging.White, Share: 0.3}, imaging.Swatch{Color: red, Share: 0.2}),
-			"accent #0b5fff, dark #14213d, light #ffffff, brand #e50914"},
-		"grey brand":       {``, palette(imaging.Swatch{Color: grey, Share: 0.6}, imaging.Swatch{Color: imaging.White, Share: 0.4}), "accent #333333, light #ffffff"},
-		"stray pixels":     {``, palette(imaging.Swatch{Color: blue, Share: 0.99}, imaging.Swatch{Color: red, Share: 0.01}), "accent #0b5fff"},
-		"mask icon":        {`<link rel="mask-icon" href="/m.svg" color="#e50914">`, nil, "accent #e50914"},
-		"transparent":      {`<meta name="theme-color" content="rgba(11,95,255,0.2)">`, nil, ""},
-		"hsl":              {`<meta name="theme-color" content="hsl(0, 100%, 50%)">`, nil, "accent #ff0000"},
-		"by name":          {`<meta name="theme-color" content="rebeccapurple"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
-		"not a color":      {`<meta name="theme-color" content="javascript:alert(1)">`, nil, ""},
-		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := extract.Colors(extracttest.Read("acme.com", c.body), c.palettes).Value
-			var got []string
-			for _, x := range found {
-				got = append(got, x.Type+" "+x.Hex)
-			}
-			if s := strings.Join(got, ", "); s != c.want {
-				t.Errorf("got %q, want %q", s, c.want)
-			}
-			if found == nil {
-				t.Error("colors are nil, want an empty list")
-			}
-		})
-	}
-	in := extracttest.Read("acme.com", "")
-	in.Manifest = &manifest.Manifest{ThemeColor: "#0b5fff", BackgroundColor: "#ffffff"}
-	in.Config = &manifest.Manifest{TileColor: "#e50914"}
-	in.Known = &eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#00aa55", Type: "accent"}}}
-	if got := extract.Colors(in, nil).Value; len(got) != 4 || got[0].Hex != "#00aa55" {
-		t.Errorf("manifest, tile and data set: %v", got)
-	}
-}
-
-func TestFonts(t *testing.T) {
-	for name, c := range map[string]struct{ body, want string }{
-		"one for everything": {`<link rel=stylesheet href="https://fonts.googleapis.com/css?family=Open+Sans:400,700">`, "title Open Sans google Open+Sans [400 700], body Open Sans google Open+Sans [400 700]"},
-		"two":                {`<link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter:wght@400&family=Lora:ital,wght@0,400;1,700&display=swap">`, "title Inter google Inter [400], body Lora google Lora [400 700]"},
-		"none":               {`<link rel=stylesheet href="/fonts/css?family=Open+Sans">`, ""},
-		"icons only":         {`<link rel=stylesheet href="https://fonts.googleapis.com/icon?family=Material+Icons"><link rel=stylesheet href="https://fonts.googleapis.com/css?family=Material+Icons">`, ""},
-		"bunny":              {`<link rel=stylesheet href="https://fonts.bunny.net/css?family=inter:400">`, "title inter google inter [400], body inter google inter [400]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, f := range extract.Fonts(extracttest.Read("acme.com", c.body)).Value {
-				got = append(got, fmt.Sprint(f.Type, " ", f.Name, " ", f.Origin, " ", *f.OriginID, " ", f.Weights))
-			}
-			if s := strings.Join(got, ", "); s != c.want {
-				t.Errorf("got %q, want %q", s, c.want)
-			}
-		})
-	}
-}
-
-func TestFontURLs(t *testing.T) {
-	for query, want := range map[string]string{
-		"css?family=Open+Sans":                             "Open Sans []",
-		"css?family=Open+Sans:300,400italic,700|Lora:bold": "Open Sans [300 400 700] Lora [700]",
-		"css?family=Open%20Sans%3A400%2C700%7CLora":        "Open Sans [400 700] Lora []",
-		"css2?family=Inter:wght@200..400":                  "Inter [200 300 400]",
-		"css2?family=Inter:opsz,wght@14..32,250..450":      "Inter [250 300 400 450]",
-		"css2?family=Inter:ital@0;1":                       "Inter []",
-		"css2?family=A:wght@5000":                          "A []",
-		"css2?family=A:wght@1..1000000000":                 "A [1 100 200 300 400 500 600 700 800 900 1000]",
-		"css2?family=%3C/style%3E:wght@400":                "",
-		"css2?family=":                                     "",
-		"css2?family=%zz":                                  "",
-		"css2?display=swap":                                "",
-		"css?family=" + strings.Repeat("A", 100):           "",
-	} {
-		u, err := url.Parse("https://fonts.googleapis.com/" + query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, f := range extract.ParseFontURL(u) {
-			got = append(got, f.Name, fmt.Sprint(f.Weights))
-		}
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("%s: got %q, want %q", query, s, want)
-		}
-	}
-}
-
-func FuzzParseFontURL(f *testing.F) {
-	for _, seed := range []string{"family=A:400,700|B", "family=A:ital,wght@0,400;1,700&family=B:wght@200..900", "family=%", "family=A:wght@..", "&&==", "family=A:@;,;@"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		for _, family := range extract.ParseFontURL(&url.URL{Scheme: "https", Host: "fonts.googleapis.com", Path: "/css2", RawQuery: query}) {
-			if family.Name == "" || strings.ContainsAny(family.Name, "<>\"'") || len(family.Weights) > 20 || !slices.IsSorted(family.Weights) {
-				t.Errorf("%q: %+v", query, family)
-			}
-			for _, w := range family.Weights {
-				if w < 1 || w > 1000 {
-					t.Errorf("%q: weight %d", query, w)
-				}
-			}
-		}
-	})
-}
-
-func FuzzParseColor(f *testing.F) {
-	for _, seed := range []string{"#fff", "#12345678", "rgb(1,2,3)", "rgb(1 2 3 / 50%)", "hsl(-1e9deg, 200%, -5%)", "red", "rgba(,,,)", "hsl(nan,1,1)"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if c, ok := extract.ParseColor(text); ok {
-			if again, ok := extract.ParseColor(c.Hex()); !ok || again != c {
-				t.Errorf("%q is %s, which reads as %s", text, c.Hex(), again.Hex())
-			}
-		}
-	})
 }
 
 func FuzzName(f *testing.F) {

@@ -28,8 +28,8 @@ const (
 	maxFitName = 200 // bytes of a name that are compared
 )
 
-// folded is a name's letters and digits, lower case, without diacritics.
-func folded(text string) string {
+// Folded is a name's letters and digits, lower case, without diacritics.
+func Folded(text string) string {
 	plain := true
 	for i := 0; plain && i < len(text); i++ {
 		plain = text[i] < utf8.RuneSelf
@@ -40,7 +40,16 @@ func folded(text string) string {
 	return foldedLetters(text)
 }
 
-// asciiFold is folded for one letter of plain text, which most is.
+// FoldedSet returns a set of folded names.
+func FoldedSet(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[Folded(n)] = true
+	}
+	return out
+}
+
+// asciiFold is Folded for one letter of plain text, which most is.
 func asciiFold(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
@@ -64,7 +73,7 @@ func foldedWords(name string) []string {
 		if w == "&" || w == "+" {
 			w = "and"
 		}
-		if f := folded(w); f != "" {
+		if f := Folded(w); f != "" {
 			out = append(out, f)
 		}
 	}
@@ -91,7 +100,7 @@ func labelFit(name, label string) float64 {
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa", "Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
 
 func plainFit(name, label string) float64 {
-	whole, label := folded(name), folded(label)
+	whole, label := Folded(name), Folded(label)
 	words := foldedWords(name)
 	if whole == "" || label == "" || fillers[whole] && whole != label {
 		return 0
@@ -201,16 +210,16 @@ func (in Input) fit(name string) float64 {
 	if best >= affixFit || len(name) > maxFitName {
 		return best
 	}
-	whole := folded(name)
+	whole := Folded(name)
 	if whole == "" {
 		return 0
 	}
-	if whole == folded(in.Site.Domain) {
+	if whole == Folded(in.Site.Domain) {
 		return exactFit
 	}
 	if in.Page.URL != nil {
 		host := strings.TrimPrefix(strings.ToLower(in.Page.URL.Hostname()), "www.")
-		if in.Site.OwnHost(host) && strings.HasSuffix(host, "."+in.Site.Domain) && whole == folded(strings.TrimSuffix(host, in.Site.Domain)+in.Site.Label) {
+		if in.Site.OwnHost(host) && strings.HasSuffix(host, "."+in.Site.Domain) && whole == Folded(strings.TrimSuffix(host, in.Site.Domain)+in.Site.Label) {
 			return exactFit
 		}
 	}

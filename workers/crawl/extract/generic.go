@@ -6,7 +6,7 @@ import (
 )
 
 // genericNames are what pages are called that say nothing about their owner, folded.
-var genericNames = set(
+var genericNames = FoldedSet(
 	"home", "home page", "homepage", "index", "index of", "welcome", "main", "main page", "front page", "website", "web site", "site", "untitled", "untitled document", "untitled page", "document", "page",
 	"default", "default page", "start", "start page", "title", "name", "null", "undefined", "none", "false", "true", "test", "demo", "example", "object object", "n/a",
 	"login", "log in", "sign in", "sign up", "register", "menu", "main menu", "header", "footer", "logo", "our logo", "site logo", "company logo", "brand", "image", "picture", "photo", "banner", "icon", "close", "open", "toggle navigation", "toggle menu", "more", "read more", "learn more", "back", "next",
@@ -27,7 +27,7 @@ var genericNames = set(
 )
 
 // hostNames are providers whose name on a page is that of its host.
-var hostNames = set(
+var hostNames = FoldedSet(
 	"wordpress", "wordpress.com", "wordpress.org", "wix", "wix.com", "wixsite", "editorx", "squarespace", "shopify", "weebly", "godaddy", "go daddy", "webflow", "blogger", "blogspot", "tumblr", "ghost", "substack", "medium",
 	"netlify", "vercel", "heroku", "herokuapp", "github pages", "gitlab pages", "cloudflare", "cloudflare pages", "namecheap", "bluehost", "hostinger", "hostgator", "siteground", "dreamhost", "ionos", "1&1 ionos", "strato", "ovh", "ovhcloud", "gandi", "one.com", "loopia", "plesk", "cpanel", "directadmin", "litespeed", "nginx", "apache", "iis",
 	"jimdo", "webnode", "strikingly", "duda", "site123", "yola", "tilda", "tilda publishing", "framer", "carrd", "notion", "linktree", "beacons", "bigcommerce", "big cartel", "prestashop", "woocommerce", "magento", "opencart", "shopware", "joomla", "drupal", "typo3", "contao", "elementor", "divi", "astra", "google sites", "google", "bitrix24", "hubspot", "unbounce", "leadpages", "clickfunnels", "kajabi", "teachable", "thinkific", "gumroad", "patreon", "etsy", "ecwid", "bubble", "softr", "glide", "replit", "firebase", "aws", "amazon web services", "azure", "microsoft azure", "sedo", "afternic", "dan.com", "hugedomains", "incapsula", "imperva", "datadome", "perimeterx", "akamai", "sucuri",
@@ -40,23 +40,15 @@ var packageName = regexp.MustCompile(`^[a-z0-9]+(?:[-_][a-z0-9]+)*[-_](?:web|app
 // statusName is the title of an error page.
 var statusName = regexp.MustCompile(`^(4|5)\d\d\b|^(http )?error \d+|^index of /|^(just a moment|attention required|checking your browser|verify(ing)? you|access denied|page not found|site not found|welcome to nginx|apache2? .*default page|are you (a )?(human|robot))\b`)
 
-func set(names ...string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[folded(n)] = true
-	}
-	return out
-}
-
 // generic says whether a name is nobody's.
 func generic(name string) bool {
-	f := folded(name)
+	f := Folded(name)
 	return f == "" || genericNames[f] || statusName.MatchString(strings.ToLower(strings.TrimSpace(name)))
 }
 
 // hostedName says whether a name is that of a site builder, on a site that is not its own.
 func hostedName(name string, in Input) bool {
-	return hostNames[folded(name)] && in.fit(name) < strongFit
+	return hostNames[Folded(name)] && in.fit(name) < strongFit
 }
 
 // slogan is a name that speaks to the visitor: "Your partner for …", "Ihr Partner rund um …".

@@ -128,7 +128,7 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 			score = min(score, loneWitness)
 		}
 		if declared && !slices.ContainsFunc(all, func(w weighedIndustry) bool { return w.class == g.Class }) {
-			score = round2(score * besidesDeclared)
+			score = Round2(score * besidesDeclared)
 		}
 		if score >= industry.MinScore {
 			add(weighedIndustry{g.Class, score, in.PageURL(), "words", strings.Join(g.Terms, ", ")})
@@ -186,7 +186,7 @@ var pressName = regexp.MustCompile(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichte
 // isPress says whether both the name and the domain say newspaper or magazine: many a shop has a magazine.
 func (in Input) isPress(name string) bool {
 	m := pressName.FindStringSubmatch(name)
-	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(folded(label), folded(m[1])) })
+	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(Folded(label), Folded(m[1])) })
 }
 
 // nameAlone finds the brand's name of one word in a text, nil for names of several. Half of such a word says little:

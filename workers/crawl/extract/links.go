@@ -67,7 +67,7 @@ func Links(in Input) Found[[]eventschemas.Link] {
 func LinksWeighed(in Input) []Weighed {
 	var out []Weighed
 	for _, c := range weighLinks(in) {
-		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method, Score: round2(c.score), Won: c.won, Note: c.note})
+		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method, Score: Round2(c.score), Won: c.won, Note: c.note})
 	}
 	return out
 }
@@ -153,7 +153,7 @@ func profiles(in Input) []profile {
 				u := in.Page.Resolve(text)
 				return in.Site.Own(u) && len(strings.Trim(u.Path, "/")) > maxFrontPath
 			}) {
-				l.tenants[folded(o.Text("name"))] = true
+				l.tenants[Folded(o.Text("name"))] = true
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func profiles(in Input) []profile {
 		l.add(u, "article:publisher", publisherScore, true)
 	}
 	if tag := in.Page.Meta("twitter:site"); tag != "" {
-		if site, ok := handleOf(tag); ok && (strings.ContainsAny(tag, "@/") || folded(tag) != folded(name.Value)) {
+		if site, ok := handleOf(tag); ok && (strings.ContainsAny(tag, "@/") || Folded(tag) != Folded(name.Value)) {
 			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", siteTagScore, true)
 		} else if ok {
 			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", nameTagScore, false)
@@ -186,7 +186,7 @@ func (l *linker) look() {
 		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || isNetwork(u) {
 			return
 		}
-		label := folded(site.New(site.Registrable(u.Hostname())).Label)
+		label := Folded(site.New(site.Registrable(u.Hostname())).Label)
 		if len(label) >= minCommon && l.fit(label) < commonFit && !slices.Contains(l.neighbors, label) {
 			l.neighbors = append(l.neighbors, label)
 		}
@@ -219,7 +219,7 @@ func (l *linker) others(handle, text string) bool {
 	if l.fit(handle) >= commonFit {
 		return false
 	}
-	whole := folded(handle)
+	whole := Folded(handle)
 	if slices.ContainsFunc(l.neighbors, func(label string) bool {
 		return plainFit(whole, label) >= partFit || plainFit(label, whole) >= partFit || len(label) >= minInside && strings.Contains(whole, label)
 	}) {
@@ -229,7 +229,7 @@ func (l *linker) others(handle, text string) bool {
 		return false // the handle itself
 	}
 	named := strings.TrimSpace(networkWords.ReplaceAllString(text, " "))
-	f := folded(named)
+	f := Folded(named)
 	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit && plainFit(named, whole) >= partFit
 }
 
@@ -270,7 +270,7 @@ func (l *linker) anchors(p *page.Page, factor float64) {
 			l.add(a.URL, "row of profiles", groupScore*factor, false)
 		default:
 			base := bodyScore
-			if len(a.Text) <= maxLinkWords && folded(networkWords.ReplaceAllString(l.text, " ")) == "" {
+			if len(a.Text) <= maxLinkWords && Folded(networkWords.ReplaceAllString(l.text, " ")) == "" {
 				base += signScore
 			}
 			l.add(a.URL, "link", base*factor, false)
@@ -326,7 +326,7 @@ func ownWords(text string) string {
 	if len(text) > maxLinkWords {
 		return ""
 	}
-	return folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
+	return Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
 }
 
 // loose says whether a link at the edge of the page has too little to do with the brand: its handle fits
@@ -348,10 +348,10 @@ var countryEnd = regexp.MustCompile(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|
 func (l *linker) fit(handle string) float64 {
 	handle = strings.TrimPrefix(handle, "@")
 	fit := l.in.fit(handle)
-	if name := folded(l.name); name != "" && hasOnlyLatin(l.name) {
-		fit = max(fit, nameFactor*plainFit(handle, name), nameFactor*plainFit(l.name, folded(handle)))
+	if name := Folded(l.name); name != "" && hasOnlyLatin(l.name) {
+		fit = max(fit, nameFactor*plainFit(handle, name), nameFactor*plainFit(l.name, Folded(handle)))
 		if short := countryEnd.ReplaceAllString(handle, ""); short != handle {
-			fit = max(fit, commonFit*plainFit(l.name, folded(short)), commonFit*plainFit(l.in.Site.Label, folded(short))) // initials: DWN_de
+			fit = max(fit, commonFit*plainFit(l.name, Folded(short)), commonFit*plainFit(l.in.Site.Label, Folded(short))) // initials: DWN_de
 		}
 	}
 	return fit
@@ -364,7 +364,7 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 		return
 	}
 	last := lastPart(canonical)
-	if vendors[folded(last)] && l.in.fit(last) < exactFit {
+	if vendors[Folded(last)] && l.in.fit(last) < exactFit {
 		return
 	}
 	fit := l.fit(last)
@@ -388,7 +388,7 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= minPart && !networkName.MatchString(l.text))) {
 		c.score, c.note = 0, "an article about something else"
 	}
-	if l.tenants[folded(last)] && fit == 0 {
+	if l.tenants[Folded(last)] && fit == 0 {
 		c.score, c.note = 0, "a publication's that lives on the site"
 	}
 	if !declared && fit < commonFit && (l.around.credited || credit.MatchString(l.text)) {
@@ -426,7 +426,7 @@ func insideProfile(network string, u *url.URL) bool {
 // ownProfile says whether a profile on the site's own network is its own profile there, as
 // github.com/github is.
 func (l *linker) ownProfile(canonical string) bool {
-	return folded(lastPart(canonical)) == folded(l.in.Site.Label)
+	return Folded(lastPart(canonical)) == Folded(l.in.Site.Label)
 }
 
 // lastPart is the handle of a profile's address.

@@ -48,7 +48,7 @@ func surroundings(p *page.Page) map[string]around {
 		if n.Type != html.ElementNode || n.Data != "a" || left == 0 {
 			return left > 0
 		}
-		u := p.Resolve(attribute(n, "href"))
+		u := p.Resolve(page.Attr(n, "href"))
 		if _, _, ok := Profile(u); !ok {
 			return true
 		}
@@ -88,7 +88,7 @@ func amongPersons(n *html.Node) bool {
 			return false
 		}
 		left--
-		text := attribute(at, "class") + " " + attribute(at, "id") + " " + attribute(at, "rel")
+		text := page.Attr(at, "class") + " " + page.Attr(at, "id") + " " + page.Attr(at, "rel")
 		if at.Data == "article" || slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]), func(w string) bool { return slices.Contains(personWords, w) }) {
 			return true
 		}

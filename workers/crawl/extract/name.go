@@ -84,14 +84,14 @@ func Name(in Input) (name Found[string], agreed bool) {
 	if best.method == FromDomain {
 		confidence = 0.2
 	}
-	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: round2(confidence)}, best.agree > 0
+	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: Round2(confidence)}, best.agree > 0
 }
 
 // NamesWeighed lists the candidates for the name, best first.
 func NamesWeighed(in Input) []Weighed {
 	var out []Weighed
 	for i, c := range weighNames(in) {
-		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method, Score: round2(c.score), Won: i == 0, Note: c.note})
+		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method, Score: Round2(c.score), Won: i == 0, Note: c.note})
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func weighNames(in Input) []nameCandidate {
 		}
 		if isDomain(c.text, in) {
 			less(domainPenalty, "only the domain")
-		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all, func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == folded(in.Site.Label) }) {
+		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all, func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == Folded(in.Site.Label) }) {
 			less(endingPenalty, "with the domain's ending")
 		}
 		switch {
@@ -167,9 +167,9 @@ func (in Input) inner() bool {
 
 // pageIsAbout says whether a text is the page's own headline.
 func (in Input) pageIsAbout(text string) bool {
-	f := folded(text)
+	f := Folded(text)
 	for _, h := range append(slices.Clone(in.Page.Headings), in.Page.Meta("og:title", "twitter:title")) {
-		if headline := folded(h); headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
+		if headline := Folded(h); headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
 			return true
 		}
 	}
@@ -178,7 +178,7 @@ func (in Input) pageIsAbout(text string) bool {
 
 // sameKey is what two spellings of one name have in common.
 func sameKey(text string) string {
-	f := folded(text)
+	f := Folded(text)
 	if words := foldedWords(text); len(words) > 1 && words[0] == "the" {
 		return strings.TrimPrefix(f, "the")
 	}
@@ -208,7 +208,7 @@ func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
 // spelled returns the spelling of the best name that the brand itself uses: with the diacritics, for an alt
 // text says Citta where the title says Città; and with the capitals, where other places write them.
 func spelled(in Input, all []nameCandidate) string {
-	text, same := all[0].text, folded(all[0].text)
+	text, same := all[0].text, Folded(all[0].text)
 	for _, c := range all {
 		if c.method == FromDomain {
 			continue
@@ -226,7 +226,7 @@ func spelled(in Input, all []nameCandidate) string {
 		for _, c := range all {
 			key := c.method + " " + c.text
 			switch {
-			case c.method == FromDomain || folded(c.text) != same || asked[key]:
+			case c.method == FromDomain || Folded(c.text) != same || asked[key]:
 			case c.text == strings.ToLower(c.text):
 				plain += c.base
 			case capital == "":
@@ -253,7 +253,7 @@ func partOf(text, name string) string {
 	for i := range words {
 		whole := ""
 		for n := i; n < len(words) && len(whole) < len(name); n++ {
-			if whole += folded(words[n]); whole == name {
+			if whole += Folded(words[n]); whole == name {
 				return strings.Trim(strings.Join(words[i:n+1], " "), wrapping)
 			}
 		}

@@ -21,9 +21,9 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 	if c.fit >= affixFit {
 		return false
 	}
-	f := folded(c.text)
+	f := Folded(c.text)
 	for _, h := range in.headlines(c.fit == 0) {
-		headline := folded(h)
+		headline := Folded(h)
 		switch {
 		case headline == "" || c.method == "heading" && headline == f && c.fit >= strongFit:
 		case headline == f:
@@ -62,7 +62,7 @@ func (in Input) headlines(same bool) []string {
 	if !same && slices.Equal(title, shared) {
 		return out
 	}
-	if n := len(shared); n > 1 && len(title) > 1 && folded(shared[n-1]) == folded(title[len(title)-1]) {
+	if n := len(shared); n > 1 && len(title) > 1 && Folded(shared[n-1]) == Folded(title[len(title)-1]) {
 		shared = shared[:n-1]
 	}
 	return append(out, strings.Join(shared, " "))
@@ -82,10 +82,10 @@ func yieldToDomain(all []nameCandidate, in Input) {
 		return
 	}
 	d := all[bare]
-	domain := folded(in.Site.Domain)
+	domain := Folded(in.Site.Domain)
 	for i := range all {
 		c := &all[i]
-		switch f := folded(c.text); {
+		switch f := Folded(c.text); {
 		case isDomain(c.text, in) || c.score < d.score:
 			continue
 		case c.method == FromDomain:
@@ -116,8 +116,8 @@ func shorten(all []nameCandidate) {
 		}
 		for _, tail := range []*regexp.Regexp{holding, countryTail} {
 			short := tail.ReplaceAllString(c.text, "")
-			if same := folded(short); short != c.text && slices.ContainsFunc(all, func(o nameCandidate) bool {
-				return o.method != FromDomain && o.fit >= exactFit && folded(o.text) == same
+			if same := Folded(short); short != c.text && slices.ContainsFunc(all, func(o nameCandidate) bool {
+				return o.method != FromDomain && o.fit >= exactFit && Folded(o.text) == same
 			}) {
 				c.text, c.fit = short, exactFit
 			}

@@ -68,7 +68,7 @@ func nameCandidates(in Input) []nameCandidate {
 		c.add(*in.Known.Name, "data set", knownBase)
 	}
 	c.source, c.factor = in.PageURL(), 1
-	written := in.written(folded(in.Site.Label))
+	written := in.written(Folded(in.Site.Label))
 	if strings.ContainsRune(written, ' ') {
 		c.add(written, "page text", writtenBase)
 	}
@@ -146,7 +146,7 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 	if w := p.Data.WebSite(c.in.Site); w != nil {
 		names = append(names, w.Text("name"))
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return folded(name) != "" && folded(name) != folded(owner) })
+	return slices.ContainsFunc(names, func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
 }
 
 // feedWords are what the title of a feed says beside the site's name.
@@ -162,11 +162,11 @@ func feedTitles(root *html.Node) []string {
 		if n.Type != html.ElementNode || n.Data != "link" || len(out) >= maxFeeds {
 			return len(out) < maxFeeds
 		}
-		kind := strings.ToLower(attribute(n, "type"))
-		if !strings.Contains(strings.ToLower(attribute(n, "rel")), "alternate") || !strings.Contains(kind, "rss") && !strings.Contains(kind, "atom") && !strings.Contains(kind, "feed+json") {
+		kind := strings.ToLower(page.Attr(n, "type"))
+		if !strings.Contains(strings.ToLower(page.Attr(n, "rel")), "alternate") || !strings.Contains(kind, "rss") && !strings.Contains(kind, "atom") && !strings.Contains(kind, "feed+json") {
 			return true
 		}
-		title := page.Clean(attribute(n, "title"), page.MaxValueRunes)
+		title := page.Clean(page.Attr(n, "title"), page.MaxValueRunes)
 		if name := feedWords.ReplaceAllString(title, ""); name != title && name != "" {
 			out = append(out, name)
 		}
@@ -246,7 +246,7 @@ func (in Input) near(u *url.URL) bool {
 		return false
 	}
 	sub, _, _ := strings.Cut(in.Page.URL.Hostname(), ".")
-	return folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) && folded(sub) == folded(site.New(site.Registrable(u.Hostname())).Label)
+	return Folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) && Folded(sub) == Folded(site.New(site.Registrable(u.Hostname())).Label)
 }
 
 // handleOf reads a twitter:site value, which may be a whole address.
@@ -282,7 +282,7 @@ func (in Input) written(label string) string {
 			return
 		}
 		for _, f := range fields {
-			pieces = append(pieces, folded(f))
+			pieces = append(pieces, Folded(f))
 		}
 		defer func() { pieces = pieces[:0] }()
 		for i := range fields {
@@ -309,7 +309,7 @@ func (in Input) written(label string) string {
 	best := ""
 	for spelling, n := range count {
 		first, _ := utf8.DecodeRuneInString(spelling)
-		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || folded(spelling) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
+		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || Folded(spelling) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
 			continue
 		}
 		if have := count[best]; best == "" || n > have || n == have && spelling < best {
@@ -367,7 +367,7 @@ func copyrightLines(root *html.Node) []string {
 		if !copyrightSign.MatchString(line) {
 			continue
 		}
-		if folded(copyrightOwner(line)) == "" && n.Parent != nil { // the owner stands in the next element
+		if Folded(copyrightOwner(line)) == "" && n.Parent != nil { // the owner stands in the next element
 			line = page.Clean(innerText(n.Parent, maxLine), maxLine)
 		}
 		out = append(out, line)

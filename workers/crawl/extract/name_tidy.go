@@ -116,7 +116,7 @@ func tidyName(text string, in Input) string {
 	case closed > opened:
 		text = strings.TrimRight(text, ")")
 	}
-	if utf8.RuneCountInString(text) > maxNameRunes || strings.ContainsAny(text, "<>{}") || folded(text) == "" {
+	if utf8.RuneCountInString(text) > maxNameRunes || strings.ContainsAny(text, "<>{}") || Folded(text) == "" {
 		return ""
 	}
 	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") || notName.MatchString(text) || numeral(text) && in.fit(text) < exactFit {
@@ -139,8 +139,8 @@ func said(short string, in Input) bool {
 	if in.fit(short) >= strongFit {
 		return true
 	}
-	f := folded(short)
-	return f != "" && (strings.Contains(folded(in.Page.Title), f) || strings.Contains(folded(in.Page.Meta("og:title", "og:site_name")), f))
+	f := Folded(short)
+	return f != "" && (strings.Contains(Folded(in.Page.Title), f) || strings.Contains(Folded(in.Page.Meta("og:title", "og:site_name")), f))
 }
 
 // initials says whether an abbreviation is made of a name's initials.

@@ -64,7 +64,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	if !r.HasLogo() {
 		score = min(score, noLogoCap)
 	}
-	return round2(score)
+	return Round2(score)
 }
 
 // waiting are the descriptions of pages that stand where a site will be, or was.

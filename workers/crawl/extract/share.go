@@ -176,8 +176,8 @@ func itempropImages(root *html.Node) []string {
 		if n.Type != html.ElementNode || n.Data != "meta" && n.Data != "link" {
 			return true
 		}
-		if slices.ContainsFunc(strings.Fields(attribute(n, "itemprop")), func(p string) bool { return p == "image" || p == "primaryImageOfPage" }) {
-			out = append(out, attribute(n, "content")+attribute(n, "href")) // a meta has the one, a link the other
+		if slices.ContainsFunc(strings.Fields(page.Attr(n, "itemprop")), func(p string) bool { return p == "image" || p == "primaryImageOfPage" }) {
+			out = append(out, page.Attr(n, "content")+page.Attr(n, "href")) // a meta has the one, a link the other
 		}
 		return true
 	})

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/inlinesvg"
 )
 
@@ -53,13 +53,13 @@ type Picture struct {
 	Format        imaging.Format
 	Width, Height int // pixels; 0 for a vector without a size
 
-	SVG    []byte          // rebuilt; nil for a raster
-	Raster *image.NRGBA    // readSide pixels long at most; of a vector: drawn analysisSide pixels long
-	Colors extract.Palette // of its ink
-	Theme  string          // of its ink: light, dark, "" when its background decides
-	Clear  bool            // its background is transparent
-	Hash   uint64          // perceptual
-	Sum    [32]byte        // of the file as it came, or of the part of it
+	SVG    []byte         // rebuilt; nil for a raster
+	Raster *image.NRGBA   // readSide pixels long at most; of a vector: drawn analysisSide pixels long
+	Colors colors.Palette // of its ink
+	Theme  string         // of its ink: light, dark, "" when its background decides
+	Clear  bool           // its background is transparent
+	Hash   uint64         // perceptual
+	Sum    [32]byte       // of the file as it came, or of the part of it
 	thumb  *thumb
 	aspect float64 // of its ink, width to height
 	draw   Renderer
@@ -254,7 +254,7 @@ func (p *Picture) look(img *image.NRGBA) error {
 	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
 	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
 	p.Theme = p.theme(seen)
-	p.Colors = extract.Palette{Source: p.source(), Inks: seen.Palette}
+	p.Colors = colors.Palette{Source: p.source(), Inks: seen.Palette}
 	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
 	longest := maxAspect
 	if p.Kind == Mark && strings.HasPrefix(p.Method, methodHome) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
 )
 
 // Limits of what is kept.
@@ -186,8 +186,8 @@ func (p *Picture) Type() string {
 
 // Palettes are the colors of the chosen logos. A stencil is drawn black by convention: its color is
 // declared beside it.
-func Palettes(chosen []*Picture) []extract.Palette {
-	var out []extract.Palette
+func Palettes(chosen []*Picture) []colors.Palette {
+	var out []colors.Palette
 	for _, p := range chosen {
 		if p.Kind != Stencil && len(p.Colors.Inks) > 0 {
 			out = append(out, p.Colors)

@@ -1,4 +1,4 @@
-package extract
+package colors
 
 import (
 	"regexp"
@@ -9,16 +9,19 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
 )
 
 // Limits of what is asked of the style sheets.
 const (
-	maxNamed      = 6      // colors taken from custom properties
-	maxButtons    = 40     // buttons looked at
-	maxLinks      = 60     // links looked at
-	maxColorNodes = 60_000 // nodes walked for them
-	maxCSSColor   = 200    // bytes of a color
-	minButtons    = 0.2    // of all colored buttons that a color needs
+	maxNamed        = 6      // colors taken from custom properties
+	maxButtons      = 40     // buttons looked at
+	maxLinks        = 60     // links looked at
+	maxColorNodes   = 60_000 // nodes walked for them
+	maxVariableName = 60     // bytes of a name in the evidence
+	maxCSSColor     = 200    // bytes of a color
+	minButtons      = 0.2    // of all colored buttons that a color needs
 )
 
 // sheets adds what the style sheets say: variables that a brand's colors are kept in, buttons and links.
@@ -63,7 +66,7 @@ var (
 	camel = regexp.MustCompile(`([a-z])([A-Z])`)
 	// shadeVariable is a step of a scale; its middle is the color itself.
 	shadeVariable   = regexp.MustCompile(`[-_]?(\d{1,4})$`)
-	middleOfScale   = set("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
+	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
 	foreignVariable = regexp.MustCompile(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
 		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
 )
@@ -90,7 +93,7 @@ func (p *colorPool) variables() {
 	})
 	for i, f := range found[:min(len(found), maxNamed)] {
 		// A sheet with many such names has many colors, of which the first is meant most.
-		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2), "css variable "+f.name[:min(len(f.name), maxFontName)])
+		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2), "css variable "+f.name[:min(len(f.name), maxVariableName)])
 	}
 }
 
@@ -125,7 +128,7 @@ func (p *colorPool) surfaces() {
 	var body *html.Node
 	var walk func(n *html.Node, text bool)
 	walk = func(n *html.Node, text bool) {
-		if nodes++; nodes > maxColorNodes || n.Type == html.ElementNode && (foreignBlock(n) || n.Data == "svg") {
+		if nodes++; nodes > maxColorNodes || n.Type == html.ElementNode && (extract.ForeignBlock(n) || n.Data == "svg") {
 			return
 		}
 		if n.Type == html.ElementNode {
@@ -178,41 +181,11 @@ func isButton(n *html.Node) bool {
 	case "button":
 		return true
 	case "input":
-		return attribute(n, "type") == "submit"
+		return page.Attr(n, "type") == "submit"
 	case "a", "span", "div":
-		return slices.ContainsFunc(strings.Fields(strings.ToLower(attribute(n, "class"))), buttonName.MatchString)
+		return slices.ContainsFunc(strings.Fields(strings.ToLower(page.Attr(n, "class"))), buttonName.MatchString)
 	}
 	return false
-}
-
-// foreignName is what blocks are called that others bring into a page: consent dialogs by their makers'
-// names, chats, share buttons, advertisements.
-var foreignName = regexp.MustCompile(`(?i)cookie|consent|gdpr|onetrust|didomi|usercentrics|^klaro|borlabs|^cky|^cmplz|complianz|iubenda|quantcast|^qc-cmp|sp_message|truste|osano|termly|axeptio|tarteaucitron|evidon|` +
-	`wpadminbar|intercom-|^drift-|hubspot-messages|zendesk|tawk-|^crisp-|addtoany|addthis|sharethis|(^|[-_])(cmp|share|social|advert|ads)([-_]|$)`)
-
-// foreignBlock says that an element and what is in it are not the site's own.
-func foreignBlock(n *html.Node) bool {
-	if n.Data == "iframe" || n.Data == "template" {
-		return true
-	}
-	switch n.Data {
-	case "html", "body", "main", "article", "h1": // they hold the page, whatever state they are in
-		return false
-	}
-	foreign := func(name string) bool { return foreignName.MatchString(name) && !stateName.MatchString(name) }
-	return foreign(attribute(n, "id")) || slices.ContainsFunc(strings.Fields(attribute(n, "class")), foreign)
-}
-
-// stateName is the state of a block, not what it is: ads-loaded, no-cookies.
-var stateName = regexp.MustCompile(`(?i)^(has|no|not|with|without|is|js)[-_]|[-_](loaded|enabled|disabled|ready|free|allowed|accepted|set|active|on|off|open|closed|true|false)$`)
-
-func attribute(n *html.Node, name string) string {
-	for _, a := range n.Attr {
-		if a.Key == name && a.Namespace == "" {
-			return a.Val
-		}
-	}
-	return ""
 }
 
 // cssColor reads a color as style sheets write it: all that CSS has, mixed ones, and the bare channels that

@@ -1,4 +1,6 @@
-package extract
+// Package colors decides a brand's colors, from its logos, from what the page declares (pool.go) and from its style
+// sheets (css.go).
+package colors
 
 import (
 	"cmp"
@@ -8,6 +10,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
 )
 
 // What a color is called, and how the accent is chosen. The thresholds of the accent were fitted on 703
@@ -42,26 +45,26 @@ type chosenColors struct {
 	rest                []int
 }
 
-// Colors decides the brand's colors: the accent first, then at most one dark and one light, then others. There
+// Decide decides the brand's colors: the accent first, then at most one dark and one light, then others. There
 // is no accent when nothing was found but white and pale greys: white is what a brand is shown on.
-func Colors(in Input, palettes []Palette) Found[[]eventschemas.Color] {
+func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.Color] {
 	pool := poolColors(in, palettes)
-	out := Found[[]eventschemas.Color]{Value: []eventschemas.Color{}}
+	out := extract.Found[[]eventschemas.Color]{Value: []eventschemas.Color{}}
 	if len(pool) == 0 {
 		return out
 	}
 	list := choose(pool).list()
 	first := pool[list[0].index]
 	out.Source, out.Method = first.source, first.method
-	out.Confidence = round2(min(0.95, minConfidence+first.weight/8))
+	out.Confidence = extract.Round2(min(0.95, minConfidence+first.weight/8))
 	for _, at := range list {
 		out.Value = append(out.Value, eventschemas.Color{Hex: pool[at.index].color.Hex(), Type: at.kind, Brightness: pool[at.index].color.Brightness()})
 	}
 	return out
 }
 
-// ColorsWeighed lists all colors that were found, the accent first and then by what speaks for them as one.
-func ColorsWeighed(in Input, palettes []Palette) []Weighed {
+// Weighed lists all colors that were found, the accent first and then by what speaks for them as one.
+func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 	pool := poolColors(in, palettes)
 	if len(pool) == 0 {
 		return nil
@@ -70,7 +73,7 @@ func ColorsWeighed(in Input, palettes []Palette) []Weighed {
 	for _, at := range choose(pool).list() {
 		kinds[at.index] = at.kind
 	}
-	var out []Weighed
+	var out []extract.Weighed
 	for i, p := range pool {
 		note := "past the limit"
 		if kind := kinds[i]; kind != "" {
@@ -82,12 +85,12 @@ func ColorsWeighed(in Input, palettes []Palette) []Weighed {
 		for _, why := range p.others {
 			note += "; also " + why
 		}
-		out = append(out, Weighed{
+		out = append(out, extract.Weighed{
 			Field: "colors", Value: p.color.Hex(), Source: p.source, Method: p.method,
-			Score: round2(strength(pool, i)), Won: kinds[i] == "accent", Note: fmt.Sprintf("%s; weight %.2f", note, p.weight),
+			Score: extract.Round2(strength(pool, i)), Won: kinds[i] == "accent", Note: fmt.Sprintf("%s; weight %.2f", note, p.weight),
 		})
 	}
-	slices.SortStableFunc(out, func(a, b Weighed) int {
+	slices.SortStableFunc(out, func(a, b extract.Weighed) int {
 		if a.Won != b.Won {
 			return map[bool]int{true: -1, false: 1}[a.Won]
 		}

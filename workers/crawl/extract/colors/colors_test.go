@@ -1,23 +1,25 @@
-package extract_test
+package colors_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
 )
 
 func colorsOf(in extract.Input, inks ...imaging.Swatch) string {
-	var palettes []extract.Palette
+	var palettes []colors.Palette
 	if len(inks) > 0 {
-		palettes = []extract.Palette{{Source: "logo", Inks: inks}}
+		palettes = []colors.Palette{{Source: "logo", Inks: inks}}
 	}
 	var out []string
-	for _, c := range extract.Colors(in, palettes).Value {
+	for _, c := range colors.Decide(in, palettes).Value {
 		out = append(out, c.Type+" "+c.Hex)
 	}
 	return strings.Join(out, ", ")
@@ -33,7 +35,7 @@ func swatches(t *testing.T, text string) []imaging.Swatch {
 		if _, err := fmt.Sscanf(pair, "%s %g", &hex, &share); err != nil {
 			t.Fatal(err)
 		}
-		c, ok := extract.ParseColor(hex)
+		c, ok := colors.Parse(hex)
 		if !ok {
 			t.Fatal(hex)
 		}
@@ -66,11 +68,11 @@ func TestAccentOfLogos(t *testing.T) {
 
 func TestFirstLogoWeighsMost(t *testing.T) {
 	red, blue := swatches(t, "#e50914 1"), swatches(t, "#0b5fff 1")
-	for want, palettes := range map[string][]extract.Palette{
+	for want, palettes := range map[string][]colors.Palette{
 		"#e50914": {{Source: "a", Inks: red}, {Source: "b", Inks: blue}},
 		"#0b5fff": {{Source: "b", Inks: blue}, {Source: "a", Inks: red}},
 	} {
-		if got := extract.Colors(extracttest.Read("acme.com", ""), palettes); got.Value[0].Hex != want || got.Method != "logo palette" {
+		if got := colors.Decide(extracttest.Read("acme.com", ""), palettes); got.Value[0].Hex != want || got.Method != "logo palette" {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
@@ -99,11 +101,11 @@ func TestWhiteIsNoAccent(t *testing.T) {
 			if c.inks != "" {
 				inks = swatches(t, c.inks)
 			}
-			in := styled(c.page, "")
+			in := extracttest.Styled(c.page, "")
 			if got := colorsOf(in, inks...); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			for _, w := range extract.ColorsWeighed(in, []extract.Palette{{Inks: inks}}) {
+			for _, w := range colors.Weighed(in, []colors.Palette{{Inks: inks}}) {
 				if w.Won != strings.Contains(c.want, "accent "+w.Value) {
 					t.Errorf("%+v, want %q", w, c.want)
 				}
@@ -168,7 +170,7 @@ func TestColorsOfSheets(t *testing.T) {
 		"variable before link and black": {`:root{--brand:#000} a{color:#0b5fff} button{background:#e50914}`, "accent #0b5fff, dark #000000, brand #e50914"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := colorsOf(styled("<style>"+c.css+"</style>"+buttons, "")); got != c.want && c.want != "" || c.want == "" && got != "" {
+			if got := colorsOf(extracttest.Styled("<style>"+c.css+"</style>"+buttons, "")); got != c.want && c.want != "" || c.want == "" && got != "" {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -177,7 +179,7 @@ func TestColorsOfSheets(t *testing.T) {
 
 func TestForeignBlocksHaveNoSay(t *testing.T) {
 	page := `<style>button{background:#00aa55}</style><div id=onetrust-consent-sdk><button>Accept</button></div><div class="cookie-banner"><p><a style="color:#00aa55" href=/c>more</a></p></div>`
-	if got := colorsOf(styled(page, "")); got != "" {
+	if got := colorsOf(extracttest.Styled(page, "")); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -185,7 +187,7 @@ func TestForeignBlocksHaveNoSay(t *testing.T) {
 // TestFrameworkColorsNeedAWitness: a brand may have the blue that a framework has as well.
 func TestFrameworkColorsNeedAWitness(t *testing.T) {
 	page := `<style>:root{--primary:#0d6efd}</style>`
-	if got := colorsOf(styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
+	if got := colorsOf(extracttest.Styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
 		t.Errorf("with a logo: %q", got)
 	}
 	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#da532c"><link rel=mask-icon href=/m.svg color="#5bbad5">`)); got != "" {
@@ -194,16 +196,16 @@ func TestFrameworkColorsNeedAWitness(t *testing.T) {
 }
 
 func TestColorsWeighed(t *testing.T) {
-	in := styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}</style><p><a href=/>x</a></p>`, "")
-	list := extract.ColorsWeighed(in, nil)
-	decided := extract.Colors(in, nil)
+	in := extracttest.Styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}</style><p><a href=/>x</a></p>`, "")
+	list := colors.Weighed(in, nil)
+	decided := colors.Decide(in, nil)
 	if len(list) != 2 || !list[0].Won || list[1].Won || list[0].Value != decided.Value[0].Hex || list[0].Method != decided.Method {
 		t.Fatalf("%+v, decided %+v", list, decided)
 	}
 	if !strings.Contains(list[0].Note, "also") || list[0].Score <= list[1].Score {
 		t.Errorf("%+v", list)
 	}
-	if extract.ColorsWeighed(extracttest.Read("acme.com", ""), nil) != nil {
+	if colors.Weighed(extracttest.Read("acme.com", ""), nil) != nil {
 		t.Error("nothing was found, and something weighed")
 	}
 }
@@ -213,10 +215,71 @@ func FuzzColorsOfSheets(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		in := styled(`<link rel=stylesheet href=/a.css>`, ":root{--brand:"+value+"}")
-		for _, c := range extract.Colors(in, nil).Value {
+		in := extracttest.Styled(`<link rel=stylesheet href=/a.css>`, ":root{--brand:"+value+"}")
+		for _, c := range colors.Decide(in, nil).Value {
 			if len(c.Hex) != 7 || c.Brightness < 0 || c.Brightness > 255 {
 				t.Errorf("%q: %+v", value, c)
+			}
+		}
+	})
+}
+
+func TestColors(t *testing.T) {
+	palette := func(swatches ...imaging.Swatch) []colors.Palette {
+		return []colors.Palette{{Source: "logo", Inks: swatches}}
+	}
+	red, blue, grey := imaging.RGB{R: 0xe5, G: 0x09, B: 0x14}, imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff}, imaging.RGB{R: 0x33, G: 0x33, B: 0x33}
+	for name, c := range map[string]struct {
+		body     string
+		palettes []colors.Palette
+		want     string
+	}{
+		"logo before declared":    {`<meta name="theme-color" content="#0b5fff">`, palette(imaging.Swatch{Color: red, Share: 1}), "accent #e50914, brand #0b5fff"},
+		"declared only":           {`<meta name="theme-color" content="#0B5FFF">`, nil, "accent #0b5fff"},
+		"white and black are not": {`<meta name="theme-color" content="#ffffff"><meta name="msapplication-TileColor" content="black">`, nil, ""},
+		"alike colors are one":    {`<meta name="theme-color" content="#0b5ffe">`, palette(imaging.Swatch{Color: blue, Share: 1}), "accent #0b5fff"},
+		"dark, light and the rest": {`<meta name="theme-color" content="#14213d">`, palette(imaging.Swatch{Color: blue, Share: 0.5}, imaging.Swatch{Color: imaging.White, Share: 0.3}, imaging.Swatch{Color: red, Share: 0.2}),
+			"accent #0b5fff, dark #14213d, light #ffffff, brand #e50914"},
+		"grey brand":       {``, palette(imaging.Swatch{Color: grey, Share: 0.6}, imaging.Swatch{Color: imaging.White, Share: 0.4}), "accent #333333, light #ffffff"},
+		"stray pixels":     {``, palette(imaging.Swatch{Color: blue, Share: 0.99}, imaging.Swatch{Color: red, Share: 0.01}), "accent #0b5fff"},
+		"mask icon":        {`<link rel="mask-icon" href="/m.svg" color="#e50914">`, nil, "accent #e50914"},
+		"transparent":      {`<meta name="theme-color" content="rgba(11,95,255,0.2)">`, nil, ""},
+		"hsl":              {`<meta name="theme-color" content="hsl(0, 100%, 50%)">`, nil, "accent #ff0000"},
+		"by name":          {`<meta name="theme-color" content="rebeccapurple"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
+		"not a color":      {`<meta name="theme-color" content="javascript:alert(1)">`, nil, ""},
+		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := colors.Decide(extracttest.Read("acme.com", c.body), c.palettes).Value
+			var got []string
+			for _, x := range found {
+				got = append(got, x.Type+" "+x.Hex)
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("got %q, want %q", s, c.want)
+			}
+			if found == nil {
+				t.Error("colors are nil, want an empty list")
+			}
+		})
+	}
+	in := extracttest.Read("acme.com", "")
+	in.Manifest = &manifest.Manifest{ThemeColor: "#0b5fff", BackgroundColor: "#ffffff"}
+	in.Config = &manifest.Manifest{TileColor: "#e50914"}
+	in.Known = &eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#00aa55", Type: "accent"}}}
+	if got := colors.Decide(in, nil).Value; len(got) != 4 || got[0].Hex != "#00aa55" {
+		t.Errorf("manifest, tile and data set: %v", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"#fff", "#12345678", "rgb(1,2,3)", "rgb(1 2 3 / 50%)", "hsl(-1e9deg, 200%, -5%)", "red", "rgba(,,,)", "hsl(nan,1,1)"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, ok := colors.Parse(text); ok {
+			if again, ok := colors.Parse(c.Hex()); !ok || again != c {
+				t.Errorf("%q is %s, which reads as %s", text, c.Hex(), again.Hex())
 			}
 		}
 	})

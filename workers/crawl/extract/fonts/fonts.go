@@ -1,4 +1,6 @@
-package extract
+// Package fonts decides a brand's fonts: which typefaces the page's titles and text are set in (fonts.go), and where they
+// are loaded from (sources.go, url.go).
+package fonts
 
 import (
 	"cmp"
@@ -10,6 +12,8 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
 )
 
 // How sure a font is, by what says it.
@@ -45,9 +49,9 @@ type typeface struct {
 	note       string
 }
 
-// Fonts decides the site's typefaces: of its headings, and of its running text.
-func Fonts(in Input) Found[[]eventschemas.Font] {
-	out := Found[[]eventschemas.Font]{Value: []eventschemas.Font{}}
+// Decide decides the site's typefaces: of its headings, and of its running text.
+func Decide(in extract.Input) extract.Found[[]eventschemas.Font] {
+	out := extract.Found[[]eventschemas.Font]{Value: []eventschemas.Font{}}
 	titles, texts := typefaces(in)
 	for _, list := range [][]typeface{titles, texts} {
 		if len(list) == 0 {
@@ -62,19 +66,19 @@ func Fonts(in Input) Found[[]eventschemas.Font] {
 	return out
 }
 
-// FontsWeighed lists the typefaces of headings and of text, each kind by how much of the page it covers.
-func FontsWeighed(in Input) []Weighed {
+// Weighed lists the typefaces of headings and of text, each kind by how much of the page it covers.
+func Weighed(in extract.Input) []extract.Weighed {
 	titles, texts := typefaces(in)
-	var out []Weighed
+	var out []extract.Weighed
 	for _, list := range [][]typeface{titles, texts} {
 		for i, f := range list {
-			out = append(out, Weighed{
+			out = append(out, extract.Weighed{
 				Field: "fonts", Value: fmt.Sprintf("%s: %s (%s)", f.font.Type, f.font.Name, f.font.Origin), Source: f.source,
-				Method: f.method, Score: round2(f.runes), Won: i == 0, Note: f.note,
+				Method: f.method, Score: extract.Round2(f.runes), Won: i == 0, Note: f.note,
 			})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Weighed) int {
+	slices.SortStableFunc(out, func(a, b extract.Weighed) int {
 		if a.Won != b.Won {
 			return map[bool]int{true: -1, false: 1}[a.Won]
 		}
@@ -85,7 +89,7 @@ func FontsWeighed(in Input) []Weighed {
 
 // typefaces lists the candidates for headings and for text, best first. What the sheets say counts; what the
 // page asks of font services fills in where they say nothing.
-func typefaces(in Input) (titles, texts []typeface) {
+func typefaces(in extract.Input) (titles, texts []typeface) {
 	sources := newFontSources(in)
 	if !in.Style.Empty() || hasFontElement(in) {
 		titles, texts = shownFonts(in, sources)
@@ -114,7 +118,7 @@ func without(guess, known []typeface) []typeface {
 
 // shownFonts asks the sheets what the page's own headings and text look like. It is how much text a family
 // covers that counts, not how often sheets name it.
-func shownFonts(in Input, sources *fontSources) (titles, texts []typeface) {
+func shownFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	w := &textWalk{in: in, families: map[*html.Node]string{}, titles: map[string]float64{}, texts: map[string]float64{}}
 	if in.Page.Root != nil {
 		w.walk(in.Page.Root, textPlace{})
@@ -125,7 +129,7 @@ func shownFonts(in Input, sources *fontSources) (titles, texts []typeface) {
 
 // textWalk gathers how much text stands in which families, as sheets write them.
 type textWalk struct {
-	in       Input
+	in       extract.Input
 	body     *html.Node
 	families map[*html.Node]string // as inherited
 	titles   map[string]float64
@@ -144,10 +148,10 @@ type textPlace struct {
 var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1}
 
 // notText are the elements whose text is not shown, or not as running text.
-var notText = set("script", "style", "noscript", "template", "svg", "math", "title", "head", "textarea", "select", "option", "code", "pre", "iframe", "object", "video", "audio")
+var notText = extract.FoldedSet("script", "style", "noscript", "template", "svg", "math", "title", "head", "textarea", "select", "option", "code", "pre", "iframe", "object", "video", "audio")
 
 // chromeText are the elements around a page's text.
-var chromeText = set("nav", "footer", "button", "label", "form", "header")
+var chromeText = extract.FoldedSet("nav", "footer", "button", "label", "form", "header")
 
 func (w *textWalk) walk(n *html.Node, at textPlace) {
 	if w.nodes++; w.nodes > maxFontNodes {
@@ -158,7 +162,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 		w.text(n, at)
 		return
 	case html.ElementNode:
-		if notText[n.Data] || foreignBlock(n) || unseenBlock(n) {
+		if notText[n.Data] || extract.ForeignBlock(n) || unseenBlock(n) {
 			return
 		}
 		if n.Data == "body" && w.body == nil {
@@ -178,7 +182,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 var unseenName = regexp.MustCompile(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
 
 func unseenBlock(n *html.Node) bool {
-	return slices.ContainsFunc(strings.Fields(attribute(n, "class")), unseenName.MatchString) ||
+	return slices.ContainsFunc(strings.Fields(page.Attr(n, "class")), unseenName.MatchString) ||
 		slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" })
 }
 
@@ -222,7 +226,7 @@ func (w *textWalk) family(n *html.Node) string {
 	}
 	family := w.in.Style.Value(n, "font-family")
 	if family == "" && n.Data == "font" && w.in.Style == nil {
-		family = attribute(n, "face")
+		family = page.Attr(n, "face")
 	}
 	if family == "" {
 		family = w.family(n.Parent)
@@ -245,14 +249,14 @@ func (w *textWalk) unseen() {
 }
 
 // hasFontElement says that a page without sheets names fonts in the old way.
-func hasFontElement(in Input) bool {
+func hasFontElement(in extract.Input) bool {
 	nodes := 0
 	var find func(n *html.Node) bool
 	find = func(n *html.Node) bool {
 		if nodes++; nodes > maxFontNodes {
 			return false
 		}
-		if n.Type == html.ElementNode && n.Data == "font" && attribute(n, "face") != "" {
+		if n.Type == html.ElementNode && n.Data == "font" && page.Attr(n, "face") != "" {
 			return true
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -266,7 +270,7 @@ func hasFontElement(in Input) bool {
 }
 
 // typefaces turns stacks of families into fonts, what covers most first.
-func (s *fontSources) typefaces(stacks map[string]float64, kind string, in Input) []typeface {
+func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extract.Input) []typeface {
 	var out []typeface
 	for stack, runes := range stacks {
 		f, ok := s.resolve(stack)
@@ -294,7 +298,7 @@ var titleWords = []string{"condensed", "slab", "display", "headline", "oswald", 
 
 // guessedFonts tells titles from text by what is asked of the font services: running text needs an italic
 // and a regular weight, titles a bold one. One family is used for everything.
-func guessedFonts(in Input, sources *fontSources) (titles, texts []typeface) {
+func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	families := slices.DeleteFunc(slices.Clone(sources.asked), func(f askedFamily) bool { return special(f.Name) })
 	if len(families) == 0 {
 		families = sources.asked

@@ -1,4 +1,4 @@
-package extract
+package fonts
 
 import (
 	"net/url"
@@ -30,10 +30,10 @@ type Family struct {
 // fontHosts serve Google's families under Google's addresses.
 var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
-// ParseFontURL reads the families out of the address of a font service's stylesheet, in both of its forms:
+// ParseURL reads the families out of the address of a font service's stylesheet, in both of its forms:
 // /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else
 // has none.
-func ParseFontURL(u *url.URL) []Family {
+func ParseURL(u *url.URL) []Family {
 	if u == nil || !slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || len(u.RawQuery) > page.MaxURLBytes {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package extract
+package colors
 
 import (
 	"regexp"
@@ -17,9 +17,9 @@ var (
 	newer = regexp.MustCompile(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color)\()`)
 )
 
-// ParseColor reads a color as pages declare it: hex, with or without its number sign, rgb(), hsl() or a
+// Parse reads a color as pages declare it: hex, with or without its number sign, rgb(), hsl() or a
 // name. ok is false for anything else and for what is more than half transparent.
-func ParseColor(text string) (c imaging.RGB, ok bool) {
+func Parse(text string) (c imaging.RGB, ok bool) {
 	text = strings.TrimSpace(text)
 	if newer.MatchString(text) {
 		return imaging.RGB{}, false

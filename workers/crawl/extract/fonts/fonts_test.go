@@ -1,25 +1,20 @@
-package extract_test
+package fonts_test
 
 import (
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/extracttest"
+	"letterhead/workers/crawl/extract/fonts"
 )
-
-// styled reads a page whose stylesheets are in it, and one that it links as /a.css.
-func styled(body, sheet string) extract.Input {
-	in := extracttest.Read("acme.com", body)
-	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
-	return in
-}
 
 func fontsOf(in extract.Input) string {
 	var out []string
-	for _, f := range extract.Fonts(in).Value {
+	for _, f := range fonts.Decide(in).Value {
 		id := ""
 		if f.OriginID != nil {
 			id = "=" + *f.OriginID
@@ -75,7 +70,7 @@ func TestFontsOfSheets(t *testing.T) {
 		"preloaded":                      {`<link rel=preload as=style href="https://fonts.googleapis.com/css2?family=Karla:wght@400">`, ``, "title Karla google=Karla [400], body Karla google=Karla [400]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := styled(`<link rel=stylesheet href=/a.css>`+c.body, c.css)
+			in := extracttest.Styled(`<link rel=stylesheet href=/a.css>`+c.body, c.css)
 			if got := fontsOf(in); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -84,9 +79,9 @@ func TestFontsOfSheets(t *testing.T) {
 }
 
 func TestFontsWeighed(t *testing.T) {
-	in := styled(`<style>h1{font-family:Lora} h3{font-family:Karla} body{font-family:Arial}</style>`+someWords+"<h3>And hammers</h3>", "")
+	in := extracttest.Styled(`<style>h1{font-family:Lora} h3{font-family:Karla} body{font-family:Arial}</style>`+someWords+"<h3>And hammers</h3>", "")
 	var got []string
-	for _, w := range extract.FontsWeighed(in) {
+	for _, w := range fonts.Weighed(in) {
 		got = append(got, fmt.Sprint(w.Value, " ", w.Won))
 		if w.Field != "fonts" || w.Method == "" || w.Source == "" {
 			t.Errorf("%+v", w)
@@ -103,10 +98,78 @@ func FuzzFonts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, family string) {
-		in := styled(`<link rel=stylesheet href=/a.css>`+someWords, `body{font-family:`+family+`} @font-face{font-family:`+family+`;src:url(a)}`)
-		for _, font := range extract.Fonts(in).Value {
+		in := extracttest.Styled(`<link rel=stylesheet href=/a.css>`+someWords, `body{font-family:`+family+`} @font-face{font-family:`+family+`;src:url(a)}`)
+		for _, font := range fonts.Decide(in).Value {
 			if font.Name == "" || strings.ContainsAny(font.Name, "<>\"'{}") || font.Weights == nil || len([]rune(font.Name)) > 60 {
 				t.Errorf("%q: %+v", family, font)
+			}
+		}
+	})
+}
+
+func TestFonts(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"one for everything": {`<link rel=stylesheet href="https://fonts.googleapis.com/css?family=Open+Sans:400,700">`, "title Open Sans google Open+Sans [400 700], body Open Sans google Open+Sans [400 700]"},
+		"two":                {`<link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter:wght@400&family=Lora:ital,wght@0,400;1,700&display=swap">`, "title Inter google Inter [400], body Lora google Lora [400 700]"},
+		"none":               {`<link rel=stylesheet href="/fonts/css?family=Open+Sans">`, ""},
+		"icons only":         {`<link rel=stylesheet href="https://fonts.googleapis.com/icon?family=Material+Icons"><link rel=stylesheet href="https://fonts.googleapis.com/css?family=Material+Icons">`, ""},
+		"bunny":              {`<link rel=stylesheet href="https://fonts.bunny.net/css?family=inter:400">`, "title inter google inter [400], body inter google inter [400]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, f := range fonts.Decide(extracttest.Read("acme.com", c.body)).Value {
+				got = append(got, fmt.Sprint(f.Type, " ", f.Name, " ", f.Origin, " ", *f.OriginID, " ", f.Weights))
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("got %q, want %q", s, c.want)
+			}
+		})
+	}
+}
+
+func TestFontURLs(t *testing.T) {
+	for query, want := range map[string]string{
+		"css?family=Open+Sans":                             "Open Sans []",
+		"css?family=Open+Sans:300,400italic,700|Lora:bold": "Open Sans [300 400 700] Lora [700]",
+		"css?family=Open%20Sans%3A400%2C700%7CLora":        "Open Sans [400 700] Lora []",
+		"css2?family=Inter:wght@200..400":                  "Inter [200 300 400]",
+		"css2?family=Inter:opsz,wght@14..32,250..450":      "Inter [250 300 400 450]",
+		"css2?family=Inter:ital@0;1":                       "Inter []",
+		"css2?family=A:wght@5000":                          "A []",
+		"css2?family=A:wght@1..1000000000":                 "A [1 100 200 300 400 500 600 700 800 900 1000]",
+		"css2?family=%3C/style%3E:wght@400":                "",
+		"css2?family=":                                     "",
+		"css2?family=%zz":                                  "",
+		"css2?display=swap":                                "",
+		"css?family=" + strings.Repeat("A", 100):           "",
+	} {
+		u, err := url.Parse("https://fonts.googleapis.com/" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range fonts.ParseURL(u) {
+			got = append(got, f.Name, fmt.Sprint(f.Weights))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: got %q, want %q", query, s, want)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{"family=A:400,700|B", "family=A:ital,wght@0,400;1,700&family=B:wght@200..900", "family=%", "family=A:wght@..", "&&==", "family=A:@;,;@"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, family := range fonts.ParseURL(&url.URL{Scheme: "https", Host: "fonts.googleapis.com", Path: "/css2", RawQuery: query}) {
+			if family.Name == "" || strings.ContainsAny(family.Name, "<>\"'") || len(family.Weights) > 20 || !slices.IsSorted(family.Weights) {
+				t.Errorf("%q: %+v", query, family)
+			}
+			for _, w := range family.Weights {
+				if w < 1 || w > 1000 {
+					t.Errorf("%q: weight %d", query, w)
+				}
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package extract
+package fonts
 
 import (
 	"net/url"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
 
@@ -48,7 +49,7 @@ const (
 	bunnyHost  = "fonts.bunny.net"
 )
 
-func newFontSources(in Input) *fontSources {
+func newFontSources(in extract.Input) *fontSources {
 	s := &fontSources{faces: map[string]loadedFace{}}
 	for _, u := range slices.Concat(in.Page.Styles, lateStyles(in), in.Style.Imported()) {
 		s.ask(u)
@@ -64,7 +65,7 @@ func newFontSources(in Input) *fontSources {
 }
 
 // lateStyles are the sheets that a page loads late: as a preload, or with a script.
-func lateStyles(in Input) []*url.URL {
+func lateStyles(in extract.Input) []*url.URL {
 	var out []*url.URL
 	nodes := 0
 	var walk func(n *html.Node)
@@ -72,9 +73,9 @@ func lateStyles(in Input) []*url.URL {
 		if nodes++; nodes > maxFontNodes || len(out) >= maxFontLinks {
 			return
 		}
-		if n.Type == html.ElementNode && n.Data == "link" && !strings.Contains(attribute(n, "rel"), "stylesheet") {
+		if n.Type == html.ElementNode && n.Data == "link" && !strings.Contains(page.Attr(n, "rel"), "stylesheet") {
 			for _, name := range []string{"href", "data-href", "data-wpr-hosted-gf-parameters"} {
-				if u := in.Page.Resolve(attribute(n, name)); u != nil && serves(u) {
+				if u := in.Page.Resolve(page.Attr(n, name)); u != nil && serves(u) {
 					out = append(out, u)
 				}
 			}
@@ -100,13 +101,13 @@ func (s *fontSources) ask(u *url.URL) {
 		return
 	}
 	s.adobe = s.adobe || strings.EqualFold(u.Hostname(), adobeHost) && u.Path != "" && u.Path != "/"
-	for _, f := range ParseFontURL(u) {
+	for _, f := range ParseURL(u) {
 		s.askFamily(f, u.String())
 	}
 }
 
 func (s *fontSources) askFamily(f Family, source string) {
-	if at := slices.IndexFunc(s.asked, func(have askedFamily) bool { return folded(have.Name) == folded(f.Name) }); at >= 0 {
+	if at := slices.IndexFunc(s.asked, func(have askedFamily) bool { return extract.Folded(have.Name) == extract.Folded(f.Name) }); at >= 0 {
 		have := &s.asked[at]
 		have.Weights = mergedWeights(have.Weights, f.Weights)
 		have.Italic = have.Italic || f.Italic
@@ -121,7 +122,7 @@ func (s *fontSources) askFamily(f Family, source string) {
 var loaderFamilies = regexp.MustCompile(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
 
 // askScript reads the configuration of a web font loader.
-func (s *fontSources) askScript(in Input) {
+func (s *fontSources) askScript(in extract.Input) {
 	found := loaderFamilies.FindStringSubmatch(in.Page.Script)
 	if found == nil {
 		return
@@ -159,7 +160,7 @@ func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 			weights = append(slices.Clone(weights), w)
 		}
 	}
-	if have, ok := s.faces[folded(name)]; ok {
+	if have, ok := s.faces[extract.Folded(name)]; ok {
 		f.name, f.weights = have.name, have.weights
 		if have.origin != "custom" {
 			f.origin = have.origin
@@ -167,7 +168,7 @@ func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 		f.source = have.source
 	}
 	f.weights = mergedWeights(f.weights, weights)
-	s.faces[folded(name)] = f
+	s.faces[extract.Folded(name)] = f
 }
 
 func mergedWeights(a, b []int) []int {
@@ -183,10 +184,10 @@ func (f Family) font(kind string) eventschemas.Font {
 }
 
 // systemNames are what stands for the font of the computer itself.
-var systemNames = set("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
+var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
 
 // genericFonts are families that the browser chooses for.
-var genericFonts = set("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
+var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
 
 // systemFonts are on computers and need not be loaded: their own spelling by the folded one.
 var systemFonts = spellings(
@@ -204,7 +205,7 @@ var systemFonts = spellings(
 func spellings(names ...string) map[string]string {
 	out := make(map[string]string, len(names))
 	for _, name := range names {
-		out[folded(name)] = name
+		out[extract.Folded(name)] = name
 	}
 	return out
 }
@@ -218,7 +219,7 @@ func (s *fontSources) resolve(stack string) (typeface, bool) {
 	unknown := ""
 	for i, family := range familiesOf(stack) {
 		name, ok := plainFamily(family)
-		switch key := folded(name); {
+		switch key := extract.Folded(name); {
 		case i >= maxStackLength:
 		case !ok || isIconFont(name):
 			continue
@@ -248,7 +249,7 @@ func (s *fontSources) loaded(key string) bool {
 }
 
 func (s *fontSources) askedFor(key string) int {
-	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return folded(f.Name) == key })
+	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return extract.Folded(f.Name) == key })
 }
 
 // load is a font that is loaded from somewhere.

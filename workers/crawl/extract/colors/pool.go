@@ -1,10 +1,11 @@
-package extract
+package colors
 
 import (
 	"cmp"
 	"slices"
 
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
 )
 
 // Weights of what declares a color. Source: the extraction notes' pool, tuned on nothing but them.
@@ -40,7 +41,7 @@ type pooled struct {
 
 // colorPool gathers everything that declares or shows a color.
 type colorPool struct {
-	in      Input
+	in      extract.Input
 	list    []pooled
 	grounds []pooled // dark ones that count only when nothing else is dark
 }
@@ -52,7 +53,7 @@ func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
 // declared adds what a page declares. White and black are the page's, not the brand's, unless extremes says
 // otherwise; what is black all the same is noted as its ground.
 func (p *colorPool) declared(text string, weight float64, method, source string, extremes bool) {
-	c, ok := ParseColor(text)
+	c, ok := Parse(text)
 	switch {
 	case !ok:
 	case !extremes && c == imaging.Black:
@@ -64,7 +65,7 @@ func (p *colorPool) declared(text string, weight float64, method, source string,
 
 // tile adds the color of a tile, unless it is one of those that generators choose.
 func (p *colorPool) tile(text string) {
-	if c, ok := ParseColor(text); ok && tileColors[c] {
+	if c, ok := Parse(text); ok && tileColors[c] {
 		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
 		return
 	}
@@ -72,7 +73,7 @@ func (p *colorPool) tile(text string) {
 }
 
 // poolColors gathers the colors of a site and merges what looks the same. The strongest come first.
-func poolColors(in Input, palettes []Palette) []pooled {
+func poolColors(in extract.Input, palettes []Palette) []pooled {
 	p := &colorPool{in: in}
 	p.logos(palettes)
 	for _, m := range in.Page.Metas {
@@ -84,7 +85,7 @@ func poolColors(in Input, palettes []Palette) []pooled {
 	for _, icon := range in.Page.Icons {
 		if icon.Rel == "mask-icon" {
 			// A black one is the brand's ink: browsers show it on a ground of their own.
-			if c, _ := ParseColor(icon.Color); c.Brightness() <= nearlyWhite {
+			if c, _ := Parse(icon.Color); c.Brightness() <= nearlyWhite {
 				p.declared(icon.Color, maskWeight, "mask-icon color", in.PageURL(), true)
 			}
 		}

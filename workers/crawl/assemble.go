@@ -14,6 +14,7 @@ import (
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
@@ -307,8 +308,8 @@ func (b *builder) texts() {
 	if len(links.Value) > 0 {
 		b.note("links", links.Source, links.Method, links.Confidence)
 	}
-	company, evidence := extract.Company(b.input)
-	b.record.Company = company
+	facts, evidence := company.Decide(b.input)
+	b.record.Company = facts
 	b.evidence = append(b.evidence, evidence...)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/extract/fonts"
 )
 
@@ -16,6 +17,6 @@ func weighed(in extract.Input, palettes []colors.Palette) []extract.Weighed {
 		extract.LinksWeighed(in),
 		colors.Weighed(in, palettes),
 		fonts.Weighed(in),
-		extract.IndustriesWeighed(in),
+		company.IndustriesWeighed(in),
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/classify"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/page"
 )
 
@@ -83,12 +84,12 @@ func (r *run) further(ctx context.Context, f *found, h *home) []errand {
 func missing(in extract.Input) []topic {
 	_, described := extract.Description(in)
 	name, _ := extract.Name(in)
-	company, _ := extract.Company(in)
+	known, _ := company.Decide(in)
 	var out []topic
-	if !described || name.Method == extract.FromDomain || name.Value == "" || company == nil || company.FoundedYear == nil {
+	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil || known.FoundedYear == nil {
 		out = append(out, about)
 	}
-	if company == nil || company.Location == nil || len(extract.Links(in).Value) == 0 {
+	if known == nil || known.Location == nil || len(extract.Links(in).Value) == 0 {
 		out = append(out, imprint)
 	}
 	return out

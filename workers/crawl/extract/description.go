@@ -107,7 +107,7 @@ func weighDescriptions(in Input) []described {
 			add(more.Meta("og:description", "description"), "about page", more.URL.String())
 		}
 	}
-	if !slices.ContainsFunc(all, func(d described) bool { return d.text != "" }) && !in.inner() {
+	if !slices.ContainsFunc(all, func(d described) bool { return d.text != "" }) && !in.Inner() {
 		name, _ := Name(in)
 		score = introDescription
 		add(in.intro(name.Value), "first paragraph", in.PageURL())
@@ -124,7 +124,7 @@ const maxIntroName = 60
 func (in Input) intro(name string) string {
 	for _, text := range paragraphs(in.Page.Root) {
 		for _, n := range []string{Folded(name), Folded(in.Site.Label)} {
-			if len(n) >= minPart && strings.Contains(Folded(text[:min(len(text), maxIntroName)]), n) {
+			if len(n) >= MinPart && strings.Contains(Folded(text[:min(len(text), maxIntroName)]), n) {
 				return text
 			}
 		}

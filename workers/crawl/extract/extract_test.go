@@ -14,14 +14,10 @@ import (
 	"letterhead/workers/crawl/manifest"
 )
 
-func organization(fields string) string {
-	return `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Organization",` + fields + `}</script>`
-}
-
 func TestName(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body, want string }{
-		"owner's linked data first":        {"acme.com", organization(`"name":"Acme","url":"https://acme.com"`) + `<meta property="og:site_name" content="Acme Online Shop"><title>Acme - the best</title>`, "Acme"},
-		"another organization's data":      {"acme.com", organization(`"name":"Trustworthy Reviews","url":"https://reviews.example"`) + `<title>Acme | Widgets</title>`, "Acme"},
+		"owner's linked data first":        {"acme.com", extracttest.Organization(`"name":"Acme","url":"https://acme.com"`) + `<meta property="og:site_name" content="Acme Online Shop"><title>Acme - the best</title>`, "Acme"},
+		"another organization's data":      {"acme.com", extracttest.Organization(`"name":"Trustworthy Reviews","url":"https://reviews.example"`) + `<title>Acme | Widgets</title>`, "Acme"},
 		"a reviewer's data":                {"acme.com", `<script type="application/ld+json">{"@type":"Product","review":{"@type":"Review","publisher":{"@type":"Organization","name":"Review Press"}}}</script><title>Acme</title>`, "Acme"},
 		"site name":                        {"acme.com", `<meta property="og:site_name" content="ACME"><title>Home</title>`, "ACME"},
 		"name attribute instead":           {"acme.com", `<meta name="og:site_name" content="ACME">`, "ACME"},
@@ -58,7 +54,7 @@ func TestName(t *testing.T) {
 		"direction tricks":                 {"acme.com", "<meta property=\"og:site_name\" content=\"Ac\u202eme\">", "Acme"},
 		"linked data of the site":          {"acme.com", `<script type="application/ld+json">{"@type":"WebSite","name":"Acme Labs","url":"https://www.acme.com/"}</script><title>Precision</title>`, "Acme Labs"},
 		"publisher reference":              {"acme.com", `<script type="application/ld+json">{"@graph":[{"@type":"WebSite","@id":"#s","publisher":{"@id":"#o"}},{"@type":"Organization","@id":"#o","name":"Acme Group"}]}</script>`, "Acme Group"},
-		"escaped twice":                    {"acme.com", organization(`"name":"Acme &amp; Sons","url":"https://acme.com"`), "Acme & Sons"},
+		"escaped twice":                    {"acme.com", extracttest.Organization(`"name":"Acme &amp; Sons","url":"https://acme.com"`), "Acme & Sons"},
 		"a subdomain's own name":           {"github.io", `<title>GitHub Pages | Websites for you</title>`, "GitHub Pages"},
 		"by whom":                          {"simonsarris.com", `<title>Most precious - by Simon Sarris</title>`, "Simon Sarris"},
 		"two sources against the first":    {"acme.com", `<title>Acme Labs | x</title><meta name="application-name" content="Acme Labs">`, "Acme Labs"},
@@ -94,7 +90,7 @@ func TestDescription(t *testing.T) {
 		"plain":             {`<meta name="DESCRIPTION" content="  The   plain&#10;description. ">`, "The plain description."},
 		"twitter":           {`<meta name="twitter:description" content="The twitter description.">`, "The twitter description."},
 		"microdata":         {`<p itemprop="description">Described by microdata here.</p>`, "Described by microdata here."},
-		"linked data":       {organization(`"url":"https://acme.com","name":"Acme","description":"Described by linked data."`), "Described by linked data."},
+		"linked data":       {extracttest.Organization(`"url":"https://acme.com","name":"Acme","description":"Described by linked data."`), "Described by linked data."},
 		"too short":         {`<meta property="og:description" content="Home"><meta name="description" content="A real description.">`, "A real description."},
 		"a notice":          {`<meta property="og:description" content="Please enable JavaScript to continue."><meta name="description" content="A real description.">`, "A real description."},
 		"none":              {`<title>Acme</title>`, ""},
@@ -120,7 +116,7 @@ func TestLongDescriptionSaysMoreOrNothing(t *testing.T) {
 		"the same": {short, ""},
 		"shorter":  {"Acme instruments.", ""},
 	} {
-		got, _ := extract.LongDescription(extracttest.Read("acme.com", organization(fmt.Sprintf(`"url":"https://acme.com","name":"Acme","description":%q`, c.description))), short)
+		got, _ := extract.LongDescription(extracttest.Read("acme.com", extracttest.Organization(fmt.Sprintf(`"url":"https://acme.com","name":"Acme","description":%q`, c.description))), short)
 		if got.Value != c.want {
 			t.Errorf("%s: got %q", name, got.Value)
 		}
@@ -220,7 +216,7 @@ func TestProfiles(t *testing.T) {
 func TestLinks(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"one a network":              {`<footer><a href="https://x.com/acme">x</a><a href="https://x.com/acme/">x</a><a href="https://github.com/acme">g</a></footer>`, "twitter https://x.com/acme, github https://github.com/acme"},
-		"sameAs before anchors":      {organization(`"url":"https://acme.com","name":"Acme","sameAs":["https://x.com/acmehq"]`) + `<footer><a href="https://x.com/other">x</a></footer>`, "twitter https://x.com/acmehq"},
+		"sameAs before anchors":      {extracttest.Organization(`"url":"https://acme.com","name":"Acme","sameAs":["https://x.com/acmehq"]`) + `<footer><a href="https://x.com/other">x</a></footer>`, "twitter https://x.com/acmehq"},
 		"the handle nearest":         {`<footer><a href="https://x.com/founder">f</a><a href="https://x.com/acme_inc">a</a></footer>`, "twitter https://x.com/acme_inc"},
 		"a stranger in running text": {`<p><a href="https://x.com/somebody">x</a></p>`, ""},
 		"rel=me":                     {`<link rel="me" href="https://x.com/somebody">`, "twitter https://x.com/somebody"},
@@ -228,7 +224,7 @@ func TestLinks(t *testing.T) {
 		"theme vendor":               {`<footer><a href="https://x.com/wordpress">w</a><a href="https://www.facebook.com/shopify">s</a></footer>`, ""},
 		"a person only":              {`<footer><a href="https://www.linkedin.com/in/jane-acme">j</a></footer>`, ""},
 		"a company before a person":  {`<footer><a href="https://www.linkedin.com/in/acme">j</a><a href="https://www.linkedin.com/company/acme">c</a></footer>`, "linkedin https://www.linkedin.com/company/acme"},
-		"another's sameAs":           {organization(`"url":"https://other.example","name":"Other","sameAs":["https://x.com/other"]`), ""},
+		"another's sameAs":           {extracttest.Organization(`"url":"https://other.example","name":"Other","sameAs":["https://x.com/other"]`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -247,7 +243,7 @@ func TestLinks(t *testing.T) {
 
 func FuzzName(f *testing.F) {
 	f.Add("<title>Acme | x</title>", "acme.com")
-	f.Add(organization(`"name":"A (B)","url":"/"`), "b.co.uk")
+	f.Add(extracttest.Organization(`"name":"A (B)","url":"/"`), "b.co.uk")
 	f.Add("", strings.Repeat("\x02a.\xff", 200))
 	f.Fuzz(func(t *testing.T, body, domain string) {
 		got, _ := extract.Name(extracttest.Read(domain, body))
@@ -255,53 +251,6 @@ func FuzzName(f *testing.F) {
 			t.Errorf("name %q of %q", got.Value, body)
 		}
 	})
-}
-
-func TestCompany(t *testing.T) {
-	full := organization(`"url":"https://acme.com","name":"Acme","foundingDate":"2011-05-01","numberOfEmployees":{"@type":"QuantitativeValue","minValue":"1,200"},
-		"address":{"@type":"PostalAddress","addressLocality":"Lisbon","addressRegion":"Lisboa","addressCountry":"PT"},"tickerSymbol":"NASDAQ: ACME"`)
-	c, evidence := extract.Company(extracttest.Read("acme.com", full))
-	if c.FoundedYear == nil || *c.FoundedYear != 2011 || c.Employees == nil || *c.Employees != 1001 {
-		t.Errorf("founded %v, employees %v", c.FoundedYear, c.Employees)
-	}
-	if c.Location == nil || *c.Location.City != "Lisbon" || *c.Location.Country != "Portugal" || *c.Location.CountryCode != "PT" {
-		t.Errorf("location %+v", c.Location)
-	}
-	if c.Ticker == nil || *c.Ticker != "NASDAQ:ACME" || len(c.Tickers) != 1 || c.Tickers[0] != "ACME" || *c.Kind != "PUBLIC_COMPANY" {
-		t.Errorf("ticker %v, tickers %v, kind %v", c.Ticker, c.Tickers, c.Kind)
-	}
-	if len(evidence) != 5 {
-		t.Errorf("evidence %+v", evidence)
-	}
-	for name, x := range map[string]struct{ domain, fields, want string }{
-		"nothing declared":        {"acme.com", ``, ""},
-		"another's facts":         {"acme.com", organization(`"url":"https://other.example","name":"Other","foundingDate":"1999"`), ""},
-		"government":              {"acme.gov.uk", ``, "GOVERNMENT_AGENCY"},
-		"school":                  {"acme.edu", ``, "EDUCATIONAL"},
-		"university":              {"acme.ac.uk", ``, "EDUCATIONAL"},
-		"a company named gov":     {"gov.com", ``, ""},
-		"charity":                 {"acme.org", `<script type="application/ld+json">{"@type":"NGO","name":"Acme","url":"/"}</script>`, "NON_PROFIT"},
-		"employees, not a number": {"acme.com", organization(`"url":"https://acme.com","name":"Acme","numberOfEmployees":"many","foundingDate":"long ago","address":"Somewhere 5"`), ""},
-	} {
-		c, _ := extract.Company(extracttest.Read(x.domain, x.fields))
-		kind := ""
-		if c.Kind != nil {
-			kind = *c.Kind
-		}
-		if kind != x.want || c.FoundedYear != nil || c.Employees != nil || c.Industries == nil || c.Tickers == nil {
-			t.Errorf("%s: %+v, kind %q, want %q", name, c, kind, x.want)
-		}
-	}
-	for country, code := range map[string]string{"DE": "DE", "Deutschland": "DE", "Germany": "DE", "usa": "US", "United Kingdom": "GB", "UK": "GB", "Narnia": "", "DEU": "DE"} {
-		c, _ := extract.Company(extracttest.Read("acme.com", organization(`"url":"/","name":"Acme","address":{"addressLocality":"X","addressCountry":"`+country+`"}`)))
-		got := ""
-		if c.Location != nil && c.Location.CountryCode != nil {
-			got = *c.Location.CountryCode
-		}
-		if got != code {
-			t.Errorf("country %s: code %q, want %q", country, got, code)
-		}
-	}
 }
 
 func TestScore(t *testing.T) {

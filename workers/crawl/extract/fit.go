@@ -16,16 +16,16 @@ const (
 	exactFit   = 1.0
 	affixFit   = 0.9  // the label is the name with get, my, app, hq, …
 	soundsFit  = 0.9  // the name in Latin letters sounds like the label
-	pieceFit   = 0.9  // the label is made of the beginnings of the name's words: latimes, sfchronicle
+	PieceFit   = 0.9  // the label is made of the beginnings of the name's words: latimes, sfchronicle
 	wordFit    = 0.75 // one word of the name is the label: Internet Archive
 	partFit    = 0.7  // the name is the beginning or end of the label
 	insideFit  = 0.6  // the label stands inside of the name's letters
 	commonFit  = 0.4  // they share a word of some length
 	shortFit   = 0.35 // the label is the name with letters left out: qz of Quartz
-	strongFit  = partFit
-	minPart    = 3 // letters that a part needs to be no accident
+	StrongFit  = partFit
+	MinPart    = 3 // letters that a part needs to be no accident
 	minCommon  = 4
-	maxFitName = 200 // bytes of a name that are compared
+	MaxFitName = 200 // bytes of a name that are compared
 )
 
 // Folded is a name's letters and digits, lower case, without diacritics.
@@ -64,8 +64,8 @@ func foldedLetters(text string) string {
 	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // marks go: they stand apart from their letters here
 }
 
-// foldedWords are the folded words of a name; & and + read as and.
-func foldedWords(name string) []string {
+// FoldedWords are the folded words of a name; & and + read as and.
+func FoldedWords(name string) []string {
 	var out []string
 	for w := range strings.FieldsFuncSeq(name, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '-' || r == '/' || r == '_' || r == '.' || r == ',' || r == '(' || r == ')'
@@ -83,7 +83,7 @@ func foldedWords(name string) []string {
 // labelFit says how well a name fits a domain label, 0 to 1. Labels write umlauts as two letters and other
 // scripts in Latin letters; the best reading counts.
 func labelFit(name, label string) float64 {
-	if len(name) > maxFitName {
+	if len(name) > MaxFitName {
 		return 0
 	}
 	best := plainFit(name, label)
@@ -101,7 +101,7 @@ var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae"
 
 func plainFit(name, label string) float64 {
 	whole, label := Folded(name), Folded(label)
-	words := foldedWords(name)
+	words := FoldedWords(name)
 	if whole == "" || label == "" || fillers[whole] && whole != label {
 		return 0
 	}
@@ -113,17 +113,17 @@ func plainFit(name, label string) float64 {
 	case withAffix(whole, label):
 		return affixFit
 	case madeOfPieces(words, label):
-		return pieceFit
+		return PieceFit
 	}
 	for _, w := range words {
 		if w == label && len(w) >= 2 {
 			return wordFit
 		}
 	}
-	if (len(whole) > minPart || len(whole) == minPart && len(label) <= 2*minPart) && (strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {
+	if (len(whole) > MinPart || len(whole) == MinPart && len(label) <= 2*MinPart) && (strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {
 		return partFit
 	}
-	if len(label) >= minPart && strings.Contains(whole, label) {
+	if len(label) >= MinPart && strings.Contains(whole, label) {
 		return insideFit
 	}
 	for _, w := range words {
@@ -145,7 +145,7 @@ var (
 
 // withAffix says whether a label is a name with one customary affix.
 func withAffix(whole, label string) bool {
-	if len(whole) < minPart {
+	if len(whole) < MinPart {
 		return false
 	}
 	if rest, ok := strings.CutSuffix(label, whole); ok {
@@ -206,8 +206,8 @@ func madeOfPieces(words []string, label string) bool {
 // fit is how well a name fits the site: one of its labels, or the whole of its host. Inc.com is inc.com, and
 // The Flip Africa theflip.africa.
 func (in Input) fit(name string) float64 {
-	best := in.fits(name)
-	if best >= affixFit || len(name) > maxFitName {
+	best := in.Fits(name)
+	if best >= affixFit || len(name) > MaxFitName {
 		return best
 	}
 	whole := Folded(name)

@@ -53,7 +53,7 @@ var sound = strings.NewReplacer("x", "ks", "kh", "h", "zh", "j", "sch", "sh", "s
 // soundFit compares a name in Latin letters with a label by sound: equal, or one letter in five apart.
 func soundFit(latin, label string) float64 {
 	a, b := sound.Replace(Folded(latin)), sound.Replace(Folded(label))
-	if len(a) < minPart || len(b) < minPart || len(a) > maxFitName || len(b) > maxFitName {
+	if len(a) < MinPart || len(b) < MinPart || len(a) > MaxFitName || len(b) > MaxFitName {
 		return 0
 	}
 	switch d := distance(a, b); {

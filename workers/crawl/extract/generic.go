@@ -48,7 +48,7 @@ func generic(name string) bool {
 
 // hostedName says whether a name is that of a site builder, on a site that is not its own.
 func hostedName(name string, in Input) bool {
-	return hostNames[Folded(name)] && in.fit(name) < strongFit
+	return hostNames[Folded(name)] && in.fit(name) < StrongFit
 }
 
 // slogan is a name that speaks to the visitor: "Your partner for …", "Ihr Partner rund um …".

@@ -74,7 +74,7 @@ func (in Input) owner() *linkeddata.Object {
 	if in.Page.Data == nil {
 		return nil
 	}
-	return in.Page.Data.Owner(in.Site, in.fits)
+	return in.Page.Data.Owner(in.Site, in.Fits)
 }
 
 // OwnerLogos lists the addresses of the owner's logo in the page's linked data, as written.
@@ -86,11 +86,8 @@ func OwnerLogos(in Input) []string {
 	return owner.URLs("logo")
 }
 
-// Fit is how well a name fits the site's domain, 0 to 1.
-func Fit(in Input, name string) float64 { return in.fits(name) }
-
-// fits is how well a name fits the best of the site's domain labels.
-func (in Input) fits(name string) float64 {
+// Fits returns how well a name fits the best of the site's domain labels, 0 to 1.
+func (in Input) Fits(name string) float64 {
 	best := 0.0
 	for i, label := range in.Site.Labels() {
 		fit := labelFit(name, label)

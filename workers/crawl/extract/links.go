@@ -289,7 +289,7 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	own, somebody := false, false
 	owned := map[string]bool{} // networks of which the brand's profile stands on the page by its handle
 	for _, a := range p.Anchors {
-		if name, canonical, ok := Profile(a.URL); ok && l.fit(lastPart(canonical)) >= strongFit {
+		if name, canonical, ok := Profile(a.URL); ok && l.fit(lastPart(canonical)) >= StrongFit {
 			owned[name] = true
 		}
 	}
@@ -313,8 +313,8 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 		if ok {
 			row = append(row, i)
 			networks[name] = true
-			own = own || l.fit(lastPart(canonical)) >= strongFit
-			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < strongFit || about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") || insideProfile(name, a.URL) || ownWords(a.Text) != ""
+			own = own || l.fit(lastPart(canonical)) >= StrongFit
+			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < StrongFit || about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") || insideProfile(name, a.URL) || ownWords(a.Text) != ""
 		}
 	}
 	end()
@@ -385,7 +385,7 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	}
 	c.score = base + handleWeight*fit
 	c.note = fmt.Sprintf("%s %.3g, handle fits %.2g", method, base, fit)
-	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= minPart && !networkName.MatchString(l.text))) {
+	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= MinPart && !networkName.MatchString(l.text))) {
 		c.score, c.note = 0, "an article about something else"
 	}
 	if l.tenants[Folded(last)] && fit == 0 {

@@ -105,7 +105,7 @@ func weighNames(in Input) []nameCandidate {
 	})
 	for i := range all {
 		c := &all[i]
-		c.agree = agreement(all, c, in.inner())
+		c.agree = agreement(all, c, in.Inner())
 		c.score = c.base + fitWeight*c.fit + agreeWeight*float64(min(c.agree, maxAgree))
 		notes := []string{fmt.Sprintf("place %.3g", c.base), fmt.Sprintf("fits the domain %.2g", c.fit)}
 		if c.agree > 0 {
@@ -129,10 +129,10 @@ func weighNames(in Input) []nameCandidate {
 			less(endingPenalty, "with the domain's ending")
 		}
 		switch {
-		case !in.inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
+		case !in.Inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
 		case ofHeadline(c.method) && in.isHeadline(c):
 			less(articlePenalty+fitWeight*c.fit, "part of the headline") // whose words fit by accident
-		case c.fit < strongFit && in.pageIsAbout(c.text):
+		case c.fit < StrongFit && in.pageIsAbout(c.text):
 			less(articlePenalty, "what the page is about")
 		}
 		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
@@ -156,8 +156,8 @@ func weighNames(in Input) []nameCandidate {
 // maxFrontPath is the longest path of one part that may be a front page's: /en, /de-de, /home.
 const maxFrontPath = 6
 
-// inner says whether the page is not the site's front page.
-func (in Input) inner() bool {
+// Inner reports whether the page is not the site's front page.
+func (in Input) Inner() bool {
 	if in.Page.URL == nil {
 		return false
 	}
@@ -179,7 +179,7 @@ func (in Input) pageIsAbout(text string) bool {
 // sameKey is what two spellings of one name have in common.
 func sameKey(text string) string {
 	f := Folded(text)
-	if words := foldedWords(text); len(words) > 1 && words[0] == "the" {
+	if words := FoldedWords(text); len(words) > 1 && words[0] == "the" {
 		return strings.TrimPrefix(f, "the")
 	}
 	return f

@@ -25,9 +25,9 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 	for _, h := range in.headlines(c.fit == 0) {
 		headline := Folded(h)
 		switch {
-		case headline == "" || c.method == "heading" && headline == f && c.fit >= strongFit:
+		case headline == "" || c.method == "heading" && headline == f && c.fit >= StrongFit:
 		case headline == f:
-			if c.fit < strongFit {
+			if c.fit < StrongFit {
 				return true
 			}
 		case strings.Contains(headline, f), strings.Contains(f, headline) && utf8.RuneCountInString(headline) >= minHeadline:
@@ -35,7 +35,7 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 		}
 	}
 	// A title of one long part is all headline.
-	return c.method == "title" && c.fit < strongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
+	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
 }
 
 // atTheSite are places that name the site and not the page.

@@ -86,7 +86,7 @@ func nameCandidates(in Input) []nameCandidate {
 func (c *collector) page(p *page.Page) {
 	in := c.in
 	if p.Data != nil {
-		if owner := p.Data.Owner(in.Site, in.fits); owner != nil {
+		if owner := p.Data.Owner(in.Site, in.Fits); owner != nil {
 			base := ownerBase
 			if owner.Is("Person") && c.namedOtherwise(owner.Text("name"), p) {
 				base = personPlace
@@ -206,7 +206,7 @@ func (c *collector) title(p *page.Page) {
 		switch {
 		case len(segments) == 1 && short:
 			base += shortBase
-		case i == len(segments)-1 && (c.in.inner() || short), i == 0 && short && !c.in.inner():
+		case i == len(segments)-1 && (c.in.Inner() || short), i == 0 && short && !c.in.Inner():
 			base += endBase
 		}
 		c.add(segment, "title", base)
@@ -231,7 +231,7 @@ func (in Input) owners() []*linkeddata.Object {
 			out = append(out, w)
 		}
 		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
-			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= strongFit || slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
+			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit || slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
 				out = append(out, o)
 			}
 		}

@@ -77,7 +77,7 @@ func TestNameOfManyBuildersAndLanguages(t *testing.T) {
 		"a post's number":                {"acme.com", `<title>880139124791029763</title>`, "Acme"},
 		"embed":                          {"quill.fm", `<title>Quill Embed | #032 - A talk about pens</title>`, "Quill"},
 		"personal site, JSON-LD person":  {"janedoe.net", `<script type="application/ld+json">{"@type":"Person","name":"Jane Doe","url":"https://janedoe.net/"}</script><title>Notes about code</title>`, "Jane Doe"},
-		"legal name against short name":  {"acme.com", organization(`"name":"Acme","legalName":"Acme Holding International GmbH","url":"https://acme.com"`), "Acme"},
+		"legal name against short name":  {"acme.com", extracttest.Organization(`"name":"Acme","legalName":"Acme Holding International GmbH","url":"https://acme.com"`), "Acme"},
 		"several commas of legal forms":  {"yokohama-tools.com", `<meta property="og:site_name" content="Yokohama Tools Co., Ltd."><title>Yokohama Tools</title>`, "Yokohama Tools"},
 		"template not filled in":         {"acme.com", `<meta property="og:site_name" content="{{ site.title }}"><title>Acme</title>`, "Acme"},
 		"builder of the site":            {"acme.com", `<meta name="application-name" content="Framer"><meta property="og:site_name" content="My Framer Site"><title>Acme Studio</title>`, "Acme Studio"},
@@ -100,13 +100,13 @@ func TestNameOfManyBuildersAndLanguages(t *testing.T) {
 		"a mail address":                 {"buero-lehm.de", `<meta name="publisher" content="Ute Lehm info@buero-lehm.de"><title>Baugutachten</title><p>Büro Lehm</p>`, "Baugutachten"},
 		"a template's variable":          {"acme.com", `<meta property="og:site_name" content="{$plugin.tx.site_name}"><meta name="application-name" content="navbar.site.acme.com"><title>Acme Tools</title>`, "Acme Tools"},
 		"a handle for a name":            {"wbote.pl", `<meta name="twitter:site" content="@wBote_pl"><title>Jest zgoda na nową umowę handlową między nami</title>`, "Wbote"},
-		"a holding":                      {"healthy.com", organization(`"name":"Healthy Media","url":"https://healthy.com"`) + `<meta property="og:site_name" content="Healthy"><title>Ten ways</title>`, "Healthy"},
-		"a company that nobody cuts":     {"kappa.com", organization(`"name":"Kappa Technologies","url":"https://kappa.com"`) + `<title>Sensors for everyone</title>`, "Kappa Technologies"},
-		"the country behind the name":    {"lavanza.de", organization(`"name":"Lavanza DE","url":"https://lavanza.de"`) + `<title>Kaffee | Lavanza</title>`, "Lavanza"},
-		"Polish legal forms":             {"politika.pl", organization(`"name":"POLITIKA Sp. z o.o. S.K.A","url":"https://politika.pl"`), "POLITIKA"},
+		"a holding":                      {"healthy.com", extracttest.Organization(`"name":"Healthy Media","url":"https://healthy.com"`) + `<meta property="og:site_name" content="Healthy"><title>Ten ways</title>`, "Healthy"},
+		"a company that nobody cuts":     {"kappa.com", extracttest.Organization(`"name":"Kappa Technologies","url":"https://kappa.com"`) + `<title>Sensors for everyone</title>`, "Kappa Technologies"},
+		"the country behind the name":    {"lavanza.de", extracttest.Organization(`"name":"Lavanza DE","url":"https://lavanza.de"`) + `<title>Kaffee | Lavanza</title>`, "Lavanza"},
+		"Polish legal forms":             {"politika.pl", extracttest.Organization(`"name":"POLITIKA Sp. z o.o. S.K.A","url":"https://politika.pl"`), "POLITIKA"},
 		"a domain with a legal form":     {"comparo.ch", `<meta name="copyright" content="comparo.ch AG"><header><a href="/"><img src="l.png" alt="comparo.ch"></a></header><title>Kredit oder Leasing im Vergleich</title>`, "comparo.ch"},
 		"the platform under it":          {"fanbase.com", `<meta property="og:site_name" content="Fanbase powered by Acme"><title>Stars</title>`, "Fanbase"},
-		"marks inside of a longer text":  {"osw.pl", organization(`"name":"Osrodek Studiow Wschodnich","url":"https://osw.pl"`) + `<meta property="og:site_name" content="OSW Ośrodek Studiów Wschodnich">`, "Ośrodek Studiów Wschodnich"},
+		"marks inside of a longer text":  {"osw.pl", extracttest.Organization(`"name":"Osrodek Studiow Wschodnich","url":"https://osw.pl"`) + `<meta property="og:site_name" content="OSW Ośrodek Studiów Wschodnich">`, "Ośrodek Studiów Wschodnich"},
 		"an owner who is a person":       {"tagebuch.de", `<script type="application/ld+json">[{"@type":["Person","Organization"],"name":"Jana Tage","url":"https://tagebuch.de"},{"@type":"WebSite","name":"tagebuch.de","url":"https://tagebuch.de"}]</script><meta property="og:site_name" content="tagebuch.de"><title>15 Jahre</title>`, "tagebuch.de"},
 		"a publisher who is a person":    {"der-fluss.com", `<meta name="publisher" content="Bea Rügger"><title>Ein Bote fliegt über das Land bis zum Meer</title>`, "Der Fluss"},
 		"a short beginning of the label": {"jan-gross.de", `<meta name="publisher" content="Jan"><title>Wie man heute Dateien unter Linux tauscht</title>`, "Jan Gross"},
@@ -163,7 +163,7 @@ func TestASecondPageAndTheManifestCountLess(t *testing.T) {
 }
 
 func TestTheWinnerIsFirstOfTheWeighed(t *testing.T) {
-	in := extracttest.Read("acme.com", organization(`"name":"Acme","url":"https://acme.com","sameAs":["https://x.com/acme"]`)+`<title>Home | Acme</title><meta name="description" content="Acme makes instruments."><footer><a href="https://x.com/other">x</a></footer>`)
+	in := extracttest.Read("acme.com", extracttest.Organization(`"name":"Acme","url":"https://acme.com","sameAs":["https://x.com/acme"]`)+`<title>Home | Acme</title><meta name="description" content="Acme makes instruments."><footer><a href="https://x.com/other">x</a></footer>`)
 	name, _ := extract.Name(in)
 	description, _ := extract.Description(in)
 	for field, c := range map[string]struct {

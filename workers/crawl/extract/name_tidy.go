@@ -21,7 +21,7 @@ func fitting(text string, in Input) string {
 		return strings.TrimSpace(titleSegments(text)[bare])
 	}
 	parts := slices.DeleteFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) || generic(s) && in.fit(s) < exactFit })
-	if len(parts) < 2 && len(titleSegments(text)) < 2 || in.fit(text) >= pieceFit {
+	if len(parts) < 2 && len(titleSegments(text)) < 2 || in.fit(text) >= PieceFit {
 		return sentence(text, in)
 	}
 	if len(parts) == 1 {
@@ -88,7 +88,7 @@ var (
 func tidyName(text string, in Input) string {
 	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
 	text = strings.Trim(text, " \"'“”‘’«»‹›|-–—·•∙:,；，。、【】「」『』★☆►▶→←✓")
-	if !strings.HasSuffix(text, "!") || in.fit(text) < strongFit && strings.ContainsRune(text, ' ') {
+	if !strings.HasSuffix(text, "!") || in.fit(text) < StrongFit && strings.ContainsRune(text, ' ') {
 		text = strings.TrimRight(text, "!")
 	}
 	if m := inBrackets.FindStringSubmatch(text); m != nil && (initials(m[1], m[2]) || !hasLatin(m[1]) && in.fit(m[2]) >= exactFit || in.fit(m[1]) >= in.fit(text) && in.fit(m[1]) > 0) {
@@ -136,7 +136,7 @@ func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLe
 
 // said says whether another place of the page agrees with a name without its legal form.
 func said(short string, in Input) bool {
-	if in.fit(short) >= strongFit {
+	if in.fit(short) >= StrongFit {
 		return true
 	}
 	f := Folded(short)

@@ -59,7 +59,7 @@ func (b brand) fit(text string) float64 {
 	if slices.Contains(b.names, f) {
 		return 1
 	}
-	best := extract.Fit(b.in, text)
+	best := b.in.Fits(text)
 	for _, name := range b.names {
 		if len(name) >= minName && strings.Contains(f, name) {
 			best = max(best, partFit)
@@ -137,7 +137,7 @@ func (b brand) stranger(im page.Image) bool {
 	}
 	// Another name than the domain's may still be the brand's own: the page says so elsewhere.
 	own := strings.ToLower(b.in.Page.Meta("og:site_name", "application-name") + " " + b.in.Page.Title)
-	return extract.Fit(b.in, rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
+	return b.in.Fits(rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
 }
 
 // foreignFolder is a folder of pictures that are not the site's own marks. One called client may be the source

@@ -23,3 +23,8 @@ func Styled(body, sheet string) extract.Input {
 	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
 	return in
 }
+
+// Organization returns linked data of an organization with these JSON fields.
+func Organization(fields string) string {
+	return `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Organization",` + fields + `}</script>`
+}

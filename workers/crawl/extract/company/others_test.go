@@ -1,4 +1,4 @@
-package extract_test
+package company_test
 
 import (
 	"strconv"
@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/company"
+	"letterhead/workers/crawl/extract/extracttest"
 )
 
 // foundedOf is the founding year that a page of a site tells besides its home page, "-" for none.
 func foundedOf(domain, title, path, text string) string {
-	c, _ := extract.Company(pages(domain, title, [2]string{path, "<p>" + text + "</p>"}))
+	c, _ := company.Decide(pages(domain, title, [2]string{path, "<p>" + text + "</p>"}))
 	if c.FoundedYear == nil {
 		return "-"
 	}
@@ -65,7 +67,7 @@ func TestSinceNeedsTheCompany(t *testing.T) {
 		"<p>Acme has made anvils since 1898.</p>": "1898", "<p>Acme – seit 1898</p>": "1898", "<p>We have made anvils since 1898.</p>": "1898", "<footer><p>Independent since 1898</p></footer>": "1898",
 		"<header><b>Fine anvils since 1898</b></header>": "1898", "<p>Since 1898</p>": "1898", "<p>The service has existed since 1998.</p>": "1998",
 	} {
-		c, _ := extract.Company(pages("acme.com", acmeTitle+text))
+		c, _ := company.Decide(pages("acme.com", acmeTitle+text))
 		got := "-"
 		if c.FoundedYear != nil {
 			got = strconv.Itoa(*c.FoundedYear)
@@ -88,7 +90,7 @@ func TestABrandIsAWholeWord(t *testing.T) {
 		}
 	}
 	in := pages("ing.com", title, [2]string{"/about", "<p>The trading house Globex (NASDAQ: GLBX) is headquartered in Austin, Texas.</p><p>Our marketing partner has 500 employees.</p><p>The housing trust is a charity.</p>"})
-	if c, _ := extract.Company(in); told(c) != "- - - nowhere -" {
+	if c, _ := company.Decide(in); told(c) != "- - - nowhere -" {
 		t.Errorf("%s", told(c))
 	}
 }
@@ -103,11 +105,11 @@ func TestYearsToComeAreNotBelieved(t *testing.T) {
 		{time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), "Acme was founded in 2026.", "2026"},
 		{time.Date(2030, 5, 1, 0, 0, 0, 0, time.UTC), "Acme was founded in 2028.", "2028"},
 		{time.Time{}, "Acme was founded in 2091.", "-"},
-		{time.Time{}, `Acme` + organization(`"url":"/","name":"Acme","foundingDate":"2091-01-01"`), "-"},
+		{time.Time{}, `Acme` + extracttest.Organization(`"url":"/","name":"Acme","foundingDate":"2091-01-01"`), "-"},
 	} {
 		in := pages("acme.com", acmeTitle+"<p>"+x.text+"</p>")
 		in.Now = x.now
-		c, _ := extract.Company(in)
+		c, _ := company.Decide(in)
 		got := "-"
 		if c.FoundedYear != nil {
 			got = strconv.Itoa(*c.FoundedYear)
@@ -130,9 +132,9 @@ func TestFactsOfOthers(t *testing.T) {
 		"the front's own":                  {pages("acme.com", acmeTitle+strings.Replace(partner, "%s", `<a itemprop=url href="/">x</a>`, 1)), "1950 - - Wien - AT -"},
 		"employees of a customer":          {pages("acme.com", acmeTitle, [2]string{"/about", "<p>Our customer Globex has 500 employees.</p>"}), "- - - nowhere -"},
 		"employees of whom we advise":      {pages("acme.com", acmeTitle, [2]string{"/about", "<p>Wir beraten die Globex AG mit ihren 500 Mitarbeitern.</p>"}), "- - - nowhere -"},
-		"employees, a fraction":            {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","numberOfEmployees":"250.5"`)), "- 201 - nowhere -"},
-		"employees, millions":              {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","numberOfEmployees":"1,5 Mio"`)), "- 10001 - nowhere -"},
-		"employees, a range":               {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","numberOfEmployees":"51-200"`)), "- 51 - nowhere -"},
+		"employees, a fraction":            {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","numberOfEmployees":"250.5"`)), "- 201 - nowhere -"},
+		"employees, millions":              {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","numberOfEmployees":"1,5 Mio"`)), "- 10001 - nowhere -"},
+		"employees, a range":               {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","numberOfEmployees":"51-200"`)), "- 51 - nowhere -"},
 		"another's seat":                   {pages("acme.com", acmeTitle, [2]string{"/about", "<p>Acme works with Globex, headquartered in Austin, Texas.</p>"}), "- - - nowhere -"},
 		"our seat":                         {pages("acme.com", acmeTitle, [2]string{"/about", "<p>Our headquarters are in Austin, Texas.</p>"}), "- - - Austin Texas US -"},
 		"a competitor's ticker":            {pages("acme.com", acmeTitle, [2]string{"/about", "<p>Acme's competitor Globex Inc. (NASDAQ: GLBX) makes springs.</p>"}), "- - - nowhere -"},
@@ -144,14 +146,14 @@ func TestFactsOfOthers(t *testing.T) {
 		"a court behind the address":       {pages("acme.de", acmeTitle, [2]string{"/impressum", "<p>Acme GmbH, Musterstr. 1, 10115 Berlin, Amtsgericht Charlottenburg</p>"}), "- - PRIVATELY_HELD Berlin - DE -"},
 		"a year as a postal code":          {pages("acme.ch", acmeTitle+"<footer><p>Weg 1</p><p>© 2023 All rights reserved</p></footer>"), "- - - nowhere -"},
 		"a legal form as a state":          {pages("elsol.com", `<title>El Sol</title><footer><p>EL SOL S.A. 1918 - 2022</p></footer>`), "- - - nowhere -"},
-		"a country's code as a region":     {pages("acme.de", acmeTitle+organization(`"url":"/","name":"Acme","address":{"addressLocality":"Berlin","addressRegion":"DE","postalCode":"12205"}`)), "- - - Berlin - DE -"},
+		"a country's code as a region":     {pages("acme.de", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Berlin","addressRegion":"DE","postalCode":"12205"}`)), "- - - Berlin - DE -"},
 		"Germany's code is no state":       {pages("acme.com", acmeTitle+"<footer><p>Acme, Musterstr. 1, Berlin, DE 10115</p></footer>"), "- - - nowhere -"},
 		"a quarter of a city":              {pages("acme.com", acmeTitle+"<address>1200 Levee Street SE, Washington, DC 20003</address>"), "- - - Washington District of Columbia US -"},
 		"a state that is a form":           {pages("acme.com", acmeTitle+"<footer><p>12 Wide Street</p><p>Las Vegas, NV 89101</p></footer>"), "- - - Las Vegas Nevada US -"},
 		"half of the domain":               {pages("hammerschmidt-auto.de", `<title>Neuwagen</title><footer><p>Autohaus Hammerschmidt GmbH · Weg 6 · 94315 Straubing</p></footer>`), "- - - Straubing - DE -"},
-		"a country within the city":        {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","address":{"addressLocality":"Weßling, Germany"}`)), "- - - Weßling - DE -"},
+		"a country within the city":        {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Weßling, Germany"}`)), "- - - Weßling - DE -"},
 	} {
-		c, _ := extract.Company(x.in)
+		c, _ := company.Decide(x.in)
 		if got := told(c); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}

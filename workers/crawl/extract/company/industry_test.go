@@ -1,4 +1,4 @@
-package extract_test
+package company_test
 
 import (
 	"net/url"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/company"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
@@ -18,9 +20,9 @@ func TestIndustries(t *testing.T) {
 		method string
 		least  float64
 	}{
-		"declared type":        {pages("acme.com", acmeTitle+organization(`"@type":"Hotel","url":"/","name":"Acme"`)), "Hotels & Lodging", "json-ld type", 0.9},
+		"declared type":        {pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Hotel","url":"/","name":"Acme"`)), "Hotels & Lodging", "json-ld type", 0.9},
 		"microdata type":       {pages("acme.com", acmeTitle+`<div itemscope itemtype="http://schema.org/Dentist"><b itemprop=name>Acme</b></div>`), "Dental Care", "microdata type", 0.9},
-		"another's type":       {pages("acme.com", acmeTitle+organization(`"@type":"Hotel","url":"https://other.example","name":"Other"`)), "", "", 0},
+		"another's type":       {pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Hotel","url":"https://other.example","name":"Other"`)), "", "", 0},
 		"data set":             {pages("delta.com", `<title>Delta</title>`), "Airlines", "GICS sub-industry", 0.95},
 		"description":          {pages("acme.com", described("Ihre Versicherung: Haftpflicht, Hausrat und Krankenversicherung online abschließen.")), "Insurance", "words", 0.5},
 		"menu":                 {pages("acme.com", acmeTitle+`<nav><a href=/a>Girokonto</a><a href=/b>Kredite</a><a href=/c>Online-Banking</a><a href=/d>Sparen</a></nav>`), "Banking", "words", 0.3},
@@ -29,7 +31,7 @@ func TestIndustries(t *testing.T) {
 		"nothing":              {pages("acme.com", described("We believe in people, passion and possibilities.")), "", "", 0},
 		"a program":            {pages("acme.com", acmeTitle+`<script type="application/ld+json">{"@type":"SoftwareApplication","name":"Acme"}</script>`), "Software", "json-ld type", 0.6},
 	} {
-		c, evidence := extract.Company(x.in)
+		c, evidence := company.Decide(x.in)
 		if x.first == "" {
 			if len(c.Industries) != 0 {
 				t.Errorf("%s: %+v", name, c.Industries)
@@ -55,26 +57,26 @@ func TestAPublisherIsNoAirline(t *testing.T) {
 	story := `<h2>Airline cancels flights after strike</h2><h2>Low-cost carrier orders new aircraft</h2><p>The airline said that flights from the airport would resume. Passengers of the airline wait.</p>`
 	front := `<title>The Acme Herald - news, sport and opinion</title><meta name="description" content="News, politics and opinion from our reporters.">
 		<nav><a href=/p>Politics</a><a href=/s>Sport</a><a href=/o>Opinion</a></nav>` + strings.Repeat(story, 10)
-	c, _ := extract.Company(pages("acmeherald.com", front))
+	c, _ := company.Decide(pages("acmeherald.com", front))
 	if len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
 		t.Errorf("front page: %+v", c.Industries)
 	}
 	s := site.New("acmeherald.com")
 	article := page.Parse([]byte(`<title>Airline cancels flights</title><meta property="og:type" content="article"><meta property="og:description" content="The airline cancels all flights.">
 		<h1>Airline cancels flights</h1>`+story+`<script type="application/ld+json">{"@type":"NewsArticle","headline":"Airline cancels flights"}</script>`), "text/html", &url.URL{Scheme: "https", Host: "acmeherald.com", Path: "/2024/strike"}, s)
-	c, _ = extract.Company(extract.Input{Site: s, Page: article})
+	c, _ = company.Decide(extract.Input{Site: s, Page: article})
 	if len(c.Industries) != 1 || c.Industries[0].Name != "News & Publishing" {
 		t.Errorf("article: %+v", c.Industries)
 	}
 }
 
 func TestIndustriesWeighed(t *testing.T) {
-	in := pages("acme.com", acmeTitle+organization(`"@type":"Restaurant","url":"/","name":"Acme"`)+`<meta name="description" content="Our hotel and restaurant by the sea, with rooms, a menu of fish and wine from our own winery.">`)
-	weighed := extract.IndustriesWeighed(in)
+	in := pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Restaurant","url":"/","name":"Acme"`)+`<meta name="description" content="Our hotel and restaurant by the sea, with rooms, a menu of fish and wine from our own winery.">`)
+	weighed := company.IndustriesWeighed(in)
 	if len(weighed) < 2 || weighed[0].Value != "Restaurants & Cafés" || weighed[0].Score != 0.9 || weighed[0].Note != "Restaurant" {
 		t.Fatalf("%+v", weighed)
 	}
-	c, _ := extract.Company(in)
+	c, _ := company.Decide(in)
 	won := 0
 	for i, w := range weighed {
 		if w.Field != "industries" || w.Source == "" || w.Method == "" || w.Note == "" || i > 0 && w.Score > weighed[i-1].Score || w.Score > 0.5 && i > 0 {
@@ -100,7 +102,7 @@ func TestInnerPagesAndNamesSayLittle(t *testing.T) {
 		return extract.Input{Site: s, Page: page.Parse([]byte(html), "text/html; charset=utf-8", &url.URL{Scheme: "https", Host: "acme.com", Path: path}, s)}
 	}
 	score := func(in extract.Input) float64 {
-		c, _ := extract.Company(in)
+		c, _ := company.Decide(in)
 		if len(c.Industries) == 0 {
 			return 0
 		}
@@ -116,17 +118,17 @@ func TestInnerPagesAndNamesSayLittle(t *testing.T) {
 		t.Errorf("inner page and menu: %v", both)
 	}
 	in := pages("cybercook.com", `<title>CyberCook</title><meta property="og:site_name" content="CyberCook"><meta name="description" content="CyberCook: bolos e sobremesas">`)
-	for _, w := range extract.IndustriesWeighed(in) {
+	for _, w := range company.IndustriesWeighed(in) {
 		if w.Value == "Cybersecurity" {
 			t.Errorf("%+v", w)
 		}
 	}
 	in = pages("garden-magazin.de", `<title>Garden Magazin</title><meta property="og:site_name" content="Garden Magazin">`)
-	if c, _ := extract.Company(in); len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
+	if c, _ := company.Decide(in); len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
 		t.Errorf("a magazine: %+v", c.Industries)
 	}
 	in = pages("shirts.de", `<title>Shirts Magazin</title><meta property="og:site_name" content="Shirts Magazin">`)
-	if c, _ := extract.Company(in); len(c.Industries) > 0 && c.Industries[0].Score >= 0.5 {
+	if c, _ := company.Decide(in); len(c.Industries) > 0 && c.Industries[0].Score >= 0.5 {
 		t.Errorf("a shop's magazine: %+v", c.Industries)
 	}
 }

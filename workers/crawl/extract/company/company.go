@@ -1,4 +1,6 @@
-package extract
+// Package company decides what a record says of the company behind a site: founding year, employees, kind, location,
+// ticker and industries.
+package company
 
 import (
 	"cmp"
@@ -7,6 +9,7 @@ import (
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/microdata"
@@ -48,7 +51,7 @@ func surest[T any](claims []claim[T]) *claim[T] {
 
 // dossier is all that is claimed about a company.
 type dossier struct {
-	in        Input
+	in        input
 	name      string // the brand's
 	kinds     []claim[string]
 	founded   []claim[int]
@@ -58,10 +61,14 @@ type dossier struct {
 	bare      []claim[int]      // founding years of the page that is being read, that name nobody
 }
 
-// Company decides the facts about the company: what its own site declares or says of itself, what a data set
+// input is what was gathered of one site, with what the company's facts ask of it.
+type input struct{ extract.Input }
+
+// Decide decides the facts about the company: what its own site declares or says of itself, what a data set
 // knows about its domain, and nothing more. Domain endings that only one kind of organization gets tell its
 // kind.
-func Company(in Input) (company *eventschemas.Company, evidence []eventschemas.Evidence) {
+func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventschemas.Evidence) {
+	in := input{of}
 	d := &dossier{in: in, name: in.ownName()}
 	d.known()
 	d.ending()
@@ -72,7 +79,7 @@ func Company(in Input) (company *eventschemas.Company, evidence []eventschemas.E
 	d.read()
 	company = eventschemas.EmptyCompany()
 	note := func(field, source, method string, confidence float64) {
-		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: Round2(confidence)})
+		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: extract.Round2(confidence)})
 	}
 	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) }) // of equals the earliest
 	if c := surest(d.founded); c != nil {
@@ -169,13 +176,13 @@ type ownObject struct {
 }
 
 // declared lists the objects in which the pages declare the owner, the surest first.
-func (in Input) declared() []ownObject {
+func (in input) declared() []ownObject {
 	var out []ownObject
 	add := func(g *linkeddata.Graph, p *page.Page, how string, confidence float64) {
 		if g == nil {
 			return
 		}
-		o := g.Owner(in.Site, in.fits)
+		o := g.Owner(in.Site, in.Fits)
 		if how == "microdata" && o != nil && !in.claims(o) {
 			o = nil
 		}
@@ -200,9 +207,9 @@ func (in Input) declared() []ownObject {
 
 // claims says whether an object itself says that it is the brand: by a name that fits, or by the address of the
 // site's front page. A lone organization in microdata is as often a partner's or a branch's.
-func (in Input) claims(o *linkeddata.Object) bool {
+func (in input) claims(o *linkeddata.Object) bool {
 	for _, key := range []string{"name", "legalName", "alternateName"} {
-		if in.fits(o.Text(key)) >= strongFit {
+		if in.Fits(o.Text(key)) >= extract.StrongFit {
 			return true
 		}
 	}
@@ -210,16 +217,16 @@ func (in Input) claims(o *linkeddata.Object) bool {
 }
 
 // isFront says whether an address is that of the site's front page.
-func (in Input) isFront(u *url.URL) bool {
+func (in input) isFront(u *url.URL) bool {
 	if u == nil || !in.Site.Own(u) {
 		return false
 	}
-	return !Input{Page: &page.Page{URL: u}}.inner()
+	return !extract.Input{Page: &page.Page{URL: u}}.Inner()
 }
 
 // ownPlace finds the object of a place that is the brand's: a type of our taxonomy, or something with an address,
 // whose address or name is the brand's. Schema.org has many kinds of places that are not called organizations.
-func (in Input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
+func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 	for _, o := range g.Objects {
 		if o.Parent != nil || !in.claims(o) {
 			continue
@@ -232,13 +239,13 @@ func (in Input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 }
 
 // ownName is the brand's name.
-func (in Input) ownName() string {
-	name, _ := Name(in)
+func (in input) ownName() string {
+	name, _ := extract.Name(in.Input)
 	return name.Value
 }
 
 // pages are the home page and those read besides it.
-func (in Input) pages() []*page.Page {
+func (in input) pages() []*page.Page {
 	return append([]*page.Page{in.Page}, in.More...)
 }
 

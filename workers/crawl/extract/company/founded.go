@@ -1,4 +1,4 @@
-package extract
+package company
 
 import (
 	"regexp"
@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/postal"
 )
 
@@ -75,7 +76,7 @@ var (
 )
 
 // latestYear is the newest year that is believed.
-func (in Input) latestYear() int {
+func (in input) latestYear() int {
 	if in.Now.IsZero() {
 		return newestYear
 	}
@@ -83,7 +84,7 @@ func (in Input) latestYear() int {
 }
 
 // believed says whether a company can have been founded in a year.
-func (in Input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
+func (in input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
 
 // yearIn reads the four digits that a text begins with, 0 for no year that is believed.
 func (d *dossier) yearIn(text string) int {
@@ -226,7 +227,7 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 		case f.bare:
 		case hanCompany.MatchString(before):
 			f.who = aboutUs
-		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(Folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
+		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(extract.Folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
 			f.who = aboutBrand
 		}
 		return f, f.bare || f.who != aboutOthers
@@ -278,7 +279,7 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 	if atHome && d.in.isArticle() && !framed { // it tells of its subject
 		return
 	}
-	front := !atHome || !d.in.inner()
+	front := !atHome || !d.in.Inner()
 	short := utf8.RuneCountInString(line) <= maxSlogan
 	for sentence := range sentencesOf(line) {
 		if !hasYear(sentence) {
@@ -346,7 +347,7 @@ func (d *dossier) bareYears() {
 
 // tabled reads the cell behind one that says "Founded".
 func (d *dossier) tabled(label, value postal.Line, x prose) {
-	if x.role == atHome && (d.in.isArticle() || d.in.inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
+	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
 		return
 	}
 	if m := leadingYear.FindStringSubmatchIndex(value.Text); m != nil {
@@ -359,7 +360,7 @@ func (d *dossier) tabled(label, value postal.Line, x prose) {
 // slogans read "making anvils since 1987" in the title and the description of the front page, which are about the
 // brand.
 func (d *dossier) slogans(x prose, brand []string) {
-	if d.in.isArticle() || d.in.inner() {
+	if d.in.isArticle() || d.in.Inner() {
 		return
 	}
 	description := ""

@@ -1,4 +1,4 @@
-package extract
+package company
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
@@ -64,10 +65,11 @@ type weighedIndustry struct {
 
 // IndustriesWeighed lists the industries that were considered, best first. All that stand in the record have
 // won.
-func IndustriesWeighed(in Input) []Weighed {
-	var out []Weighed
+func IndustriesWeighed(of extract.Input) []extract.Weighed {
+	in := input{of}
+	var out []extract.Weighed
 	for i, w := range in.weighIndustries(in.ownName(), in.declared()) {
-		out = append(out, Weighed{
+		out = append(out, extract.Weighed{
 			Field: "industries", Value: w.class.Name, Source: w.source, Method: w.method, Score: w.score, Won: i < industry.MaxClasses, Note: w.note,
 		})
 	}
@@ -75,14 +77,14 @@ func IndustriesWeighed(in Input) []Weighed {
 }
 
 // industries are those that stand in the record.
-func (in Input) industries(name string, owners []ownObject) []weighedIndustry {
+func (in input) industries(name string, owners []ownObject) []weighedIndustry {
 	all := in.weighIndustries(name, owners)
 	return all[:min(len(all), industry.MaxClasses)]
 }
 
 // weighIndustries lists the classes that something speaks for, best first. Name is the brand's; owners
 // are the objects in which the pages declare the owner.
-func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndustry {
+func (in input) weighIndustries(name string, owners []ownObject) []weighedIndustry {
 	var all []weighedIndustry
 	add := func(w weighedIndustry) {
 		if w.class == nil {
@@ -109,7 +111,7 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	}
 	if in.Page.Data != nil {
 		for _, o := range in.Page.Data.Objects {
-			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") && in.fits(o.Text("name")) >= strongFit {
+			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") && in.Fits(o.Text("name")) >= extract.StrongFit {
 				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, in.PageURL(), "json-ld type", "SoftwareApplication"})
 				break
 			}
@@ -124,11 +126,11 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	declared := len(all) > 0
 	for _, g := range industry.Classify(in.industryTexts(name, owners)) {
 		score := g.Score
-		if in.inner() && g.Places < 2 {
+		if in.Inner() && g.Places < 2 {
 			score = min(score, loneWitness)
 		}
 		if declared && !slices.ContainsFunc(all, func(w weighedIndustry) bool { return w.class == g.Class }) {
-			score = Round2(score * besidesDeclared)
+			score = extract.Round2(score * besidesDeclared)
 		}
 		if score >= industry.MinScore {
 			add(weighedIndustry{g.Class, score, in.PageURL(), "words", strings.Join(g.Terms, ", ")})
@@ -139,7 +141,7 @@ func (in Input) weighIndustries(name string, owners []ownObject) []weighedIndust
 }
 
 // industryTexts are the texts by which the industry is guessed.
-func (in Input) industryTexts(name string, owners []ownObject) []industry.Text {
+func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 	var out []industry.Text
 	seen := map[string]bool{}
 	own := in.nameAlone(name)
@@ -170,7 +172,7 @@ func (in Input) industryTexts(name string, owners []ownObject) []industry.Text {
 		return out
 	}
 	add(inPage, in.Page.Title, titleCounts)
-	if d, ok := Description(in); ok {
+	if d, ok := extract.Description(in.Input); ok {
 		add(inPage, d.Value, descriptionCounts)
 	}
 	add(inPage, in.Page.Meta("keywords", "news_keywords"), keywordsCount)
@@ -184,16 +186,16 @@ func (in Input) industryTexts(name string, owners []ownObject) []industry.Text {
 var pressName = regexp.MustCompile(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
 
 // isPress says whether both the name and the domain say newspaper or magazine: many a shop has a magazine.
-func (in Input) isPress(name string) bool {
+func (in input) isPress(name string) bool {
 	m := pressName.FindStringSubmatch(name)
-	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(Folded(label), Folded(m[1])) })
+	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
 }
 
 // nameAlone finds the brand's name of one word in a text, nil for names of several. Half of such a word says little:
 // a site for cooks may begin with cyber.
-func (in Input) nameAlone(name string) *regexp.Regexp {
-	words := foldedWords(name)
-	if len(words) != 1 || len(name) > maxFitName || in.fits(name) < strongFit {
+func (in input) nameAlone(name string) *regexp.Regexp {
+	words := extract.FoldedWords(name)
+	if len(words) != 1 || len(name) > extract.MaxFitName || in.Fits(name) < extract.StrongFit {
 		return nil
 	}
 	return regexp.MustCompile(`(?i)(^|[^\p{L}\d])` + regexp.QuoteMeta(strings.TrimSpace(name)) + `([^\p{L}\d]|$)`)
@@ -206,7 +208,7 @@ var (
 )
 
 // isArticle says whether the page is one article and not the site's front.
-func (in Input) isArticle() bool {
+func (in input) isArticle() bool {
 	if in.Page.URL == nil || in.Page.URL.Path == "" || in.Page.URL.Path == "/" {
 		return false
 	}
@@ -218,7 +220,7 @@ func (in Input) isArticle() bool {
 }
 
 // hasObject says whether the page's linked data holds an object of one of the types.
-func (in Input) hasObject(types []string) bool {
+func (in input) hasObject(types []string) bool {
 	return in.Page.Data != nil && slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
 }
 

@@ -1,10 +1,11 @@
-package extract
+package company
 
 import (
 	"regexp"
 	"strings"
 	"unicode"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/postal"
 )
 
@@ -79,7 +80,7 @@ func (d *dossier) isOwn(before string) bool {
 		return unicode.IsSpace(r) || r == ',' || r == '|' || r == '©' || r == ':' || r == ';' || r == '(' || r == ')'
 	})
 	for n := 1; n <= min(len(words), maxLegalName); n++ {
-		if d.in.fits(strings.Join(words[len(words)-n:], " ")) >= pieceFit {
+		if d.in.Fits(strings.Join(words[len(words)-n:], " ")) >= extract.PieceFit {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package extract
+package company
 
 import (
 	"regexp"
@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/postal"
 )
 
@@ -49,7 +50,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		method, confidence := "address in text", fromAddressText
 		switch {
 		case x.role == atHome && !from[a.Line].Footer && !from[a.Line].Address:
-			if !a.Named || d.in.inner() && !d.speaksOf(strings.Join(texts[max(0, a.Line-linesOfName):a.Line+1], " \n"), brand) {
+			if !a.Named || d.in.Inner() && !d.speaksOf(strings.Join(texts[max(0, a.Line-linesOfName):a.Line+1], " \n"), brand) {
 				continue // a number and a word in the middle of a page, or an address that its topic has
 			}
 			confidence -= fromMorePage
@@ -71,7 +72,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 
 // isBrandName says whether what was read as a city is the brand. A town's own site has a street as well.
 func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
-	return a.Street == "" && slices.Contains(brand, Folded(a.City))
+	return a.Street == "" && slices.Contains(brand, extract.Folded(a.City))
 }
 
 // tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".
@@ -80,7 +81,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		if !l.Footer && !l.Address || !strings.ContainsRune(l.Text, ',') {
 			continue
 		}
-		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, Folded(city)) {
+		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, extract.Folded(city)) {
 			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, "", country), x.source, "footer", fromAddressText - fromMorePage})
 			return
 		}
@@ -108,7 +109,7 @@ const minHalf = 6
 // halfOfLabel says whether the word before a legal form is the beginning or the end of the domain's label.
 func (d *dossier) halfOfLabel(before string) bool {
 	words := spokenWords(before)
-	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf && d.in.fits(words[len(words)-1].text) >= strongFit
+	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf && d.in.Fits(words[len(words)-1].text) >= extract.StrongFit
 }
 
 // isQuarter says whether two capitals that look like a legal form are a part of a city or a state: a number stands

@@ -1,4 +1,4 @@
-package extract
+package company
 
 import (
 	"regexp"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"letterhead/workers/crawl/extract"
 )
 
 // A page speaks of its owner and of partners, customers and people. What a sentence tells is believed only when
@@ -31,7 +33,7 @@ func spokenWords(text string) []spoken {
 	start := -1
 	add := func(end int) {
 		if start >= 0 {
-			out = append(out, spoken{text[start:end], Folded(text[start:end]), start, end})
+			out = append(out, spoken{text[start:end], extract.Folded(text[start:end]), start, end})
 		}
 		start = -1
 	}
@@ -52,7 +54,7 @@ func spokenWords(text string) []spoken {
 func (d *dossier) brandWords() []string {
 	var out []string
 	add := func(text string) {
-		if w := Folded(text); utf8.RuneCountInString(w) >= minBrand && !slices.Contains(out, w) {
+		if w := extract.Folded(text); utf8.RuneCountInString(w) >= minBrand && !slices.Contains(out, w) {
 			out = append(out, w)
 		}
 	}
@@ -61,7 +63,7 @@ func (d *dossier) brandWords() []string {
 		add(d.name[:at[0]])
 	}
 	for _, label := range d.in.Site.Labels() {
-		if utf8.RuneCountInString(label) >= minPart {
+		if utf8.RuneCountInString(label) >= extract.MinPart {
 			add(label)
 		}
 	}
@@ -97,7 +99,7 @@ func (d *dossier) speaksOf(text string, brand []string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(Folded(text), b) })
+	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(extract.Folded(text), b) })
 }
 
 // withoutSpaces says whether a text is written without spaces between its words, as Chinese and Japanese are.
@@ -108,7 +110,7 @@ func withoutSpaces(text string) bool {
 func wordSet(text string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
-		out[Folded(w)] = true
+		out[extract.Folded(w)] = true
 	}
 	return out
 }

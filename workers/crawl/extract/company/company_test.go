@@ -1,4 +1,4 @@
-package extract_test
+package company_test
 
 import (
 	"net/url"
@@ -8,6 +8,8 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/company"
+	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
@@ -75,7 +77,7 @@ func TestFoundedYearIsReadWhereItIsTold(t *testing.T) {
 		"In 1998 the Olympic Games were held in Nagano.":                 "-",
 		"Acme was founded long ago. In 1998 we moved to Porto.":          "-",
 	} {
-		c, _ := extract.Company(pages("acme.com", acmeTitle, [2]string{"/about", "<p>" + text + "</p>"}))
+		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{"/about", "<p>" + text + "</p>"}))
 		got := "-"
 		if c.FoundedYear != nil {
 			got = strconv.Itoa(*c.FoundedYear)
@@ -89,7 +91,7 @@ func TestFoundedYearIsReadWhereItIsTold(t *testing.T) {
 		"<p>Acme was founded in 1998.</p>": "1998", "<p>We were founded in 1998.</p>": "1998", "<p>And so, she said, we were founded in 1998.</p>": "-",
 		`<meta name="description" content="Acme makes anvils. Established in Leeds in 1902.">`: "1902", "<p>创立于2002年</p>": "2002", "<p>Est. 1898</p>": "1898", "<article>Beta was founded in 1998, Acme reports.</article>": "-", "<header>Since 1898</header>": "1898",
 	} {
-		c, _ := extract.Company(pages("acme.com", acmeTitle+text))
+		c, _ := company.Decide(pages("acme.com", acmeTitle+text))
 		got := "-"
 		if c.FoundedYear != nil {
 			got = strconv.Itoa(*c.FoundedYear)
@@ -116,7 +118,7 @@ func TestEmployeesAreReadOnAboutPages(t *testing.T) {
 		"In 2024 employees of the ministry went on strike for two long days": "-",
 		"Call 0800 123 456":                                                  "-",
 	} {
-		c, _ := extract.Company(pages("acme.com", acmeTitle, [2]string{"/about-us", "<p>" + text + "</p>"}))
+		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{"/about-us", "<p>" + text + "</p>"}))
 		got := "-"
 		if c.Employees != nil {
 			got = strconv.Itoa(*c.Employees)
@@ -125,7 +127,7 @@ func TestEmployeesAreReadOnAboutPages(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	if c, _ := extract.Company(pages("acme.com", acmeTitle+`<p>Acme has 500 employees.</p>`)); c.Employees != nil {
+	if c, _ := company.Decide(pages("acme.com", acmeTitle+`<p>Acme has 500 employees.</p>`)); c.Employees != nil {
 		t.Error("a home page tells employees of others as well")
 	}
 }
@@ -159,7 +161,7 @@ func TestKindIsToldByLegalFormsThatTellIt(t *testing.T) {
 		{"acme.com", "/about", "Acme Inc. (Nasdaq: ACME) makes anvils.", "PUBLIC_COMPANY"},
 		{"acme.com", "/about", "Our partner Beta Inc. (NASDAQ: BETA) makes anvils.", "-"},
 	} {
-		c, _ := extract.Company(pages(x.domain, acmeTitle, [2]string{x.path, "<p>" + x.text + "</p>"}))
+		c, _ := company.Decide(pages(x.domain, acmeTitle, [2]string{x.path, "<p>" + x.text + "</p>"}))
 		got := "-"
 		if c.Kind != nil {
 			got = *c.Kind
@@ -185,11 +187,11 @@ func TestLocationIsReadFromImprintsAndFooters(t *testing.T) {
 		"headquarters":                {pages("acme.com", acmeTitle, [2]string{"/about", `<p>Acme is headquartered in Austin, Texas, with offices in Berlin.</p>`}), "Austin Texas US"},
 		"another's headquarters":      {pages("acme.com", acmeTitle, [2]string{"/about", `<p>Beta is headquartered in Austin, Texas.</p>`}), "nowhere"},
 		"microdata":                   {pages("acme.com", acmeTitle+`<div itemscope itemtype="https://schema.org/LocalBusiness"><b itemprop=name>Acme</b><p itemprop=address itemscope itemtype="https://schema.org/PostalAddress"><i itemprop=addressLocality>Wien</i><i itemprop=addressCountry>Österreich</i></p></div>`), "Wien - AT"},
-		"declared before read":        {pages("acme.de", acmeTitle+organization(`"url":"/","name":"Acme","address":{"addressLocality":"Hamburg","addressCountry":"DE"}`), [2]string{"/impressum", `<p>Musterstr. 1<br>10115 Berlin</p>`}), "Hamburg - DE"},
-		"a state and its code":        {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","address":{"addressLocality":"Salem","addressRegion":"OR","postalCode":"97301"}`)), "Salem Oregon US"},
-		"address in one text":         {pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","address":"1 High Street, London SW1A 2AA"`)), "London - GB"},
+		"declared before read":        {pages("acme.de", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Hamburg","addressCountry":"DE"}`), [2]string{"/impressum", `<p>Musterstr. 1<br>10115 Berlin</p>`}), "Hamburg - DE"},
+		"a state and its code":        {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Salem","addressRegion":"OR","postalCode":"97301"}`)), "Salem Oregon US"},
+		"address in one text":         {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":"1 High Street, London SW1A 2AA"`)), "London - GB"},
 	} {
-		c, _ := extract.Company(x.in)
+		c, _ := company.Decide(x.in)
 		got := "nowhere"
 		if l := c.Location; l != nil {
 			got = strings.Join(strings.Fields(told(c))[3:], " ")
@@ -205,7 +207,7 @@ func TestLocationIsReadFromImprintsAndFooters(t *testing.T) {
 }
 
 func TestDataSetAndSite(t *testing.T) {
-	c, evidence := extract.Company(pages("nvidia.com", `<title>NVIDIA</title>`))
+	c, evidence := company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`))
 	if got, want := told(c), "1993 - PUBLIC_COMPANY Santa Clara California US NASDAQ:NVDA"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -221,11 +223,11 @@ func TestDataSetAndSite(t *testing.T) {
 		t.Errorf("industries %+v", c.Industries)
 	}
 	// What the site declares wins over the data set, and that over prose.
-	c, _ = extract.Company(pages("nvidia.com", `<title>NVIDIA</title>`+organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`), [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
+	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`+extracttest.Organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`), [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
 	if *c.FoundedYear != 1992 {
 		t.Errorf("founded %d", *c.FoundedYear)
 	}
-	c, _ = extract.Company(pages("nvidia.com", `<title>NVIDIA</title>`, [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
+	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`, [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
 	if *c.FoundedYear != 1993 {
 		t.Errorf("founded %d", *c.FoundedYear)
 	}
@@ -235,7 +237,7 @@ func TestTickersAreQualified(t *testing.T) {
 	for declared, want := range map[string]string{
 		"NASDAQ:AAPL": "NASDAQ:AAPL", "NasdaqGS: AAPL": "NASDAQ:AAPL", "XNYS:IBM": "NYSE:IBM", "NYSE:BRK.B": "NYSE:BRK.B", "AAPL": "", "see investor relations": "", "": "",
 	} {
-		c, _ := extract.Company(pages("acme.com", acmeTitle+organization(`"url":"/","name":"Acme","tickerSymbol":"`+declared+`"`)))
+		c, _ := company.Decide(pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","tickerSymbol":"`+declared+`"`)))
 		got := ""
 		if c.Ticker != nil {
 			got = *c.Ticker
@@ -247,11 +249,11 @@ func TestTickersAreQualified(t *testing.T) {
 }
 
 func TestNothingIsInvented(t *testing.T) {
-	c, evidence := extract.Company(pages("acme.com", acmeTitle+`<p>Welcome to Acme, where 500 people in 1998 met at 12 Main Street.</p>`))
+	c, evidence := company.Decide(pages("acme.com", acmeTitle+`<p>Welcome to Acme, where 500 people in 1998 met at 12 Main Street.</p>`))
 	if got := told(c); got != "- - - nowhere -" || len(evidence) != 0 || len(c.Industries) != 0 {
 		t.Errorf("%q, %v, %v", got, evidence, c.Industries)
 	}
-	if c, evidence := extract.Company(extract.Input{Site: site.New("acme.com"), Page: &page.Page{}}); told(c) != "- - - nowhere -" || len(evidence) != 0 {
+	if c, evidence := company.Decide(extract.Input{Site: site.New("acme.com"), Page: &page.Page{}}); told(c) != "- - - nowhere -" || len(evidence) != 0 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -265,7 +267,7 @@ func FuzzCompany(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, path string) {
 		in := pages("acme.com", acmeTitle+text, [2]string{path, text})
-		c, evidence := extract.Company(in)
+		c, evidence := company.Decide(in)
 		for _, e := range evidence {
 			if e.Confidence <= 0 || e.Confidence > 1 || e.Method == "" {
 				t.Errorf("%+v", e)
@@ -281,6 +283,53 @@ func BenchmarkCompany(b *testing.B) {
 	text := strings.Repeat("<p>Acme sold 12345 Things to people in 2024 and more. Our team of partners works since 2001.</p><footer>Acme Inc.<br>Some Street 12<br>10115 Berlin</footer>", 15)
 	in := pages("acme.com", acmeTitle+text, [2]string{"/about", text})
 	for b.Loop() {
-		extract.Company(in)
+		company.Decide(in)
+	}
+}
+
+func TestCompany(t *testing.T) {
+	full := extracttest.Organization(`"url":"https://acme.com","name":"Acme","foundingDate":"2011-05-01","numberOfEmployees":{"@type":"QuantitativeValue","minValue":"1,200"},
+		"address":{"@type":"PostalAddress","addressLocality":"Lisbon","addressRegion":"Lisboa","addressCountry":"PT"},"tickerSymbol":"NASDAQ: ACME"`)
+	c, evidence := company.Decide(extracttest.Read("acme.com", full))
+	if c.FoundedYear == nil || *c.FoundedYear != 2011 || c.Employees == nil || *c.Employees != 1001 {
+		t.Errorf("founded %v, employees %v", c.FoundedYear, c.Employees)
+	}
+	if c.Location == nil || *c.Location.City != "Lisbon" || *c.Location.Country != "Portugal" || *c.Location.CountryCode != "PT" {
+		t.Errorf("location %+v", c.Location)
+	}
+	if c.Ticker == nil || *c.Ticker != "NASDAQ:ACME" || len(c.Tickers) != 1 || c.Tickers[0] != "ACME" || *c.Kind != "PUBLIC_COMPANY" {
+		t.Errorf("ticker %v, tickers %v, kind %v", c.Ticker, c.Tickers, c.Kind)
+	}
+	if len(evidence) != 5 {
+		t.Errorf("evidence %+v", evidence)
+	}
+	for name, x := range map[string]struct{ domain, fields, want string }{
+		"nothing declared":        {"acme.com", ``, ""},
+		"another's facts":         {"acme.com", extracttest.Organization(`"url":"https://other.example","name":"Other","foundingDate":"1999"`), ""},
+		"government":              {"acme.gov.uk", ``, "GOVERNMENT_AGENCY"},
+		"school":                  {"acme.edu", ``, "EDUCATIONAL"},
+		"university":              {"acme.ac.uk", ``, "EDUCATIONAL"},
+		"a company named gov":     {"gov.com", ``, ""},
+		"charity":                 {"acme.org", `<script type="application/ld+json">{"@type":"NGO","name":"Acme","url":"/"}</script>`, "NON_PROFIT"},
+		"employees, not a number": {"acme.com", extracttest.Organization(`"url":"https://acme.com","name":"Acme","numberOfEmployees":"many","foundingDate":"long ago","address":"Somewhere 5"`), ""},
+	} {
+		c, _ := company.Decide(extracttest.Read(x.domain, x.fields))
+		kind := ""
+		if c.Kind != nil {
+			kind = *c.Kind
+		}
+		if kind != x.want || c.FoundedYear != nil || c.Employees != nil || c.Industries == nil || c.Tickers == nil {
+			t.Errorf("%s: %+v, kind %q, want %q", name, c, kind, x.want)
+		}
+	}
+	for country, code := range map[string]string{"DE": "DE", "Deutschland": "DE", "Germany": "DE", "usa": "US", "United Kingdom": "GB", "UK": "GB", "Narnia": "", "DEU": "DE"} {
+		c, _ := company.Decide(extracttest.Read("acme.com", extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"X","addressCountry":"`+country+`"}`)))
+		got := ""
+		if c.Location != nil && c.Location.CountryCode != nil {
+			got = *c.Location.CountryCode
+		}
+		if got != code {
+			t.Errorf("country %s: code %q, want %q", country, got, code)
+		}
 	}
 }

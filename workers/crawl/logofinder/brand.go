@@ -18,7 +18,7 @@ type brand struct {
 	names []string // folded
 }
 
-// Fits of a text with the brand: as extract.Fit, from where it is the name and no accident.
+// Fits of a text with the brand: as extract.Input.Fits, from where it is the name and no accident.
 const (
 	fullFit = 0.9
 	partFit = 0.6

@@ -8,25 +8,14 @@ import (
 // MaxSVGBytes bounds an SVG, uncompressed, before and after it is rebuilt.
 const MaxSVGBytes = 512 << 10
 
-// SVGInfo is what an SVG shows, told from its elements without drawing it.
+// SVGInfo describes an SVG by its elements, without drawing it. A renderer and Analyze say what it looks like.
 type SVGInfo struct {
 	// Width and Height are its size in pixels, from width and height or else its viewBox; nil when it has
 	// none.
 	Width, Height *int
-	// Colors are the fills, strokes and gradient stops of what is drawn, alike ones merged, weighted by the
-	// area they are estimated to cover, largest share first.
-	Colors []Swatch
-	// Opaque: a shape fills the whole picture, so the background is not transparent.
-	Opaque bool
-	// HasText: it has text, which looks different wherever the font is not there.
-	HasText bool
 	// Text: it is mostly text. Without its font it does not show what its maker saw, and a renderer without
 	// fonts draws little or nothing of it.
 	Text bool
-	// HasRaster: it has an embedded raster.
-	HasRaster bool
-	// Shapes counts what is drawn.
-	Shapes int
 }
 
 // SanitizeSVG rebuilds an SVG (also svgz) from what the allow-list knows: shapes, text, gradients,
@@ -87,18 +76,18 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 	if err := doc.checkRepeats(); err != nil {
 		return nil, SVGInfo{}, err
 	}
-	info, err := doc.paint()
+	draws, isText, err := doc.paint()
 	if err != nil {
 		return nil, SVGInfo{}, err
 	}
-	if info.Shapes == 0 {
+	if !draws {
 		return nil, SVGInfo{}, fmt.Errorf("%w: it draws nothing", ErrMalformed)
 	}
 	clean := doc.write()
 	if len(clean) > MaxSVGBytes {
 		return nil, SVGInfo{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(clean))
 	}
-	return clean, info, nil
+	return clean, SVGInfo{Width: doc.width, Height: doc.height, Text: isText}, nil
 }
 
 // box is a viewBox.

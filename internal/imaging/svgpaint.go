@@ -1,6 +1,7 @@
 package imaging
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,10 +10,8 @@ import (
 )
 
 const (
-	// opaqueShare of the picture must be filled for it to have a background: rounded corners are none.
+	// opaqueShare of the picture must be filled by a shape that is a background: rounded corners are none.
 	opaqueShare = 1 - minClearShare
-	// minWeight keeps lines and dots in the palette.
-	minWeight = 1e-6
 	// letterArea is the ink of a letter as a share of the font size squared, about.
 	letterArea      = 0.3
 	defaultFontSize = 16
@@ -29,29 +28,28 @@ type pen struct {
 	m                          matrix
 }
 
-// painter walks what would be drawn and notes colors and areas.
+// painter walks what would be drawn and compares the area of the text with that of the rest. Areas are estimates:
+// the painter ignores which shape covers which.
 type painter struct {
 	doc      *document
 	visits   int
-	info     SVGInfo
-	colors   []weighted
+	hasText  bool
+	draws    bool    // anything at all
 	textSum  float64 // area of letters
-	shapeSum float64 // area of the rest, without what fills the whole picture
+	shapeSum float64 // area of the rest, without shapes that fill the whole picture
 }
 
-// paint tells what the document shows. Areas are estimates: what covers what is not looked at.
-func (d *document) paint() (SVGInfo, error) {
-	p := &painter{doc: d, info: SVGInfo{Width: d.width, Height: d.height}}
+// paint reports whether the document draws anything, and whether it is mostly text.
+func (d *document) paint() (draws, isText bool, err error) {
+	p := &painter{doc: d}
 	start := pen{
 		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
 		fontSize: defaultFontSize, color: "black", m: identity,
 	}
 	if err := p.draw(d.root, start); err != nil {
-		return SVGInfo{}, err
+		return false, false, err
 	}
-	p.info.Text = p.info.HasText && p.textSum >= p.shapeSum
-	p.info.Colors = mergePalette(p.colors)
-	return p.info, nil
+	return p.draws, p.hasText && p.textSum >= p.shapeSum, nil
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
@@ -107,7 +105,7 @@ func opacity(s string) float64 {
 	return math.Min(math.Max(v, 0), 1)
 }
 
-// draw notes an element and what is in it. It recurses no deeper than checkCost did.
+// draw measures an element and its children. It recurses no deeper than checkCost did.
 func (p *painter) draw(n *node, k pen) error {
 	if p.visits++; p.visits > maxCost {
 		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
@@ -131,10 +129,7 @@ func (p *painter) draw(n *node, k pen) error {
 	case "text", "tspan", "textPath":
 		p.text(n, k)
 	case "image":
-		if !k.hidden && k.opacity > 0 {
-			p.info.HasRaster = true
-			p.info.Shapes++
-		}
+		p.draws = p.draws || !k.hidden && k.opacity > 0
 		return nil
 	default:
 		if o, ok := outlineOf(n); ok && !k.hidden {
@@ -292,31 +287,18 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 	return o
 }
 
-// shape notes the fill and the stroke of one shape.
+// shape measures the fill and the stroke of one shape.
 func (p *painter) shape(o outline, k pen) {
-	drawn := false
 	area := math.Min(math.Abs(o.area), o.width()*o.height()) // parts that overlap count once
-	if alpha := k.opacity * k.fillOpacity; alpha > 0 {
-		if found := p.colorsOf(k.fill, k); len(found) > 0 {
-			drawn = true
-			p.note(found, area*k.m.area(), alpha)
-			if p.covers(o, area, k) {
-				p.info.Opaque = p.info.Opaque || hides(found, alpha)
-			} else {
-				p.shapeSum += area * k.m.area()
-			}
+	if k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) {
+		p.draws = true
+		if !p.covers(o, area, k) {
+			p.shapeSum += area * k.m.area()
 		}
 	}
-	if alpha := k.opacity * k.strokeOpacity; alpha > 0 && k.strokeWidth > 0 {
-		if found := p.colorsOf(k.stroke, k); len(found) > 0 {
-			drawn = true
-			ink := o.length * k.strokeWidth * k.m.area()
-			p.note(found, ink, alpha)
-			p.shapeSum += ink
-		}
-	}
-	if drawn {
-		p.info.Shapes++
+	if k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k) {
+		p.draws = true
+		p.shapeSum += o.length * k.strokeWidth * k.m.area()
 	}
 }
 
@@ -325,109 +307,58 @@ func (p *painter) text(n *node, k pen) {
 	for _, c := range n.children {
 		letters += utf8.RuneCountInString(strings.TrimSpace(c.text))
 	}
-	if letters == 0 || k.hidden || k.opacity == 0 {
+	if letters == 0 || k.hidden || k.opacity == 0 || !p.paints(k.fill, k) {
 		return
 	}
-	if found := p.colorsOf(k.fill, k); len(found) > 0 {
-		p.info.HasText = true
-		p.info.Shapes++
-		ink := float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
-		p.note(found, ink, k.opacity*k.fillOpacity)
-		p.textSum += ink
-	}
+	p.draws, p.hasText = true, true
+	p.textSum += float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
 }
 
-// tint is one color of a paint.
-type tint struct {
-	color RGB
-	alpha float64
-}
-
-// colorsOf resolves a paint: one color, those of a gradient's stops, or the fills of what a pattern
-// repeats; nothing for none.
-func (p *painter) colorsOf(paint string, k pen) []tint {
+// paints reports whether a paint leaves any ink: a color does, a gradient with a stop, and a pattern with an element
+// that is filled.
+func (p *painter) paints(paint string, k pen) bool {
 	paint = strings.TrimSpace(paint)
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
 		target := p.doc.byID[m[1]]
 		if target != nil && target.name == "pattern" {
-			return p.patternColors(target, k)
+			return p.fillsPattern(target, k)
 		}
-		if target != nil {
-			if stops := p.stops(target, 0); len(stops) > 0 {
-				return stops
-			}
+		if target != nil && p.hasStops(target, 0) {
+			return true
 		}
 		paint = strings.TrimSpace(urlReference.ReplaceAllString(paint, ""))
 	}
 	if strings.EqualFold(paint, "currentcolor") {
 		paint = k.color
 	}
-	c, alpha, ok := ParseColor(paint)
-	if !ok || alpha == 0 {
-		return nil
-	}
-	return []tint{{c, alpha}}
+	_, alpha, ok := ParseColor(paint)
+	return ok && alpha != 0
 }
 
-// patternColors takes the fills that the pattern's own elements name.
-func (p *painter) patternColors(pattern *node, k pen) []tint {
-	var found []tint
-	for _, c := range pattern.children {
+// fillsPattern reports whether any of the pattern's own elements has a fill.
+func (p *painter) fillsPattern(pattern *node, k pen) bool {
+	return slices.ContainsFunc(pattern.children, func(c *node) bool {
 		sub, drawn := k.inherit(c.style)
-		if c.name == "" || !drawn || strings.Contains(sub.fill, "url(") {
-			continue
-		}
-		found = append(found, p.colorsOf(sub.fill, sub)...)
-	}
-	return found
+		return c.name != "" && drawn && !strings.Contains(sub.fill, "url(") && p.paints(sub.fill, sub)
+	})
 }
 
-// stops are the colors of a gradient, its own or those of the one it refers to.
-func (p *painter) stops(gradient *node, depth int) []tint {
-	var found []tint
+// hasStops reports whether a gradient, or the one it refers to, has a stop with a color.
+func (p *painter) hasStops(gradient *node, depth int) bool {
 	for _, c := range gradient.children {
-		if c.name != "stop" {
-			continue
-		}
-		value := c.style["stop-color"]
-		if value == "" {
-			value = "black"
-		}
+		value := cmp.Or(c.style["stop-color"], "black")
 		if strings.EqualFold(value, "currentcolor") && c.style["color"] != "" {
 			value = c.style["color"]
 		}
-		color, alpha, ok := ParseColor(value)
-		if !ok {
-			continue
+		if _, _, ok := ParseColor(value); ok && c.name == "stop" {
+			return true
 		}
-		if v, set := c.style["stop-opacity"]; set {
-			alpha *= opacity(v)
-		}
-		found = append(found, tint{color, alpha})
 	}
-	if target := p.doc.byID[gradient.href]; len(found) == 0 && target != nil && depth < maxReferenceDepth {
-		return p.stops(target, depth+1)
-	}
-	return found
+	target := p.doc.byID[gradient.href]
+	return target != nil && depth < maxReferenceDepth && p.hasStops(target, depth+1)
 }
 
-// note adds the colors that cover more than they let through.
-func (p *painter) note(found []tint, area, alpha float64) {
-	weight := math.Max(area, minWeight) / float64(len(found))
-	for _, t := range found {
-		if t.alpha*alpha < 0.5 {
-			continue
-		}
-		p.colors = append(p.colors, weighted{t.color, weight})
-	}
-}
-
-// hides says whether a paint lets nothing through.
-func hides(found []tint, alpha float64) bool {
-	return !slices.ContainsFunc(found, func(t tint) bool { return t.alpha*alpha < opaqueShare })
-}
-
-// covers says whether a shape fills the whole picture.
+// covers reports whether a shape fills the whole picture.
 func (p *painter) covers(o outline, area float64, k pen) bool {
 	view := p.doc.view
 	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {

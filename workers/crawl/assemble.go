@@ -11,9 +11,13 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/company"
+	"letterhead/workers/crawl/extract/fonts"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
 )
 
 // Limits of the record that keep its event, with evidence, within 64 KiB.
@@ -31,19 +35,19 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	if !h.indirect && r.ownAnswer(h.response) {
 		out.ETag, out.LastModified = validator(h.response, "ETag"), validator(h.response, "Last-Modified")
 	}
-	if sign, adult := judge.Adult(f.input); adult {
-		out.Record = judge.Restricted()
+	if sign, isAdult := adult.Sign(f.input); isAdult {
+		out.Record = adult.Restricted()
 		out.Record.Complete = true // there is nothing more to find
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
 	}
-	b := &builder{input: f.input, stored: map[*picture.Picture]picture.Stored{}}
+	b := &builder{input: f.input, stored: map[*logofinder.Picture]logofinder.Stored{}}
 	assets := r.store()
-	selection := picture.Select(f.pictures())
+	selection := logofinder.Select(f.pictures())
 	for _, p := range selection.Dropped {
 		p.Raster = nil
 	}
-	palettes := picture.Palettes(selection.Chosen)
+	palettes := logofinder.Palettes(selection.Chosen)
 	b.texts()
 	b.looks(palettes)
 	// What takes the most time comes last, and ends with it.
@@ -63,7 +67,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	b.finish()
 	b.record.Complete = b.record.Complete && whole && !h.bare && !h.partial
 	out.Record, out.Evidence = b.record, b.evidence
-	out.Trials = picture.Trials(f.candidates, f.read, f.refused, selection, b.stored)
+	out.Trials = logofinder.Trials(f.candidates, f.read, f.refused, selection, b.stored)
 	if r.explained {
 		out.Weighed = weighed(f.input, palettes)
 		out.Files = assets.files
@@ -80,8 +84,8 @@ func validator(r *safehttp.Response, name string) string {
 }
 
 // pictures are those of the candidates that are pictures.
-func (f *found) pictures() []*picture.Picture {
-	var out []*picture.Picture
+func (f *found) pictures() []*logofinder.Picture {
+	var out []*logofinder.Picture
 	for _, p := range f.read {
 		if p != nil {
 			out = append(out, p)
@@ -92,12 +96,12 @@ func (f *found) pictures() []*picture.Picture {
 
 // builder builds one record.
 type builder struct {
-	input      judge.Input
+	input      extract.Input
 	record     eventschemas.Record
 	evidence   []eventschemas.Evidence
 	nameMethod string
 	nameAgreed bool
-	stored     map[*picture.Picture]picture.Stored
+	stored     map[*logofinder.Picture]logofinder.Stored
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
@@ -108,7 +112,7 @@ func (b *builder) note(field, source, method string, confidence float64) {
 // beside what the site shows itself. When the time allowed is over, what is stored by then is what there is,
 // and nothing but the primary one is begun. whole is false when that could not be stored in all its formats,
 // or candidates were let go for want of memory. Errors: *StoreError.
-func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*picture.Picture) (whole bool, err error) {
+func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Picture) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
 	whole = !r.held.wasShort()
@@ -122,7 +126,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 		if late && i == 0 {
 			whole = false
 		}
-		if err != nil && !late && !picture.IsFileFault(err) {
+		if err != nil && !late && !logofinder.IsFileFault(err) {
 			return false, err
 		}
 		if err != nil && (!late || len(logo.Formats) == 0) {
@@ -136,7 +140,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 			source = "data:"
 		}
 		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), source, p.Method, confidence(p.Score))
-		b.stored[p] = picture.Stored{Place: len(b.record.Logos), Logo: logo}
+		b.stored[p] = logofinder.Stored{Place: len(b.record.Logos), Logo: logo}
 		b.record.Logos = append(b.record.Logos, logo)
 	}
 	if b.input.Known == nil {
@@ -153,8 +157,8 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 }
 
 // logo encodes and stores one logo, as many of its formats as there is time for. Errors: errLate, with the
-// formats that are stored; *StoreError; those of picture.Store.
-func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *picture.Picture, primary bool) (eventschemas.Logo, error) {
+// formats that are stored; *StoreError; those of logofinder.Store.
+func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Picture, primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
 		rank = rankPrimary
@@ -182,7 +186,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *pic
 }
 
 // encode makes the formats of a logo, when it is its turn.
-func (r *run) encode(ctx context.Context, rank int, to *encoded, p *picture.Picture) (eventschemas.Logo, error) {
+func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.Picture) (eventschemas.Logo, error) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return eventschemas.Logo{}, errLate
 	}
@@ -283,55 +287,55 @@ func (b *builder) image(image eventschemas.Image, source, method string, confide
 
 // texts decides what is said about the brand.
 func (b *builder) texts() {
-	name, agreed := judge.Name(b.input)
+	name, agreed := extract.Name(b.input)
 	b.nameMethod, b.nameAgreed = name.Method, agreed
 	if name.Value != "" {
 		b.record.Name = &name.Value
 		b.note("name", name.Source, name.Method, name.Confidence)
 	}
 	short := ""
-	if d, ok := judge.Description(b.input); ok {
+	if d, ok := extract.Description(b.input); ok {
 		short = d.Value
 		b.record.Description = &d.Value
 		b.note("description", d.Source, d.Method, d.Confidence)
 	}
-	if d, ok := judge.LongDescription(b.input, short); ok {
+	if d, ok := extract.LongDescription(b.input, short); ok {
 		b.record.LongDescription = &d.Value
 		b.note("long_description", d.Source, d.Method, d.Confidence)
 	}
-	links := judge.Links(b.input)
+	links := extract.Links(b.input)
 	b.record.Links = links.Value
 	if len(links.Value) > 0 {
 		b.note("links", links.Source, links.Method, links.Confidence)
 	}
-	company, evidence := judge.Company(b.input)
-	b.record.Company = company
+	facts, evidence := company.Decide(b.input)
+	b.record.Company = facts
 	b.evidence = append(b.evidence, evidence...)
 }
 
 // looks decides colors and fonts.
-func (b *builder) looks(palettes []judge.Palette) {
-	colors := judge.Colors(b.input, palettes)
-	b.record.Colors = colors.Value
-	if len(colors.Value) > 0 {
-		b.note("colors", colors.Source, colors.Method, colors.Confidence)
+func (b *builder) looks(palettes []colors.Palette) {
+	palette := colors.Decide(b.input, palettes)
+	b.record.Colors = palette.Value
+	if len(palette.Value) > 0 {
+		b.note("colors", palette.Source, palette.Method, palette.Confidence)
 	}
-	fonts := judge.Fonts(b.input)
-	b.record.Fonts = fonts.Value
-	if len(fonts.Value) > 0 {
-		b.note("fonts", fonts.Source, fonts.Method, fonts.Confidence)
+	typefaces := fonts.Decide(b.input)
+	b.record.Fonts = typefaces.Value
+	if len(typefaces.Value) > 0 {
+		b.note("fonts", typefaces.Source, typefaces.Method, typefaces.Confidence)
 	}
 }
 
 // tells says whether the record says anything beyond the domain.
 func (b *builder) tells() bool {
-	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != judge.FromDomain
+	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
 }
 
 // finish grades the record and puts the evidence in order.
 func (b *builder) finish() {
-	b.record.Complete = judge.Complete(&b.record)
-	b.record.QualityScore = judge.Score(&b.record, b.nameAgreed)
+	b.record.Complete = extract.Complete(&b.record)
+	b.record.QualityScore = extract.Score(&b.record, b.nameAgreed)
 	slices.SortStableFunc(b.evidence, func(x, y eventschemas.Evidence) int { return cmp.Compare(x.Field, y.Field) })
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // StoreError says that the asset store failed: the fault is ours, not that of the site.
@@ -30,11 +30,11 @@ func (r *run) store() *storing {
 
 // storing marks the store's errors as such, and keeps the files of a crawl that somebody looks at.
 type storing struct {
-	to    picture.Assets
+	to    logofinder.Assets
 	files map[string][]byte // by id; nil when nobody looks
 }
 
-// Put implements picture.Assets. Errors: *StoreError.
+// Put implements logofinder.Assets. Errors: *StoreError.
 func (s *storing) Put(ctx context.Context, data []byte, ext string) (string, error) {
 	id, err := s.to.Put(ctx, data, ext)
 	if err != nil {
@@ -78,7 +78,7 @@ type encoded struct {
 	yield func()
 }
 
-// Put implements picture.Assets. Errors: errLate.
+// Put implements logofinder.Assets. Errors: errLate.
 func (e *encoded) Put(_ context.Context, data []byte, ext string) (string, error) {
 	if len(e.files) > 0 && isOver(e.until) {
 		return "", errLate

@@ -15,9 +15,9 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
 	"letterhead/workers/crawl/site"
 )
 
@@ -46,7 +46,7 @@ type Config struct {
 	// nil: one of its own.
 	Room *room.Room
 	// Renderer draws vectors; it must be set.
-	Renderer picture.Renderer
+	Renderer logofinder.Renderer
 	// Browser draws pages that are empty until their scripts have run; nil: they are read as they are.
 	Browser Browser
 	Logger  *slog.Logger     // nil: none
@@ -90,7 +90,7 @@ type Browser interface {
 type Crawler struct {
 	cfg    Config
 	client *safehttp.Client
-	assets picture.Assets
+	assets logofinder.Assets
 	gate   *gate
 	memory *semaphore.Weighted // bytes that all crawls hold beyond what each has for itself
 	spares *semaphore.Weighted // of them, those that they can do without
@@ -99,7 +99,7 @@ type Crawler struct {
 }
 
 // New returns a Crawler that fetches with a client and keeps pictures in a store.
-func New(cfg Config, client *safehttp.Client, assets picture.Assets) (*Crawler, error) {
+func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawler, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("crawler configuration: %w", err)
@@ -144,12 +144,12 @@ type Result struct {
 	Evidence           []eventschemas.Evidence // sorted by field
 	FinalURL           string
 	ETag, LastModified string
-	Candidates         []picture.Candidate // for logos, best first
+	Candidates         []logofinder.Candidate // for logos, best first
 	// Trials are what became of each candidate, in the order of Candidates.
-	Trials []picture.Trial
+	Trials []logofinder.Trial
 	// Weighed are the candidates for the other fields, best first in each, of a crawl that somebody looks at
 	// (Once, Read); else nil.
-	Weighed []judge.Weighed
+	Weighed []extract.Weighed
 	// Files are the stored files by their asset id, of a crawl that keeps them nowhere else (Once, Read); else nil.
 	Files map[string][]byte
 }

@@ -7,7 +7,7 @@
 //   - gather (gather.go) fetches what the page points at: manifest and stylesheets (sheets.go), candidates
 //     for logos, another page of the site where something is missing (second.go), pictures; a few at a time
 //     (fanout.go), within a share of the budget (files.go), the most important first;
-//   - judge (package judge) decides field by field;
+//   - extract (package extract) decides field by field;
 //   - assemble (assemble.go) stores the pictures and builds the record with its evidence; explain.go and the
 //     trials say why, for those who ask.
 //

@@ -3,17 +3,20 @@ package crawl
 import (
 	"slices"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/company"
+	"letterhead/workers/crawl/extract/fonts"
 )
 
 // weighed lists the candidates for all fields, for those who ask why the winner won.
-func weighed(in judge.Input, palettes []judge.Palette) []judge.Weighed {
+func weighed(in extract.Input, palettes []colors.Palette) []extract.Weighed {
 	return slices.Concat(
-		judge.NamesWeighed(in),
-		judge.DescriptionsWeighed(in),
-		judge.LinksWeighed(in),
-		judge.ColorsWeighed(in, palettes),
-		judge.FontsWeighed(in),
-		judge.IndustriesWeighed(in),
+		extract.NamesWeighed(in),
+		extract.DescriptionsWeighed(in),
+		extract.LinksWeighed(in),
+		colors.Weighed(in, palettes),
+		fonts.Weighed(in),
+		company.IndustriesWeighed(in),
 	)
 }

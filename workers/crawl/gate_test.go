@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // waitFor lets visitors queue up one after the other.
@@ -82,7 +82,7 @@ func TestWhatCrawlsHoldIsBounded(t *testing.T) {
 }
 
 // disc reads a picture of a disc, large enough that two of it are more than one crawl's share.
-func disc(t *testing.T, radius int) *picture.Picture {
+func disc(t *testing.T, radius int) *logofinder.Picture {
 	t.Helper()
 	const side = 640
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
@@ -97,7 +97,7 @@ func disc(t *testing.T, radius int) *picture.Picture {
 	if err := png.Encode(&b, img); err != nil {
 		t.Fatal(err)
 	}
-	p, err := picture.Read(t.Context(), nil, picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: picture.Mark, Score: float64(radius)}, b.Bytes())
+	p, err := logofinder.Read(t.Context(), nil, logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}, b.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +110,14 @@ func TestWithoutRoomTheWorseFormOfADrawingGoesFirst(t *testing.T) {
 	big := disc(t, 300)
 	same := *big
 	for name, c := range map[string]struct {
-		second *picture.Picture
+		second *logofinder.Picture
 		err    error
 	}{
 		"the same drawing": {&same, nil},
 		"another drawing":  {disc(t, 190), errCrowded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &found{read: make([]*picture.Picture, 2), refused: make([]error, 2)}
+			f := &found{read: make([]*logofinder.Picture, 2), refused: make([]error, 2)}
 			h := &held{common: full}
 			f.keep(h, 0, big)
 			if f.read[0] == nil {

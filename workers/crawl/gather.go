@@ -10,11 +10,12 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/adult"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
-	"letterhead/workers/crawl/style"
 )
 
 // declaredShare is the share of the time left that stylesheets and manifests may take: what they declare
@@ -23,11 +24,11 @@ const declaredShare = 0.4
 
 // found is what a site offers, read.
 type found struct {
-	input      judge.Input
-	candidates []picture.Candidate
-	read       []*picture.Picture // by candidate; nil when it is no picture
-	refused    []error            // by candidate; why
-	share      judge.Found[*url.URL]
+	input      extract.Input
+	candidates []logofinder.Candidate
+	read       []*logofinder.Picture // by candidate; nil when it is no picture
+	refused    []error               // by candidate; why
+	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil when there is none that can be used
 	scenes     []*url.URL   // pictures of the page
 	pictured   []*converted // by scene; nil when it cannot be used
@@ -48,20 +49,20 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	until, _ := ctx.Deadline()
 	ctx, cancel := r.fetching(ctx)
 	defer cancel()
-	f := &found{until: until, input: judge.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
-	if _, adult := judge.Adult(f.input); adult {
+	f := &found{until: until, input: extract.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
+	if _, isAdult := adult.Sign(f.input); isAdult {
 		return f // nothing of it is kept
 	}
 	if h.bare {
 		r.declarations(ctx, f, bimi, bareDeclarations(h))
 		bare := f.input
 		bare.Page = withIcons(h.declared, f.input.Manifest)
-		f.candidates = picture.Declared(bare)
+		f.candidates = logofinder.Declared(bare)
 	} else {
 		r.declarations(ctx, f, bimi, h.page)
-		f.candidates = picture.Candidates(f.input)
-		f.share, _ = judge.ShareImage(f.input)
-		f.scenes = picture.Pictures(f.input)
+		f.candidates = logofinder.Candidates(f.input)
+		f.share, _ = extract.ShareImage(f.input)
+		f.scenes = logofinder.Pictures(f.input)
 	}
 	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
 	for i := range f.candidates { // those that were left out when time was over
@@ -88,13 +89,13 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*declaredShare))
 	defer cancel()
-	css := &sheets{run: r, texts: map[string][]byte{}}
+	sheets := &sheets{run: r, texts: map[string][]byte{}}
 	list := r.manifests(ctx, f, from)
-	list = append(list, css.linked(ctx, from)...)
+	list = append(list, sheets.linked(ctx, from)...)
 	fanOut(ctx, r.crawler.cfg.Logger, list)
-	fanOut(ctx, r.crawler.cfg.Logger, css.imported(ctx, from))
+	fanOut(ctx, r.crawler.cfg.Logger, sheets.imported(ctx, from))
 	if from == f.input.Page {
-		f.input.Style = style.New(from.Root, from.Base, css.texts)
+		f.input.Style = css.New(from.Root, from.Base, sheets.texts)
 	}
 	patience := bimiPatience
 	if from != f.input.Page { // there is little else to hope for
@@ -158,9 +159,9 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 // errands are the files to fetch, the most important ones first: candidates for logos, further pages, the
 // share image, pictures of the page.
 func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
-	f.read = make([]*picture.Picture, len(f.candidates))
+	f.read = make([]*logofinder.Picture, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
-	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c picture.Candidate) bool { return c.Crop != nil })
+	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c logofinder.Candidate) bool { return c.Crop != nil })
 	var out []errand
 	for i, c := range f.candidates {
 		if c.Data == nil {
@@ -174,21 +175,21 @@ func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	if u := f.share.Value; u != nil {
 		r.answers.expect(u.String())
 		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.banner = r.convert(ctx, u, rankBanner, (*picture.File).StoreBanner, fetched)
+			f.banner = r.convert(ctx, u, rankBanner, (*logofinder.File).StoreBanner, fetched)
 		}})
 	}
 	f.pictured = make([]*converted, len(f.scenes))
 	for i, u := range f.scenes {
 		r.answers.expect(u.String())
 		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*picture.File).StorePicture, fetched)
+			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*logofinder.File).StorePicture, fetched)
 		}})
 	}
 	return out
 }
 
 // hostOf is the host that a candidate is fetched from, "" when it is in the page itself.
-func hostOf(c picture.Candidate) string {
+func hostOf(c logofinder.Candidate) string {
 	if c.Data != nil || c.URL.Scheme == "data" {
 		return ""
 	}
@@ -208,8 +209,8 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 }
 
 // convert fetches one picture and makes of it what is stored; nil when it cannot be used.
-func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*picture.File, context.Context, picture.Assets) (eventschemas.Image, error), fetched func()) *converted {
-	data, _, err := r.file(ctx, u, picture.MaxBytes)
+func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error), fetched func()) *converted {
+	data, _, err := r.file(ctx, u, logofinder.MaxBytes)
 	fetched()
 	if err != nil || imaging.Sniff(data).IsVector() || !r.held.take(int64(len(data))) {
 		return nil
@@ -217,7 +218,7 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*pic
 	defer r.held.give(int64(len(data)))
 	var files encoded
 	var image eventschemas.Image
-	err = r.decode(ctx, rank, data, nil, picture.ImageCost, func(f *picture.File) (err error) {
+	err = r.decode(ctx, rank, data, nil, logofinder.ImageCost, func(f *logofinder.File) (err error) {
 		image, err = store(f, ctx, &files)
 		return err
 	})
@@ -228,7 +229,7 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*pic
 }
 
 // candidate fetches and reads one candidate, the i-th best. The error says why it is no logo.
-func (r *run) candidate(ctx context.Context, c picture.Candidate, i int, fetched func()) (*picture.Picture, error) {
+func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Picture, error) {
 	data, err := r.bytesOf(ctx, c)
 	fetched()
 	if err != nil {
@@ -241,8 +242,8 @@ func (r *run) candidate(ctx context.Context, c picture.Candidate, i int, fetched
 		return nil, errCrowded
 	}
 	defer r.held.give(int64(len(data)))
-	var p *picture.Picture
-	err = r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *picture.File) (err error) {
+	var p *logofinder.Picture
+	err = r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *logofinder.File) (err error) {
 		p, err = f.As(c)
 		return err
 	})
@@ -271,18 +272,18 @@ func (r *run) work(ctx context.Context, rank int, bytes int64) (leave func(), ok
 }
 
 // bytesOf is a candidate's file, fetched unless the page holds it.
-func (r *run) bytesOf(ctx context.Context, c picture.Candidate) ([]byte, error) {
+func (r *run) bytesOf(ctx context.Context, c logofinder.Candidate) ([]byte, error) {
 	switch {
 	case c.Data != nil:
 		return c.Data, nil
 	case c.URL.Scheme == "data":
-		return picture.DataURL(c.URL)
+		return logofinder.DataURL(c.URL)
 	case r.session == nil: // a saved page
 		return nil, errors.New("not fetched: a saved page is read as it is")
 	case c.Probed:
-		data, _, err := r.probe(ctx, c.URL, picture.MaxBytes)
+		data, _, err := r.probe(ctx, c.URL, logofinder.MaxBytes)
 		return data, err
 	}
-	data, _, err := r.file(ctx, c.URL, picture.MaxBytes)
+	data, _, err := r.file(ctx, c.URL, logofinder.MaxBytes)
 	return data, err
 }

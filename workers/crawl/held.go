@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/room"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 const (
@@ -144,7 +144,7 @@ func (h *held) end() {
 }
 
 // weight is the memory of a picture that was read, in bytes.
-func weight(p *picture.Picture) int64 {
+func weight(p *logofinder.Picture) int64 {
 	n := int64(len(p.SVG))
 	if p.Raster != nil {
 		n += int64(len(p.Raster.Pix))
@@ -155,15 +155,15 @@ func weight(p *picture.Picture) int64 {
 // keep keeps a picture that was read until the crawl chooses. When there is no room for it, those that
 // would not be chosen as things stand are let go first: otherwise all wait for the choice, since a better
 // picture of one drawing may bring back another.
-func (f *found) keep(h *held, i int, p *picture.Picture) {
+func (f *found) keep(h *held, i int, p *logofinder.Picture) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read[i] = p
 	if h.take(weight(p)) {
 		return
 	}
-	lost := map[*picture.Picture]string{}
-	for _, d := range picture.Select(f.pictures()).Dropped {
+	lost := map[*logofinder.Picture]string{}
+	for _, d := range logofinder.Select(f.pictures()).Dropped {
 		lost[d.Picture] = d.Why
 	}
 	for j, q := range f.read {

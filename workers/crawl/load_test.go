@@ -11,7 +11,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/workers/crawl"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // wholePage has all that a complete record needs, and two logos: a drawing and an icon.
@@ -27,7 +27,7 @@ func wholeSite() files {
 
 // slowStore is an asset store whose first file takes until a crawl's time is over.
 type slowStore struct {
-	picture.Assets
+	logofinder.Assets
 	over  <-chan struct{}
 	fails bool // no file is ever stored
 	cut   bool // none but the first is
@@ -90,7 +90,7 @@ func TestWhenTimeIsOverOnlyThePrimaryLogoIsStored(t *testing.T) {
 
 // countingRenderer notes whether two drawings are made at a time: each waits a little for another one.
 type countingRenderer struct {
-	picture.Renderer
+	logofinder.Renderer
 	mu    sync.Mutex
 	now   int
 	most  int

@@ -9,10 +9,10 @@ import (
 
 	"letterhead/internal/resvg"
 	"letterhead/workers/crawl"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 )
 
-type judgeWeighed = judge.Weighed
+type judgeWeighed = extract.Weighed
 
 // vectors is the one renderer of this test binary: its module takes a second to compile.
 var vectors = sync.OnceValues(func() (*resvg.Renderer, error) {

@@ -11,11 +11,11 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/internal/room"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
 	"letterhead/workers/crawl/site"
-	"letterhead/workers/crawl/style"
 )
 
 // Once crawls one address or host, outside of any stream. Pictures are read and named by their content, and
@@ -70,10 +70,10 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	if h, err = r.judged(h, verdict); err != nil {
 		return nil, err
 	}
-	in := judge.Input{Site: r.site, Page: h.page, Style: style.New(h.page.Root, h.page.Base, nil), Now: cfg.Now()}
-	f := &found{input: in, candidates: picture.Candidates(in)}
-	f.share, _ = judge.ShareImage(in)
-	f.read, f.refused = make([]*picture.Picture, len(f.candidates)), make([]error, len(f.candidates))
+	in := extract.Input{Site: r.site, Page: h.page, Style: css.New(h.page.Root, h.page.Base, nil), Now: cfg.Now()}
+	f := &found{input: in, candidates: logofinder.Candidates(in)}
+	f.share, _ = extract.ShareImage(in)
+	f.read, f.refused = make([]*logofinder.Picture, len(f.candidates)), make([]error, len(f.candidates))
 	for i := range f.candidates {
 		r.readInto(ctx, f, i, func() {})
 	}

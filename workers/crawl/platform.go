@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
 )
 
 // platforms are hosts beside the networks where many brands have one page each, which carries the
@@ -35,5 +35,5 @@ func (r *run) leftForPlatform(asked, final *url.URL) bool {
 
 func isPlatform(host string) bool {
 	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
-	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) || judge.NetworkHost(host)
+	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) || extract.NetworkHost(host)
 }

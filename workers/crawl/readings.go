@@ -7,8 +7,8 @@ import (
 	"sync"
 	"weak"
 
-	"letterhead/workers/crawl/drawing"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/inlinesvg"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // readings are the files of pictures that one crawl has decoded, by their content: a file is decoded once, whatever the
@@ -26,12 +26,12 @@ type reading struct {
 	done chan struct{} // closed when the others are set
 	err  error
 	// file is there for as long as somebody uses it, and kept for as long as the crawl lasts when there is room for that.
-	file weak.Pointer[picture.File]
-	kept *picture.File
+	file weak.Pointer[logofinder.File]
+	kept *logofinder.File
 }
 
 // at returns the reading of a file, and whether the caller is to do it: then it calls set and closes done.
-func (r *readings) at(data []byte, part *drawing.Sprite) (one *reading, first bool) {
+func (r *readings) at(data []byte, part *inlinesvg.Sprite) (one *reading, first bool) {
 	key := sha256.Sum256(data)
 	if part != nil {
 		key = sha256.Sum256(fmt.Appendf(key[:], "%q", []string{part.ID, part.Color, part.Fill, part.ViewBox}))
@@ -50,7 +50,7 @@ func (r *readings) at(data []byte, part *drawing.Sprite) (one *reading, first bo
 }
 
 // set notes what decoding gave. The caller is alone with the reading until done is closed.
-func (one *reading) set(file *picture.File, err error, keep bool) {
+func (one *reading) set(file *logofinder.File, err error, keep bool) {
 	if one.err = err; err != nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (one *reading) set(file *picture.File, err error, keep bool) {
 }
 
 // get returns the decoded file; nil when it was let go for want of memory.
-func (one *reading) get() *picture.File { return one.file.Value() }
+func (one *reading) get() *logofinder.File { return one.file.Value() }
 
 // count counts a file that is decoded.
 func (r *readings) count() {
@@ -72,8 +72,8 @@ func (r *readings) count() {
 
 // decode has a file decoded, unless that was done in this crawl already, and used, in a turn at the gate with room for
 // both. Those who ask for one file at the same time wait for one decoding. cost is what use holds, in bytes, beside the
-// file and its pixels. Errors: those of picture.Open and of use, errNotInTime.
-func (r *run) decode(ctx context.Context, rank int, data []byte, part *drawing.Sprite, cost int64, use func(*picture.File) error) error {
+// file and its pixels. Errors: those of logofinder.Open and of use, errNotInTime.
+func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg.Sprite, cost int64, use func(*logofinder.File) error) error {
 	one, first := r.readings.at(data, part)
 	if !first {
 		select {
@@ -91,15 +91,15 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *drawing.S
 		}
 	})
 	defer settle()
-	var file *picture.File
+	var file *logofinder.File
 	if !first {
 		file = one.get()
 	}
 	if r.readings.sprites {
-		cost += picture.CutCost
+		cost += logofinder.CutCost
 	}
 	if file == nil {
-		cost += picture.Cost(data, r.readings.sprites)
+		cost += logofinder.Cost(data, r.readings.sprites)
 	}
 	leave, in := r.work(ctx, rank, cost)
 	if !in {
@@ -109,7 +109,7 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *drawing.S
 	if file == nil {
 		r.readings.count()
 		var err error
-		if file, err = picture.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
+		if file, err = logofinder.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
 			one.set(file, err, err == nil && r.held.takeSpare(file.Bytes()))
 			settle()
 		}

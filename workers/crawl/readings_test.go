@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/room"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // inked draws every vector as a square of one color.
@@ -38,11 +38,11 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 		"room for nothing at all": {func(int64) int64 { return 0 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file, err := picture.Open(t.Context(), inked{}, data, nil, false)
+			file, err := logofinder.Open(t.Context(), inked{}, data, nil, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := file.As(picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
+			p, err := file.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +50,8 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 			r := &run{crawler: &Crawler{gate: newGate(1)}, held: held{common: semaphore.NewWeighted(commonBytes), spares: spares}}
 			r.crawler.cfg.Renderer, r.crawler.cfg.Room = inked{}, room.New(64<<20)
 			var vector weak.Pointer[byte]
-			err = r.decode(t.Context(), rankRead, data, nil, 0, func(f *picture.File) error {
-				p, err := f.As(picture.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
+			err = r.decode(t.Context(), rankRead, data, nil, 0, func(f *logofinder.File) error {
+				p, err := f.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
 				if err == nil {
 					vector = weak.Make(&p.SVG[0])
 				}

@@ -12,7 +12,8 @@ import (
 	"letterhead/internal/delay"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/classify"
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/page"
 )
 
@@ -80,15 +81,15 @@ func (r *run) further(ctx context.Context, f *found, h *home) []errand {
 }
 
 // missing lists what further pages are wanted for, the most useful first; none when the home page says all.
-func missing(in judge.Input) []topic {
-	_, described := judge.Description(in)
-	name, _ := judge.Name(in)
-	company, _ := judge.Company(in)
+func missing(in extract.Input) []topic {
+	_, described := extract.Description(in)
+	name, _ := extract.Name(in)
+	known, _ := company.Decide(in)
 	var out []topic
-	if !described || name.Method == judge.FromDomain || name.Value == "" || company == nil || company.FoundedYear == nil {
+	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil || known.FoundedYear == nil {
 		out = append(out, about)
 	}
-	if company == nil || company.Location == nil || len(judge.Links(in).Value) == 0 {
+	if known == nil || known.Location == nil || len(extract.Links(in).Value) == 0 {
 		out = append(out, imprint)
 	}
 	return out

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/style"
 )
 
 // Limits of stylesheets.
@@ -47,7 +47,7 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []errand {
 	var list []*url.URL
 	for _, u := range p.Styles { // in the order of the page
 		if text, ok := s.texts[u.String()]; ok {
-			list = append(list, style.Imports(text, u)...)
+			list = append(list, css.Imports(text, u)...)
 		}
 	}
 	return s.errands(ctx, list, maxImports)

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"letterhead/workers/crawl/judge"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/picture"
 	"letterhead/workers/crawl/site"
 )
 
@@ -75,7 +76,7 @@ func readLogoFiles(files fs.FS) ([]logoFile, error) {
 
 // scoreFiles reads the drawings of the groups, some at a time, as a crawl would read a header's, and judges
 // what is seen in each. every is 1 for all of them, n for each nth.
-func scoreFiles(ctx context.Context, draw picture.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
+func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(l logoFile) bool {
 		return !slices.ContainsFunc(groups, func(g string) bool { return l.in(g) })
 	})
@@ -100,11 +101,11 @@ func scoreFiles(ctx context.Context, draw picture.Renderer, all []logoFile, grou
 var fileSite = site.New("drawing.sample")
 
 // score reads one drawing and judges it. One that cannot be read is missing in every group.
-func (l *logoFile) score(ctx context.Context, draw picture.Renderer, groups []string) []Verdict {
-	c := picture.Candidate{
-		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: picture.Mark, Score: fileScore,
+func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups []string) []Verdict {
+	c := logofinder.Candidate{
+		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: logofinder.Mark, Score: fileScore,
 	}
-	p, err := picture.Read(ctx, draw, c, []byte(l.SVG))
+	p, err := logofinder.Read(ctx, draw, c, []byte(l.SVG))
 	var out []Verdict
 	add := func(group, field string, truth string, ours string, right bool) {
 		v := Verdict{Group: group, ID: l.Name, Field: field, Kind: Wrong, Ours: ours, Truth: truth}
@@ -145,10 +146,10 @@ func (l *logoFile) score(ctx context.Context, draw picture.Renderer, groups []st
 }
 
 // colorsOf are the first colors of a brand of which nothing but one logo is known.
-func colorsOf(p *picture.Picture) []string {
-	in := judge.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
+func colorsOf(p *logofinder.Picture) []string {
+	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string
-	for _, c := range judge.Colors(in, picture.Palettes([]*picture.Picture{p})).Value {
+	for _, c := range colors.Decide(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
 		out = append(out, c.Hex)
 	}
 	return out[:min(len(out), topColors)]

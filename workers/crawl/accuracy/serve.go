@@ -26,7 +26,7 @@ import (
 	"letterhead/internal/testcert"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/accuracy/internet"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // Limits of one crawl here.
@@ -54,7 +54,7 @@ type stage struct {
 	files     fs.FS // the folder of this command
 	data      fs.FS // saved pages and recordings; nil where they are missing
 	authority *testcert.Authority
-	renderer  picture.Renderer
+	renderer  logofinder.Renderer
 }
 
 // crawl serves a label's page and crawls it. Errors: when it cannot be served.

@@ -20,8 +20,8 @@ func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
 		Box:       at.box(n),
 		Tokens:    append(slices.Clone(words), ancestorTokens(n)...),
 		Own:       words,
-		Width:     pixels(attr(n, "width")),
-		Height:    pixels(attr(n, "height")),
+		Width:     pixels(Attr(n, "width")),
+		Height:    pixels(Attr(n, "height")),
 		Zone:      at.zone,
 		Top:       at.zone == Body && g.page.Words < topWords && len(g.page.Headings) == 0 && (home || !at.inner),
 		Home:      home,
@@ -59,10 +59,10 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 		return
 	}
 	im := g.sight(n, words, at)
-	alt := attr(n, "alt")
+	alt := Attr(n, "alt")
 	for _, name := range []string{"aria-label", "title"} {
 		if alt == "" {
-			alt = attr(n, name)
+			alt = Attr(n, name)
 		}
 	}
 	im.Alt = clean(alt, maxLinkText)
@@ -72,7 +72,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 		im.URL = im.Large.URL
 	}
 	if im.URL != nil {
-		im.Part = part(attr(n, "src"))
+		im.Part = part(Attr(n, "src"))
 		g.page.Images = append(g.page.Images, im)
 	}
 	g.variants(im, at.picture)
@@ -105,16 +105,16 @@ func largeSource(p *Page, n *html.Node) Source {
 		}
 	}
 	for _, name := range []string{"srcset", "data-srcset", "data-lazy-srcset"} {
-		take(attr(n, name))
+		take(Attr(n, name))
 	}
 	if n.Parent == nil || n.Parent.DataAtom != atom.Picture {
 		return out
 	}
 	for c, left := n.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
 		// Formats that are not read here are passed over.
-		if c.DataAtom == atom.Source && !strings.Contains(attr(c, "type"), "avif") && ColorScheme(attr(c, "media")) == "" {
-			take(attr(c, "srcset"))
-			take(attr(c, "data-srcset"))
+		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") && ColorScheme(Attr(c, "media")) == "" {
+			take(Attr(c, "srcset"))
+			take(Attr(c, "data-srcset"))
 		}
 	}
 	return out
@@ -129,8 +129,8 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 		if c.Type != html.ElementNode || c.DataAtom != atom.Source || len(g.page.Images) >= MaxImages {
 			continue
 		}
-		scheme := ColorScheme(attr(c, "media"))
-		best, _ := largest(attr(c, "srcset"))
+		scheme := ColorScheme(Attr(c, "media"))
+		best, _ := largest(Attr(c, "srcset"))
 		u := g.page.Resolve(best)
 		if scheme == "" || u == nil {
 			continue
@@ -149,7 +149,7 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 	if len(g.page.Drawings) >= MaxDrawings {
 		return
 	}
-	alt := attr(n, "aria-label")
+	alt := Attr(n, "aria-label")
 	named, left := false, maxDrawingParts
 	for c := n.FirstChild; c != nil && left > 0; c, left = c.NextSibling, left-1 {
 		switch {
@@ -158,7 +158,7 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 			alt = inner(c)
 		case c.Data == "use" && !named: // the name of what it draws
 			named = true
-			_, id, _ := strings.Cut(attr(c, "href")+namespaced(c, "xlink", "href"), "#")
+			_, id, _ := strings.Cut(Attr(c, "href")+namespaced(c, "xlink", "href"), "#")
 			words = append(slices.Clone(words), SplitWords(id[:min(len(id), maxPart)])...)
 		}
 	}
@@ -190,7 +190,7 @@ func (g *gatherer) framed(svg *html.Node) *url.URL {
 			left--
 			switch c.Data {
 			case "image":
-				ref := attr(c, "href")
+				ref := Attr(c, "href")
 				if ref == "" {
 					ref = namespaced(c, "xlink", "href")
 				}
@@ -225,7 +225,7 @@ func (g *gatherer) ground(n *html.Node, words []string, at place) {
 		return
 	}
 	im := g.sight(n, words, at)
-	im.Alt = clean(attr(n, "aria-label"), maxLinkText)
+	im.Alt = clean(Attr(n, "aria-label"), maxLinkText)
 	if im.Alt == "" {
 		im.Alt = clean(inner(n), maxLinkText)
 	}

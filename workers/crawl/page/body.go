@@ -9,16 +9,16 @@ import (
 
 // anchor takes a link in and returns the place of its children.
 func (g *gatherer) anchor(n *html.Node, at place) place {
-	href := strings.TrimSpace(attr(n, "href"))
-	rels := strings.Fields(strings.ToLower(attr(n, "rel")))
+	href := strings.TrimSpace(Attr(n, "href"))
+	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
 	u := g.page.Resolve(href)
 	at.link = &Anchor{URL: u, Me: slices.Contains(rels, "me"), Zone: at.zone}
 	at.foreign = u != nil && !g.own(u)
 	at.linkNode = n
-	at.window = strings.EqualFold(attr(n, "target"), "_blank")
-	at.label = clean(attr(n, "aria-label"), maxLinkText)
+	at.window = strings.EqualFold(Attr(n, "target"), "_blank")
+	at.label = clean(Attr(n, "aria-label"), maxLinkText)
 	if at.label == "" {
-		at.label = clean(attr(n, "title"), maxLinkText)
+		at.label = clean(Attr(n, "title"), maxLinkText)
 	}
 	at.home = g.home(u, rels) || g.told(at, at.label)
 	// Nothing but the site's own stands in a link that is declared to lead home, or is called logo and leads there.

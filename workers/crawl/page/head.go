@@ -10,16 +10,16 @@ import (
 
 // meta takes a meta element in.
 func (g *gatherer) meta(n *html.Node) {
-	content := attr(n, "content")
+	content := Attr(n, "content")
 	for _, kind := range []string{"property", "name", "itemprop", "http-equiv"} {
-		for key := range strings.FieldsSeq(attr(n, kind)) {
+		for key := range strings.FieldsSeq(Attr(n, kind)) {
 			g.declare(kind, key, content)
 		}
 	}
-	if strings.EqualFold(attr(n, "http-equiv"), "refresh") && g.page.Refresh == nil {
+	if strings.EqualFold(Attr(n, "http-equiv"), "refresh") && g.page.Refresh == nil {
 		g.page.Refresh = g.refresh(content)
 	}
-	if strings.EqualFold(attr(n, "name"), "msapplication-config") && g.page.Config == nil {
+	if strings.EqualFold(Attr(n, "name"), "msapplication-config") && g.page.Config == nil {
 		g.page.Config = g.page.Resolve(content)
 	}
 }
@@ -66,8 +66,8 @@ func itemName(n *html.Node) string {
 				continue
 			}
 			left--
-			if slices.Contains(strings.Fields(attr(c, "itemprop")), "name") {
-				if content := attr(c, "content"); content != "" {
+			if slices.Contains(strings.Fields(Attr(c, "itemprop")), "name") {
+				if content := Attr(c, "content"); content != "" {
 					return clean(content, MaxValueRunes)
 				}
 				return clean(inner(c), MaxValueRunes)
@@ -86,20 +86,20 @@ func itemName(n *html.Node) string {
 
 // microdata takes an itemprop of another element than meta in.
 func (g *gatherer) microdata(n *html.Node) {
-	props := attr(n, "itemprop")
+	props := Attr(n, "itemprop")
 	if props == "" || n.Data == "meta" {
 		return
 	}
 	var value string
 	switch n.Data {
 	case "a", "area", "link":
-		value = attr(n, "href")
+		value = Attr(n, "href")
 	case "img", "audio", "embed", "iframe", "source", "track", "video":
-		value = attr(n, "src")
+		value = Attr(n, "src")
 	case "object":
-		value = attr(n, "data")
+		value = Attr(n, "data")
 	case "time":
-		value = attr(n, "datetime")
+		value = Attr(n, "datetime")
 	default:
 		value = inner(n)
 	}
@@ -131,8 +131,8 @@ func (g *gatherer) refresh(content string) *Refresh {
 
 // link takes a link element in.
 func (g *gatherer) link(n *html.Node) {
-	rels := strings.Fields(strings.ToLower(attr(n, "rel")))
-	href := attr(n, "href")
+	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
+	href := Attr(n, "href")
 	if kind := iconRel(rels); kind != "" {
 		g.icon(n, kind, href)
 	}
@@ -185,11 +185,11 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	icon := Icon{
 		Rel:   rel,
 		URL:   u,
-		Type:  strings.ToLower(clean(attr(n, "type"), 60)),
-		Color: clean(attr(n, "color"), 40),
-		Media: strings.ToLower(clean(attr(n, "media"), 100)),
+		Type:  strings.ToLower(clean(Attr(n, "type"), 60)),
+		Color: clean(Attr(n, "color"), 40),
+		Media: strings.ToLower(clean(Attr(n, "media"), 100)),
 	}
-	icon.Sizes, icon.Any = ParseSizes(attr(n, "sizes"))
+	icon.Sizes, icon.Any = ParseSizes(Attr(n, "sizes"))
 	g.page.Icons = append(g.page.Icons, icon)
 }
 
@@ -222,12 +222,12 @@ func ParseSizes(text string) (sizes []Size, any bool) {
 // scriptElement takes a script in: linked data, or traces for signatures.
 func (g *gatherer) scriptElement(n *html.Node) {
 	g.page.Scripts++
-	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(attr(n, "type"))), ";")
+	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(Attr(n, "type"))), ";")
 	if kind == "application/ld+json" {
 		g.blobs = append(g.blobs, []byte(inner(n))) // linkeddata bounds number and size
 		return
 	}
-	g.source(attr(n, "src"))
+	g.source(Attr(n, "src"))
 	if text := inner(n); text != "" && len(g.page.Script) < maxRawBytes {
 		g.page.Script += text[:min(len(text), maxRawBytes-len(g.page.Script))] + "\n"
 	}

@@ -48,7 +48,7 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	real := func(u *url.URL) bool { return u != nil && !g.placeholder(u) }
 	for _, name := range lazySources {
-		value := attr(n, name)
+		value := Attr(n, name)
 		if strings.HasSuffix(name, "srcset") {
 			value, _ = largest(value)
 		}
@@ -56,7 +56,7 @@ func (g *gatherer) imageURL(n *html.Node) *url.URL {
 			return u
 		}
 	}
-	best, _ := largest(attr(n, "srcset"))
+	best, _ := largest(Attr(n, "srcset"))
 	ofSet := g.page.Resolve(best)
 	if real(ofSet) && strings.HasSuffix(strings.ToLower(ofSet.Path), ".svg") {
 		return ofSet // src is for browsers that know neither
@@ -65,7 +65,7 @@ func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	if n.DataAtom == atom.Object {
 		name = "data"
 	}
-	src := resolvePicture(g.page.Base, attr(n, name))
+	src := resolvePicture(g.page.Base, Attr(n, name))
 	if real(src) && src.Scheme != "data" {
 		return src
 	}

@@ -70,7 +70,7 @@ func (g *gatherer) base(n *html.Node, depth int) {
 		return
 	}
 	if n.Type == html.ElementNode && n.DataAtom == atom.Base && n.Namespace == "" {
-		if u := resolve(g.page.URL, attr(n, "href")); u != nil {
+		if u := resolve(g.page.URL, Attr(n, "href")); u != nil {
 			g.page.Base, g.baseSet = u, true
 			return
 		}
@@ -169,7 +169,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	}
 	switch n.DataAtom {
 	case atom.Html:
-		g.page.Lang = clean(attr(n, "lang"), 35)
+		g.page.Lang = clean(Attr(n, "lang"), 35)
 	case atom.Title:
 		if g.page.Title == "" {
 			g.page.Title = clean(inner(n), MaxValueRunes)
@@ -194,17 +194,17 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	case atom.Style, atom.Svg, atom.Math, atom.Textarea, atom.Select:
 		return at, false
 	case atom.Iframe, atom.Frame:
-		g.source(attr(n, "src"))
+		g.source(Attr(n, "src"))
 		return at, false
 	case atom.Noscript:
 		at.silent = true
 	case atom.Form:
 		g.page.Forms++
 	case atom.Input:
-		if strings.EqualFold(attr(n, "type"), "password") {
+		if strings.EqualFold(Attr(n, "type"), "password") {
 			g.page.Password = true
 		}
-		if strings.EqualFold(attr(n, "type"), "image") {
+		if strings.EqualFold(Attr(n, "type"), "image") {
 			g.image(n, words, at)
 		}
 	case atom.H1:
@@ -227,7 +227,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 
 // identify keeps the ids that signatures of challenge pages look for.
 func (g *gatherer) identify(n *html.Node) {
-	if id := attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
+	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
 		g.page.ElementID[id] = true
 	}
 }

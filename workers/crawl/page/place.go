@@ -58,7 +58,7 @@ func isCrowd(words []string) bool {
 func (g *gatherer) within(at place, n *html.Node, words []string) place {
 	// The page's own header would have begun before: one in an article or a list is that of a part then.
 	late := g.banners || g.page.Words >= topWords
-	role := strings.ToLower(attr(n, "role"))
+	role := strings.ToLower(Attr(n, "role"))
 	own := false // it is the page's header: its words are of its form and its state
 	switch {
 	case n.DataAtom == atom.Header || role == "banner" || has(words, headerWords) && !has(words, partWords):
@@ -105,10 +105,10 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 
 // shown reads what an element's attributes say of when it is seen.
 func (at place) shown(n *html.Node) place {
-	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(attr(n, "style")), " ", ""), "display:none") {
+	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
 		at.hidden = true
 	}
-	class := attr(n, "class")
+	class := Attr(n, "class")
 	if class == "" || n.DataAtom == atom.Body || n.DataAtom == atom.Html {
 		return at
 	}

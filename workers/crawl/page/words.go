@@ -115,7 +115,8 @@ func namespaced(n *html.Node, namespace, name string) string {
 	return ""
 }
 
-func attr(n *html.Node, name string) string {
+// Attr returns the value of an attribute that is in no namespace, "" when the element does not have it.
+func Attr(n *html.Node, name string) string {
 	v, _ := lookup(n, name)
 	return v
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/logofinder"
 )
 
 //go:embed report.tmpl
@@ -45,7 +45,7 @@ func HTML(w io.Writer, c Crawl) error {
 }
 
 // picture returns a chosen candidate's picture as a data address, "" for one that was not kept.
-func (c Crawl) picture(t picture.Trial) template.URL { return c.file(t.AssetID) }
+func (c Crawl) picture(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
 
 // logo returns the first stored form of a logo or an image.
 func (c Crawl) logo(formats []eventschemas.Asset) template.URL {

@@ -9,8 +9,8 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl"
-	"letterhead/workers/crawl/judge"
-	"letterhead/workers/crawl/picture"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/logofinder"
 )
 
 // Crawl is one crawl to be shown.
@@ -33,7 +33,7 @@ const (
 // field is the candidates for one field, best first.
 type field struct {
 	Name string
-	Rows []judge.Weighed
+	Rows []extract.Weighed
 	More int // that are not shown
 }
 
@@ -56,9 +56,9 @@ func (c Crawl) fields() []field {
 }
 
 // trials returns the logo candidates: the chosen ones in their order, then the others by score.
-func (c Crawl) trials() (shown []picture.Trial, more int) {
+func (c Crawl) trials() (shown []logofinder.Trial, more int) {
 	shown = slices.Clone(c.Result.Trials)
-	slices.SortStableFunc(shown, func(a, b picture.Trial) int {
+	slices.SortStableFunc(shown, func(a, b logofinder.Trial) int {
 		if x, y := a.Chosen >= 0, b.Chosen >= 0; x != y {
 			if x {
 				return -1
@@ -78,7 +78,7 @@ func (c Crawl) trials() (shown []picture.Trial, more int) {
 }
 
 // address is where a candidate came from, for people.
-func address(t picture.Trial) string {
+func address(t logofinder.Trial) string {
 	if t.URL == nil {
 		return ""
 	}
@@ -89,7 +89,7 @@ func address(t picture.Trial) string {
 }
 
 // fate is what became of a candidate, in a few words.
-func fate(t picture.Trial) string {
+func fate(t logofinder.Trial) string {
 	if t.Chosen < 0 {
 		return "no: " + t.Refused
 	}
@@ -101,7 +101,7 @@ func fate(t picture.Trial) string {
 }
 
 // size is a candidate's file, in a few words.
-func size(t picture.Trial) string {
+func size(t logofinder.Trial) string {
 	switch {
 	case t.Format == "":
 		return ""
@@ -112,7 +112,7 @@ func size(t picture.Trial) string {
 }
 
 // sum writes what a score is made of.
-func sum(reasons []picture.Reason) string {
+func sum(reasons []logofinder.Reason) string {
 	parts := make([]string, 0, len(reasons))
 	for _, r := range reasons {
 		parts = append(parts, fmt.Sprintf("%+.4g %s", r.Points, r.Sign))

@@ -1,0 +1,256 @@
+package css
+
+import (
+	"strings"
+
+	"github.com/andybalholm/cascadia"
+	"golang.org/x/net/html"
+)
+
+// Limits of matching. A page that is not meant to hurt stays far below.
+const (
+	maxWork    = 2_000_000 // compound selectors tested for one cascade, about 100 ms
+	maxSteps   = 2000      // tested for one selector on one element: combinators try every ancestor
+	maxMatches = 3000      // rules of one element
+	maxCached  = 50_000    // elements whose rules are kept
+	// manyDeclarations of an element are looked up by name rather than one after the other.
+	manyDeclarations = 64
+)
+
+// match is a rule that applies to an element.
+type match struct {
+	rule        int32
+	specificity uint32
+	pseudo      pseudoElement
+}
+
+// compiled is a selector ready to be tested, its last compound first.
+type compiled []compound
+
+type compound struct {
+	names      *names       // when it asks for nothing but an element name, ids and classes, which most do
+	test       cascadia.Sel // else
+	combinator byte
+	positional bool // its test counts siblings
+}
+
+// names is a compound of an element name, ids and classes.
+type names struct {
+	tag          string
+	ids, classes []string
+}
+
+// namesOf reads a compound; nil when it asks for more.
+func namesOf(text string) *names {
+	out := &names{}
+	for i := 0; i < len(text); {
+		start := i
+		if text[i] == '#' || text[i] == '.' {
+			start++
+		} else if i > 0 || !isName(text[i]) {
+			return nil
+		}
+		end := nameEnd(text, start)
+		if end == start {
+			return nil
+		}
+		switch name := unescape(text[start:end]); {
+		case text[i] == '#':
+			out.ids = append(out.ids, name)
+		case text[i] == '.':
+			out.classes = append(out.classes, name)
+		default:
+			out.tag = strings.ToLower(name)
+		}
+		i = end
+	}
+	return out
+}
+
+func (w *names) match(n *html.Node) bool {
+	if w.tag != "" && w.tag != n.Data && w.tag != strings.ToLower(n.Data) {
+		return false
+	}
+	if len(w.ids) > 0 {
+		id := strings.TrimSpace(attr(n, "id"))
+		for _, want := range w.ids {
+			if want != id {
+				return false
+			}
+		}
+	}
+	if len(w.classes) > 0 {
+		list := attr(n, "class")
+		for _, want := range w.classes {
+			if !hasWord(list, want) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasWord says whether a list of words holds one.
+func hasWord(list, word string) bool {
+	for from := 0; ; {
+		i := strings.Index(list[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(word)
+		if (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+func (c *compound) match(n *html.Node) bool {
+	if c.names != nil {
+		return c.names.match(n)
+	}
+	return c.test.Match(n)
+}
+
+// compile prepares a selector; nil when cascadia does not know what it asks for.
+func (c *Cascade) compile(at int32) compiled {
+	if out, ok := c.ready[at]; ok {
+		return out
+	}
+	var out compiled
+	pieces, ok := parts(c.selectors[at].text)
+	for _, piece := range pieces {
+		one := c.compound(piece.text)
+		if one == nil {
+			ok = false
+			break
+		}
+		out = append(out, *one)
+		out[len(out)-1].combinator = piece.combinator
+	}
+	if !ok {
+		out = nil
+	}
+	c.ready[at] = out
+	return out
+}
+
+// compound prepares one compound; nil when cascadia does not know what it asks for.
+func (c *Cascade) compound(text string) *compound {
+	if have, ok := c.tests[text]; ok {
+		return have
+	}
+	one := &compound{names: namesOf(text)}
+	if one.names == nil {
+		parsed, err := cascadia.Parse(text)
+		if err != nil || parsed.PseudoElement() != "" {
+			one = nil
+		} else {
+			one.test = parsed
+			for _, costly := range []string{"-child", "-of-type", ":not(", ":empty"} {
+				one.positional = one.positional || strings.Contains(text, costly)
+			}
+		}
+	}
+	c.tests[text] = one
+	return one
+}
+
+// matched lists the rules that apply to an element.
+func (c *Cascade) matched(n *html.Node) []match {
+	if out, ok := c.matches[n]; ok {
+		return out
+	}
+	var out []match
+	try := func(list []int32) {
+		for _, at := range list {
+			if c.work--; c.work < 0 || len(out) >= maxMatches {
+				return // also what cannot match costs a look
+			}
+			s := &c.selectors[at]
+			steps := maxSteps
+			if sel := c.compile(at); len(sel) > 0 && c.matchesFrom(sel, n, &steps) {
+				out = append(out, match{s.rule, s.specificity, s.pseudo})
+			}
+		}
+	}
+	if n.Type == html.ElementNode {
+		for _, a := range n.Attr {
+			switch {
+			case a.Namespace != "":
+			case a.Key == "id" && a.Val != "":
+				try(c.byID[strings.TrimSpace(a.Val)])
+			case a.Key == "class":
+				for class := range strings.FieldsSeq(a.Val) {
+					try(c.byClass[class])
+				}
+			}
+		}
+		try(c.byTag[strings.ToLower(n.Data)])
+		try(c.universal)
+	}
+	if len(c.matches) < maxCached {
+		c.matches[n] = out
+	}
+	return out
+}
+
+// matchesFrom tests a selector from its end. It gives up, and says no, when the work is used up.
+func (c *Cascade) matchesFrom(sel compiled, n *html.Node, steps *int) bool {
+	cost := 1
+	if sel[0].positional {
+		cost += c.siblingCount(n)
+	}
+	c.work -= cost
+	if *steps--; *steps < 0 || c.work < 0 || n == nil || n.Type != html.ElementNode || !sel[0].match(n) {
+		return false
+	}
+	if len(sel) == 1 {
+		return true
+	}
+	switch sel[0].combinator {
+	case '>':
+		return c.matchesFrom(sel[1:], n.Parent, steps)
+	case '+':
+		return c.matchesFrom(sel[1:], previousElement(n), steps)
+	case '~':
+		for p := previousElement(n); p != nil && *steps >= 0; p = previousElement(p) {
+			if c.matchesFrom(sel[1:], p, steps) {
+				return true
+			}
+		}
+		return false
+	}
+	for p := n.Parent; p != nil && *steps >= 0; p = p.Parent {
+		if c.matchesFrom(sel[1:], p, steps) {
+			return true
+		}
+	}
+	return false
+}
+
+func previousElement(n *html.Node) *html.Node {
+	for n = n.PrevSibling; n != nil && n.Type != html.ElementNode; n = n.PrevSibling {
+	}
+	return n
+}
+
+// siblingCount is how many nodes the parent of a node has, and its ancestors: what a test of its place may
+// have to look at.
+func (c *Cascade) siblingCount(n *html.Node) int {
+	if n == nil || n.Parent == nil {
+		return 0
+	}
+	count, ok := c.siblings[n.Parent]
+	if !ok {
+		for s := n.Parent.FirstChild; s != nil; s = s.NextSibling {
+			count++
+		}
+		c.siblings[n.Parent] = count
+	}
+	return count / siblingsPerTest
+}
+
+// siblingsPerTest is how many siblings are passed in the time of one test.
+const siblingsPerTest = 2

@@ -1,0 +1,222 @@
+package css
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// closing is where the bracket that opens at a place of a text closes; the length of the text when it does
+// not. Strings are passed over.
+func closing(text string, open int) int {
+	nest := 0
+	for i := open; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"', '\'':
+			i = stringEnd(text, i) - 1
+		case '(', '[', '{':
+			nest++
+		case ')', ']', '}':
+			if nest--; nest <= 0 {
+				return i
+			}
+		}
+	}
+	return len(text)
+}
+
+// stringEnd is the place after the string that begins at a place of a text.
+func stringEnd(text string, start int) int {
+	quote := text[start]
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case quote:
+			return i + 1
+		case '\n':
+			return i // a string does not run over its line
+		}
+	}
+	return len(text)
+}
+
+// splitTop yields the parts of a text between the separators that stand in no brackets and no string.
+func splitTop(text string, separator byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := 0
+		for i := 0; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case '"', '\'':
+				i = stringEnd(text, i) - 1
+			case '(', '[', '{':
+				i = closing(text, i)
+			case separator:
+				if !yield(text[start:i]) {
+					return
+				}
+				start = i + 1
+			}
+		}
+		yield(text[start:])
+	}
+}
+
+// words splits a value at the white space that stands in no brackets and no string, and around slashes.
+func words(value string) []string {
+	var out []string
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			out = append(out, value[start:end])
+		}
+		start = -1
+	}
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case ' ', '\t', '\n', '\r', '\f':
+			flush(i)
+			continue
+		case '/':
+			flush(i)
+			out = append(out, "/")
+			continue
+		}
+		if start < 0 {
+			start = i
+		}
+		switch value[i] {
+		case '\\':
+			i++
+		case '"', '\'':
+			i = stringEnd(value, i) - 1
+		case '(', '[', '{':
+			i = closing(value, i)
+		}
+	}
+	if start >= 0 {
+		out = append(out, value[start:])
+	}
+	return out
+}
+
+// unquote takes the quotes off a string, if it has any, and resolves escapes.
+func unquote(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > 0 && (text[0] == '"' || text[0] == '\'') {
+		quote := text[:1]
+		text = strings.TrimSuffix(text[1:], quote)
+	}
+	return unescape(text)
+}
+
+// unescape resolves the escapes of an identifier or string (CSS Syntax 3, section 4.3.7).
+func unescape(text string) string {
+	if strings.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			out.WriteByte(text[i])
+			continue
+		}
+		end := i + 1
+		for end < len(text) && end < i+7 && isHex(text[end]) {
+			end++
+		}
+		switch {
+		case end > i+1:
+			code, _ := strconv.ParseInt(text[i+1:end], 16, 32) // at most six hex digits
+			if r := rune(code); r != 0 && utf8.ValidRune(r) {
+				out.WriteRune(r)
+			} else {
+				out.WriteRune(utf8.RuneError)
+			}
+			i = end - 1
+			if end < len(text) && isSpace(text[end]) {
+				i++
+			}
+		case end < len(text) && text[end] == '\n': // a string goes on in the next line
+			i = end
+		case end < len(text):
+			out.WriteByte(text[end])
+			i = end
+		}
+	}
+	return out.String()
+}
+
+func isHex(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'f' || b >= 'A' && b <= 'F'
+}
+
+func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' || b == '\f' }
+
+// isName says whether a byte may stand in an identifier.
+func isName(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b >= 0x80
+}
+
+// nameEnd is where the identifier that begins at a place of a text ends.
+func nameEnd(text string, start int) int {
+	i := start
+	for i < len(text) {
+		switch {
+		case isName(text[i]):
+			i++
+		case text[i] == '\\' && i+1 < len(text):
+			i += 2
+			// A hexadecimal escape ends with a space, which belongs to it.
+			if isHex(text[i-1]) {
+				for end := i + 5; i < end && i < len(text) && isHex(text[i]); {
+					i++
+				}
+				if i < len(text) && isSpace(text[i]) {
+					i++
+				}
+			}
+		default:
+			return i
+		}
+	}
+	return min(i, len(text))
+}
+
+// indexFunction is where a call of a function begins in a value, -1 when there is none. It is not found
+// within a longer name.
+func indexFunction(value, name string) int {
+	for from := 0; from < len(value); {
+		i := indexFold(value[from:], name)
+		if i < 0 {
+			return -1
+		}
+		if i += from; i == 0 || !isName(value[i-1]) {
+			return i
+		}
+		from = i + len(name)
+	}
+	return -1
+}
+
+// indexFold finds a lower-case ASCII word that ends in a parenthesis.
+func indexFold(text, word string) int {
+	for from := 0; ; {
+		i := strings.IndexByte(text[from:], '(')
+		if i < 0 {
+			return -1
+		}
+		i += from
+		if start := i + 1 - len(word); start >= 0 && strings.EqualFold(text[start:i+1], word) {
+			return start
+		}
+		from = i + 1
+	}
+}
+
+func indexURL(value string) int { return indexFunction(value, "url(") }

@@ -1,0 +1,413 @@
+package css
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tdewolff/parse/v2"
+	"github.com/tdewolff/parse/v2/css"
+	"golang.org/x/net/html"
+)
+
+// Limits of values.
+const (
+	maxVarDepth  = 24       // variables within variables
+	maxExpanded  = 64 << 10 // bytes of a value once its variables are in
+	maxVars      = 200_000  // variables of elements that are kept
+	maxTries     = 8        // declarations tried of one property of one element
+	maxVariables = 4000     // listed of the root
+	maxAncestors = 1000
+)
+
+type varKey struct {
+	n    *html.Node
+	name string
+}
+
+type resolved struct {
+	value string
+	ok    bool
+}
+
+// answer is what an element says of a property.
+type answer int
+
+const (
+	unsaid    answer = iota
+	said             // also "", when the initial value was asked for
+	inherited        // its parent is asked
+)
+
+// shorthands are what else sets a property.
+var shorthands = map[string][]string{
+	"font-family":         {"font"},
+	"font-weight":         {"font"},
+	"font-size":           {"font"},
+	"background-image":    {"background"},
+	"background-color":    {"background"},
+	"background-position": {"background"},
+	"background-size":     {"background"},
+	"background-repeat":   {"background"},
+	"mask-image":          {"mask", "-webkit-mask", "-webkit-mask-image"},
+}
+
+// inheriting are the properties that an element takes from its parent.
+var inheriting = map[string]bool{
+	"color": true, "fill": true, "stroke": true, "font-family": true, "font-weight": true, "font-size": true, "font-style": true,
+	"visibility": true, "stroke-width": true, "fill-rule": true, "clip-rule": true, "fill-opacity": true, "stroke-opacity": true,
+	"stroke-linecap": true, "stroke-linejoin": true, "text-transform": true, "color-scheme": true, "list-style-image": true, "text-anchor": true,
+}
+
+func (c *Cascade) value(n *html.Node, pseudo pseudoElement, property string) string {
+	for range maxAncestors {
+		v, how := c.lookup(n, pseudo, property)
+		if how != inherited {
+			return v
+		}
+		if pseudo == ownElement {
+			if n = n.Parent; n == nil || n.Type != html.ElementNode {
+				return ""
+			}
+		}
+		if pseudo = ownElement; inheriting[property] {
+			return c.inherited(n, property)
+		}
+	}
+	return ""
+}
+
+func (c *Cascade) inherited(n *html.Node, property string) string {
+	for range maxAncestors {
+		if n == nil || n.Type != html.ElementNode {
+			return ""
+		}
+		if v, how := c.lookup(n, ownElement, property); how == said {
+			return v
+		}
+		n = n.Parent
+	}
+	return ""
+}
+
+// candidate is a declaration of a property for an element.
+type candidate struct {
+	declaration *declaration
+	rule        *rule // nil for one of the element itself
+	specificity uint32
+	order       int
+}
+
+// beats is the order of the cascade (CSS Cascade 5, section 6.1) among what one author says.
+func (a candidate) beats(b candidate) bool {
+	important := a.declaration.important
+	switch {
+	case important != b.declaration.important:
+		return important
+	case (a.rule == nil) != (b.rule == nil):
+		return a.rule == nil
+	case a.rule != nil && a.rule.layer.rank != b.rule.layer.rank:
+		return (a.rule.layer.rank > b.rule.layer.rank) != important // among important ones the first layer wins
+	case a.specificity != b.specificity:
+		return a.specificity > b.specificity
+	}
+	return a.order >= b.order
+}
+
+// lookup asks an element for a property. Of what it says the strongest counts whose variables are known: a
+// sheet that sets them may not have been read.
+func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (string, answer) {
+	list := c.candidates(n, pseudo, property)
+	for range maxTries {
+		best := -1
+		for i := range list {
+			if list[i].declaration != nil && (best < 0 || list[i].beats(list[best])) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		if v, how := c.settle(n, list[best], property); how != unsaid {
+			return v, how
+		}
+		list[best].declaration = nil
+	}
+	if pseudo == ownElement {
+		if v := c.presentation(n, property); v != "" {
+			return keyword(v, property)
+		}
+	}
+	return "", unsaid
+}
+
+// candidates lists what an element's rules and its style attribute say of a property.
+func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string) []candidate {
+	var out []candidate
+	others := shorthands[property]
+	is := func(name string) bool {
+		if name == property {
+			return true
+		}
+		for _, other := range others {
+			if name == other {
+				return true
+			}
+		}
+		return false
+	}
+	custom := strings.HasPrefix(property, "--")
+	for _, m := range c.matched(n) {
+		if m.pseudo != pseudo {
+			continue
+		}
+		r := &c.rules[m.rule]
+		if custom && len(r.declarations) > manyDeclarations {
+			if i, ok := c.byName(m.rule)[property]; ok {
+				out = append(out, candidate{&r.declarations[i], r, m.specificity, int(m.rule)*maxDeclarations + i})
+			}
+			continue
+		}
+		for i := range r.declarations {
+			if is(r.declarations[i].name) {
+				out = append(out, candidate{&r.declarations[i], r, m.specificity, int(m.rule)*maxDeclarations + i})
+			}
+		}
+	}
+	if pseudo == ownElement {
+		own := c.styleAttribute(n)
+		for i := range own {
+			if is(own[i].name) {
+				out = append(out, candidate{&own[i], nil, 0, i})
+			}
+		}
+	}
+	return out
+}
+
+// byName is an index of the custom properties of a long rule: the strongest of each name.
+func (c *Cascade) byName(at int32) map[string]int {
+	if names, ok := c.names[at]; ok {
+		return names
+	}
+	names := map[string]int{}
+	list := c.rules[at].declarations
+	for i := range list {
+		if have, ok := names[list[i].name]; !ok || list[i].important || !list[have].important {
+			names[list[i].name] = i
+		}
+	}
+	c.names[at] = names
+	return names
+}
+
+// styleAttribute reads an element's own declarations.
+func (c *Cascade) styleAttribute(n *html.Node) []declaration {
+	text := attr(n, "style")
+	if text == "" {
+		return nil
+	}
+	if out, ok := c.inline[n]; ok {
+		return out
+	}
+	b := &book{layers: &layer{}}
+	p := &parser{book: b, text: text[:min(len(text), maxValue)], lex: css.NewLexer(parse.NewInputString(text[:min(len(text), maxValue)]))}
+	var out []declaration
+	for p.next() && len(out) < maxInline {
+		if p.kind != css.IdentToken && p.kind != css.CustomPropertyNameToken {
+			continue
+		}
+		d, _, ended := p.statement(scope{parents: []string{}}, maxNesting)
+		if d.name != "" {
+			out = append(out, d)
+		}
+		if ended {
+			break
+		}
+	}
+	if len(c.inline) < maxCached {
+		c.inline[n] = out
+	}
+	return out
+}
+
+// maxInline bounds the declarations of one style attribute.
+const maxInline = 200
+
+// settle is the value that a declaration gives a property.
+func (c *Cascade) settle(n *html.Node, from candidate, property string) (string, answer) {
+	at := c.base
+	if from.rule != nil {
+		at = from.rule.at
+	}
+	v, ok := c.substitute(n, absolute(from.declaration.value, at), 0)
+	if !ok {
+		return "", unsaid
+	}
+	if !strings.HasPrefix(property, "--") {
+		v = pickLight(v)
+	}
+	if name := from.declaration.name; name != property && name != "-webkit-mask-image" && !isKeyword(v) {
+		if v, ok = longhand(property, v); !ok {
+			return "", unsaid
+		}
+	}
+	return keyword(strings.TrimSpace(v), property)
+}
+
+func isKeyword(v string) bool {
+	switch strings.ToLower(strings.TrimSpace(v)) {
+	case "inherit", "initial", "unset", "revert", "revert-layer":
+		return true
+	}
+	return false
+}
+
+// keyword follows the values that every property has.
+func keyword(v, property string) (string, answer) {
+	switch strings.ToLower(v) {
+	case "inherit":
+		return "", inherited
+	case "initial":
+		return "", said
+	case "unset", "revert", "revert-layer":
+		if inheriting[property] || strings.HasPrefix(property, "--") {
+			return "", inherited
+		}
+		return "", said
+	case "currentcolor":
+		if property == "color" {
+			return "", inherited
+		}
+	}
+	return v, said
+}
+
+// pickLight resolves light-dark().
+func pickLight(v string) string {
+	for range maxTries {
+		i := indexFunction(v, "light-dark(")
+		if i < 0 {
+			return v
+		}
+		argument, rest, _ := cutFunction(v[i:], "light-dark")
+		schemes := slices.Collect(splitTop(argument, ','))
+		v = strings.TrimSpace(v[:i] + strings.TrimSpace(schemes[0]) + " " + rest)
+	}
+	return v
+}
+
+// substitute puts variables into a value. ok is false when one is unknown and has no fallback.
+func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, bool) {
+	i := indexFunction(value, "var(")
+	if i < 0 {
+		return value, true
+	}
+	if depth > maxVarDepth {
+		return "", false
+	}
+	var out strings.Builder
+	for ; i >= 0; i = indexFunction(value, "var(") {
+		end := closing(value, i+3)
+		argument := value[i+len("var(") : max(end, i+len("var("))]
+		out.WriteString(value[:i])
+		value = value[min(end+1, len(value)):]
+		name, fallback, has := strings.Cut(argument, ",")
+		v, ok := c.variable(n, strings.TrimSpace(name), depth+1)
+		if !ok && has {
+			v, ok = c.substitute(n, strings.TrimSpace(fallback), depth+1)
+		}
+		if !ok || out.Len()+len(v)+len(value) > maxExpanded {
+			return "", false
+		}
+		out.WriteString(v)
+	}
+	out.WriteString(value)
+	return out.String(), true
+}
+
+// variable is the value of a custom property on an element or the nearest ancestor that sets it. A cycle
+// makes all of its variables unknown, as does a value that grows too long.
+func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) {
+	if !strings.HasPrefix(name, "--") || depth > maxVarDepth {
+		return "", false
+	}
+	var passed []varKey
+	answered := resolved{}
+	for p := n; p != nil && p.Type == html.ElementNode && len(passed) < maxAncestors; p = p.Parent {
+		key := varKey{p, name}
+		if have, ok := c.vars[key]; ok {
+			answered = have
+			break
+		}
+		if len(c.vars) >= maxVars {
+			return "", false
+		}
+		c.vars[key] = resolved{} // unknown while it is asked for: a cycle ends here
+		passed = append(passed, key)
+		v, how := c.customProperty(p, name, depth)
+		if how == said {
+			answered = resolved{v, v != ""}
+			break
+		}
+	}
+	for _, key := range passed {
+		c.vars[key] = answered
+	}
+	return answered.value, answered.ok
+}
+
+// customProperty is what the element itself says of a variable.
+func (c *Cascade) customProperty(n *html.Node, name string, depth int) (string, answer) {
+	list := c.candidates(n, ownElement, name)
+	best := -1
+	for i := range list {
+		if best < 0 || list[i].beats(list[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return "", unsaid
+	}
+	at := c.base
+	if list[best].rule != nil {
+		at = list[best].rule.at
+	}
+	v, ok := c.substitute(n, absolute(list[best].declaration.value, at), depth)
+	if !ok {
+		return "", said
+	}
+	return keyword(strings.TrimSpace(v), name)
+}
+
+func (c *Cascade) variables() []Variable {
+	var out []Variable
+	seen := map[string]bool{}
+	for _, n := range []*html.Node{c.root, c.body} {
+		if n == nil || n.Type != html.ElementNode {
+			continue
+		}
+		take := func(d declaration) {
+			if !strings.HasPrefix(d.name, "--") || seen[d.name] || len(out) >= maxVariables {
+				return
+			}
+			seen[d.name] = true
+			if v, ok := c.variable(n, d.name, 0); ok {
+				out = append(out, Variable{d.name, v})
+			}
+		}
+		byOrder := slices.Clone(c.matched(n))
+		slices.SortFunc(byOrder, func(a, b match) int { return int(a.rule - b.rule) })
+		for _, m := range byOrder {
+			if m.pseudo != ownElement {
+				continue
+			}
+			for _, d := range c.rules[m.rule].declarations {
+				take(d)
+			}
+		}
+		for _, d := range c.styleAttribute(n) {
+			take(d)
+		}
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+// Package adult decides whether a site is adult content, by what it says of itself (adult.go) or by its words (words.go).
+package adult
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+)
+
+// Certain signs: the site says itself that it is adult content.
+
+// rtaLabel is the label of rtalabel.org, which adult sites put on themselves.
+const rtaLabel = "rta-5042-1996-1400-1577-rta"
+
+// rtaHost is the host of the label's own page, to which its badge links.
+const rtaHost = "rtalabel.org"
+
+// endings are top-level domains that are for adult content only.
+var endings = []string{"xxx", "porn", "adult", "sex", "sexy"}
+
+// How sure the signs are.
+const (
+	certain  = 1.0
+	badge    = 0.95
+	probable = 0.8
+)
+
+// Sign reports whether the site is adult content, by a certain sign or by what its words say. Method names
+// the sign. Words of one kind only, as those of health, fashion or wine are, never suffice.
+func Sign(in extract.Input) (extract.Found[bool], bool) {
+	if method, confidence := certainSign(in); method != "" {
+		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: confidence}, true
+	}
+	if method := wordSign(in); method != "" {
+		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: probable}, true
+	}
+	return extract.Found[bool]{Source: in.PageURL()}, false
+}
+
+// certainSign finds a certain sign, "" when there is none.
+func certainSign(in extract.Input) (method string, confidence float64) {
+	for _, domain := range append([]string{in.Site.Domain}, in.Site.Others...) {
+		if slices.Contains(endings, domain[strings.LastIndexByte(domain, '.')+1:]) {
+			return "domain ending", certain
+		}
+	}
+	for _, m := range in.Page.Metas {
+		if ratingKey(m.Key) && ratedAdult(m.Content) || strings.Contains(strings.ToLower(m.Content), rtaLabel) {
+			return "rating meta", certain
+		}
+	}
+	for name, values := range in.Header {
+		if strings.EqualFold(name, "Rating") && slices.ContainsFunc(values, ratedAdult) || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), rtaLabel) }) {
+			return "rating header", certain
+		}
+	}
+	for _, a := range in.Page.Anchors {
+		if a.URL == nil {
+			continue
+		}
+		if keepsRecords(a.URL, a.Text, in) {
+			return "2257 notice", certain
+		}
+		host := strings.TrimPrefix(a.URL.Hostname(), "www.")
+		// A badge is a picture, and stands at the edge of the page. Parents' pages link to the label in
+		// running text.
+		if host == rtaHost && (a.Text == "" || a.Zone != page.Body || strings.EqualFold(a.Text, "RTA")) {
+			return "RTA link", badge
+		}
+	}
+	if recordNotice.MatchString(in.Page.Text) {
+		return "2257 notice", certain
+	}
+	return "", 0
+}
+
+func ratingKey(key string) bool {
+	return key == "rating" || key == "rta" || key == "voluntary content rating" || key == "content-rating"
+}
+
+// ratedAdult reads a rating, which may be a list: "adult, RTA-5042-1996-1400-1577-RTA".
+func ratedAdult(value string) bool {
+	value = strings.ToLower(strings.TrimSpace(value))
+	if strings.Contains(value, rtaLabel) {
+		return true
+	}
+	return slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '|' }), func(word string) bool {
+		return word == "adult" || word == "mature" || word == "restricted" || word == "x-rated"
+	})
+}
+
+// recordNotice is the notice that United States law asks of who shows sexual acts: 18 U.S.C. § 2257. A text
+// about the law has no statement of compliance.
+var recordNotice = regexp.MustCompile(`(?i)(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*2257(?:\(?[a-h]\)?)?[^.]{0,40}(?:compliance|statement|record[- ]?keeping|exempt)|(?:in compliance with|records? required (?:to be \w+ )?(?:by|under|pursuant to))(?: the)?.{0,60}\b2257\b|custodian of records.{0,120}\b2257\b|\b2257 (?:compliance|statement|exemption|notice)\b)`)
+
+// recordLink is the text of a link to such a notice, recordPath its address.
+var (
+	recordLink = regexp.MustCompile(`(?i)^(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*)?§?2257(?:[ -](?:compliance|statement|exemption|notice|record.{0,20}|info(?:rmation)?|policy|regulations?))*(?: statement)?$`)
+	recordPath = regexp.MustCompile(`(?i)(?:^|[/_-])(?:usc-?)?2257(?:[/_.-]|$)`)
+)
+
+func keepsRecords(u *url.URL, text string, in extract.Input) bool {
+	text = strings.TrimSpace(text)
+	return recordLink.MatchString(text) || in.Site.Own(u) && recordPath.MatchString(u.Path) && (recordNotice.MatchString(text) || strings.Contains(text, "2257"))
+}
+
+// Restricted is the record of a site that carries no data on purpose.
+func Restricted() eventschemas.Record {
+	return eventschemas.Record{
+		Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Colors: []eventschemas.Color{},
+		Fonts: []eventschemas.Font{}, Images: []eventschemas.Image{},
+		NSFW:        true,
+		Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content, so no brand data is kept for it."},
+	}
+}

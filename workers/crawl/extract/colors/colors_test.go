@@ -1,0 +1,286 @@
+package colors_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/extract/extracttest"
+	"letterhead/workers/crawl/manifest"
+)
+
+func colorsOf(in extract.Input, inks ...imaging.Swatch) string {
+	var palettes []colors.Palette
+	if len(inks) > 0 {
+		palettes = []colors.Palette{{Source: "logo", Inks: inks}}
+	}
+	var out []string
+	for _, c := range colors.Decide(in, palettes).Value {
+		out = append(out, c.Type+" "+c.Hex)
+	}
+	return strings.Join(out, ", ")
+}
+
+// swatches reads "#rrggbb share" pairs.
+func swatches(t *testing.T, text string) []imaging.Swatch {
+	t.Helper()
+	var out []imaging.Swatch
+	for pair := range strings.SplitSeq(text, ", ") {
+		var hex string
+		var share float64
+		if _, err := fmt.Sscanf(pair, "%s %g", &hex, &share); err != nil {
+			t.Fatal(err)
+		}
+		c, ok := colors.Parse(hex)
+		if !ok {
+			t.Fatal(hex)
+		}
+		out = append(out, imaging.Swatch{Color: c, Share: share})
+	}
+	return out
+}
+
+// TestAccentOfLogos is about which of a logo's inks stands for the brand.
+func TestAccentOfLogos(t *testing.T) {
+	for name, c := range map[string]struct{ inks, want string }{
+		"the color among black letters": {"#000000 0.9, #e50914 0.1", "#e50914"},
+		"vivid over pale":               {"#f0d6b7 0.5, #d33833 0.3, #231f20 0.2", "#d33833"},
+		"all shades of one hue":         {"#f79838 0.4, #0a62c4 0.2, #1478d6 0.2, #2a86dc 0.2", "#0a62c4"},
+		"a glaring yellow":              {"#fed30c 0.35, #3186ff 0.3, #000000 0.35", "#3186ff"},
+		"yellow when it is all":         {"#fffc00 0.7, #ffffff 0.3", "#fffc00"},
+		"no color at all":               {"#222222 0.6, #999999 0.4", "#222222"},
+		"ink of a grey brand on white":  {"#ffffff 0.7, #f4f4f4 0.2, #333333 0.1", "#333333"},
+		"pale yellow is not white":      {"#ffffff 0.7, #ffef6b 0.3", "#ffef6b"},
+		"a pixel of noise":              {"#222222 0.99, #e50914 0.01", "#222222"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := colorsOf(extracttest.Read("acme.com", ""), swatches(t, c.inks)...)
+			if first, _, _ := strings.Cut(got, ","); first != "accent "+c.want {
+				t.Errorf("got %q, want the accent %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFirstLogoWeighsMost(t *testing.T) {
+	red, blue := swatches(t, "#e50914 1"), swatches(t, "#0b5fff 1")
+	for want, palettes := range map[string][]colors.Palette{
+		"#e50914": {{Source: "a", Inks: red}, {Source: "b", Inks: blue}},
+		"#0b5fff": {{Source: "b", Inks: blue}, {Source: "a", Inks: red}},
+	} {
+		if got := colors.Decide(extracttest.Read("acme.com", ""), palettes); got.Value[0].Hex != want || got.Method != "logo palette" {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+// TestWhiteIsNoAccent: white, and what is white to the eye, is what a brand is shown on.
+func TestWhiteIsNoAccent(t *testing.T) {
+	mask := `<link rel=mask-icon href=/m.svg color=`
+	for name, c := range map[string]struct{ page, inks, want string }{
+		"white ink alone":                {"", "#ffffff 1", "light #ffffff"},
+		"white ink, a dark theme":        {`<meta name=theme-color content="#112233">`, "#ffffff 1", "accent #112233, light #ffffff"},
+		"white ink, a black theme":       {`<meta name=theme-color content="#000">`, "#ffffff 1", "accent #000000, light #ffffff"},
+		"white ink, a dark page":         {`<style>body{background:#14161a}</style>`, "#fefefe 1", "accent #14161a, light #fefefe"},
+		"white ink, a light page":        {`<style>body{background:#f3f3f3}</style>`, "#ffffff 1", "light #ffffff"},
+		"white ink, a colored button":    {`<style>button{background:#e50914}</style><button>Buy</button>`, "#ffffff 1", "accent #e50914, light #ffffff"},
+		"a dark page has no other say":   {`<style>body{background:#14161a}</style>`, "#ffffff 0.9, #999999 0.1", "accent #999999, light #ffffff"},
+		"a black theme has no other say": {`<meta name=theme-color content="#000">`, "#0b5fff 1", "accent #0b5fff"},
+		"a white mask":                   {mask + `"#fff">`, "", ""},
+		"a nearly white mask":            {mask + `"#fdfdfd">`, "#333333 1", "accent #333333"},
+		"a black mask":                   {mask + `"#000">`, "", "accent #000000"},
+		"a colored mask":                 {mask + `"#e50914">`, "#ffffff 1", "accent #e50914, light #ffffff"},
+		"pale greys alone":               {mask + `"#ffffff">`, "#ffffff 0.5, #d0d0d0 0.5", "light #ffffff, brand #d0d0d0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var inks []imaging.Swatch
+			if c.inks != "" {
+				inks = swatches(t, c.inks)
+			}
+			in := extracttest.Styled(c.page, "")
+			if got := colorsOf(in, inks...); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			for _, w := range colors.Weighed(in, []colors.Palette{{Inks: inks}}) {
+				if w.Won != strings.Contains(c.want, "accent "+w.Value) {
+					t.Errorf("%+v, want %q", w, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestTilePalette: a color of Microsoft's palette for tiles speaks for a brand only when something else says
+// it, or when it stands elsewhere.
+func TestTilePalette(t *testing.T) {
+	for _, hex := range []string{"#2b5797", "#603cba", "#00aba9", "#b91d47", "#ffc40d", "#2d89ef", "#9f00a7", "#00a300", "#1e7145", "#99b433", "#e3a21a", "#7e3878", "#ee1111", "#da532c", "#ffffff"} {
+		tile := `<meta name=msapplication-TileColor content="` + hex + `">`
+		if got := colorsOf(extracttest.Read("acme.com", tile)); got != "" {
+			t.Errorf("%s in a tile: %q", hex, got)
+		}
+		config := extracttest.Read("acme.com", "")
+		config.Config = &manifest.Manifest{TileColor: hex}
+		if got := colorsOf(config); got != "" {
+			t.Errorf("%s in a configuration of tiles: %q", hex, got)
+		}
+		if hex == "#ffffff" {
+			continue
+		}
+		for _, witness := range []string{`<meta name=theme-color content="` + hex + `">`, `<link rel=mask-icon href=/m.svg color="` + hex + `">`} {
+			if got := colorsOf(extracttest.Read("acme.com", tile+witness)); got != "accent "+hex {
+				t.Errorf("%s in a tile and %s: %q", hex, witness, got)
+			}
+		}
+	}
+	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#0b5fff">`)); got != "accent #0b5fff" {
+		t.Errorf("a brand's own tile: %q", got)
+	}
+}
+
+func TestColorsOfSheets(t *testing.T) {
+	buttons := `<a class="btn btn-primary">Buy</a><button>Send</button><p>Read <a href=/x>more</a> of it</p>`
+	for name, c := range map[string]struct{ css, want string }{
+		"a variable":                     {`:root{--brand-color:#e50914}`, "accent #e50914"},
+		"brand before accent":            {`:root{--accent:#0b5fff;--color-brand:#e50914}`, "accent #e50914, brand #0b5fff"},
+		"camel case":                     {`:root{--themeColorPrimary:#e50914}`, "accent #e50914"},
+		"through a variable":             {`:root{--red:#e50914;--primary:var(--red)}`, "accent #e50914"},
+		"channels":                       {`:root{--primary:229 9 20}`, "accent #e50914"},
+		"hue and percentages":            {`:root{--primary:0 100% 50%}`, "accent #ff0000"},
+		"channels with a suffix":         {`:root{--primary-rgb:229, 9, 20}`, "accent #e50914"},
+		"oklch":                          {`:root{--primary:oklch(0.6279 0.2577 29.23)}`, "accent #ff0000"},
+		"display-p3":                     {`:root{--primary:color(display-p3 1 0 0)}`, "accent #ff0000"},
+		"mixed":                          {`:root{--primary:color-mix(in srgb, red 50%, black)}`, "accent #800000"},
+		"faint":                          {`:root{--primary:rgba(229,9,20,.4)}`, ""},
+		"faintly mixed":                  {`:root{--primary:color-mix(in srgb, red 40%, transparent)}`, ""},
+		"states, texts and shades":       {`:root{--primary-hover:#e50914;--brand-text:#e50914;--color-danger-primary:#e50914;--primary-100:#e50914;--on-primary:#e50914;--brand-secondary:#e50914}`, ""},
+		"the middle of a scale":          {`:root{--brand-50:#00ff00;--brand-500:#e50914;--brand-900:#000055}`, "accent #e50914"},
+		"a theme's palette":              {`:root{--global-palette1:#e50914;--global-palette2:#00ff00}`, "accent #e50914"},
+		"other meanings":                 {`:root{--error:#e50914;--red:#e50914}`, ""},
+		"a framework's":                  {`:root{--bs-primary:#0d6efd;--swiper-theme-color:#123456;--wp-admin-theme-color:#123456}`, ""},
+		"a button":                       {`.btn{background:#e50914 none} button{background-color:#e50914}`, "accent #e50914"},
+		"a button of a framework":        {`.btn-primary{background-color:#007bff}`, ""},
+		"links":                          {`a{color:#e50914}`, "accent #e50914"},
+		"grey buttons are the page's":    {`button{background:#222} a{color:#e50914}`, "accent #e50914, dark #222222"},
+		"not a hovered button":           {`button:hover{background:#e50914}`, ""},
+		"not a color":                    {`:root{--primary:12px;--brand:var(--none);--accent:url(x)}`, ""},
+		"variable before link and black": {`:root{--brand:#000} a{color:#0b5fff} button{background:#e50914}`, "accent #0b5fff, dark #000000, brand #e50914"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := colorsOf(extracttest.Styled("<style>"+c.css+"</style>"+buttons, "")); got != c.want && c.want != "" || c.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestForeignBlocksHaveNoSay(t *testing.T) {
+	page := `<style>button{background:#00aa55}</style><div id=onetrust-consent-sdk><button>Accept</button></div><div class="cookie-banner"><p><a style="color:#00aa55" href=/c>more</a></p></div>`
+	if got := colorsOf(extracttest.Styled(page, "")); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFrameworkColorsNeedAWitness: a brand may have the blue that a framework has as well.
+func TestFrameworkColorsNeedAWitness(t *testing.T) {
+	page := `<style>:root{--primary:#0d6efd}</style>`
+	if got := colorsOf(extracttest.Styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
+		t.Errorf("with a logo: %q", got)
+	}
+	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#da532c"><link rel=mask-icon href=/m.svg color="#5bbad5">`)); got != "" {
+		t.Errorf("what a generator declares: %q", got)
+	}
+}
+
+func TestColorsWeighed(t *testing.T) {
+	in := extracttest.Styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}</style><p><a href=/>x</a></p>`, "")
+	list := colors.Weighed(in, nil)
+	decided := colors.Decide(in, nil)
+	if len(list) != 2 || !list[0].Won || list[1].Won || list[0].Value != decided.Value[0].Hex || list[0].Method != decided.Method {
+		t.Fatalf("%+v, decided %+v", list, decided)
+	}
+	if !strings.Contains(list[0].Note, "also") || list[0].Score <= list[1].Score {
+		t.Errorf("%+v", list)
+	}
+	if colors.Weighed(extracttest.Read("acme.com", ""), nil) != nil {
+		t.Error("nothing was found, and something weighed")
+	}
+}
+
+func FuzzColorsOfSheets(f *testing.F) {
+	for _, seed := range []string{"#e50914", "229 9 20", "0 100% 50%", "color-mix(in oklab, red 10%, rgb(0 0 0 / .5))", "color-mix(in srgb,red 0%,blue 0%)", "color(display-p3 1 0", "hsl(NaN 1% 1%)", "light-dark(red,blue)"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		in := extracttest.Styled(`<link rel=stylesheet href=/a.css>`, ":root{--brand:"+value+"}")
+		for _, c := range colors.Decide(in, nil).Value {
+			if len(c.Hex) != 7 || c.Brightness < 0 || c.Brightness > 255 {
+				t.Errorf("%q: %+v", value, c)
+			}
+		}
+	})
+}
+
+func TestColors(t *testing.T) {
+	palette := func(swatches ...imaging.Swatch) []colors.Palette {
+		return []colors.Palette{{Source: "logo", Inks: swatches}}
+	}
+	red, blue, grey := imaging.RGB{R: 0xe5, G: 0x09, B: 0x14}, imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff}, imaging.RGB{R: 0x33, G: 0x33, B: 0x33}
+	for name, c := range map[string]struct {
+		body     string
+		palettes []colors.Palette
+		want     string
+	}{
+		"logo before declared":    {`<meta name="theme-color" content="#0b5fff">`, palette(imaging.Swatch{Color: red, Share: 1}), "accent #e50914, brand #0b5fff"},
+		"declared only":           {`<meta name="theme-color" content="#0B5FFF">`, nil, "accent #0b5fff"},
+		"white and black are not": {`<meta name="theme-color" content="#ffffff"><meta name="msapplication-TileColor" content="black">`, nil, ""},
+		"alike colors are one":    {`<meta name="theme-color" content="#0b5ffe">`, palette(imaging.Swatch{Color: blue, Share: 1}), "accent #0b5fff"},
+		"dark, light and the rest": {`<meta name="theme-color" content="#14213d">`, palette(imaging.Swatch{Color: blue, Share: 0.5}, imaging.Swatch{Color: imaging.White, Share: 0.3}, imaging.Swatch{Color: red, Share: 0.2}),
+			"accent #0b5fff, dark #14213d, light #ffffff, brand #e50914"},
+		"grey brand":       {``, palette(imaging.Swatch{Color: grey, Share: 0.6}, imaging.Swatch{Color: imaging.White, Share: 0.4}), "accent #333333, light #ffffff"},
+		"stray pixels":     {``, palette(imaging.Swatch{Color: blue, Share: 0.99}, imaging.Swatch{Color: red, Share: 0.01}), "accent #0b5fff"},
+		"mask icon":        {`<link rel="mask-icon" href="/m.svg" color="#e50914">`, nil, "accent #e50914"},
+		"transparent":      {`<meta name="theme-color" content="rgba(11,95,255,0.2)">`, nil, ""},
+		"hsl":              {`<meta name="theme-color" content="hsl(0, 100%, 50%)">`, nil, "accent #ff0000"},
+		"by name":          {`<meta name="theme-color" content="rebeccapurple"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
+		"not a color":      {`<meta name="theme-color" content="javascript:alert(1)">`, nil, ""},
+		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := colors.Decide(extracttest.Read("acme.com", c.body), c.palettes).Value
+			var got []string
+			for _, x := range found {
+				got = append(got, x.Type+" "+x.Hex)
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("got %q, want %q", s, c.want)
+			}
+			if found == nil {
+				t.Error("colors are nil, want an empty list")
+			}
+		})
+	}
+	in := extracttest.Read("acme.com", "")
+	in.Manifest = &manifest.Manifest{ThemeColor: "#0b5fff", BackgroundColor: "#ffffff"}
+	in.Config = &manifest.Manifest{TileColor: "#e50914"}
+	in.Known = &eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#00aa55", Type: "accent"}}}
+	if got := colors.Decide(in, nil).Value; len(got) != 4 || got[0].Hex != "#00aa55" {
+		t.Errorf("manifest, tile and data set: %v", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"#fff", "#12345678", "rgb(1,2,3)", "rgb(1 2 3 / 50%)", "hsl(-1e9deg, 200%, -5%)", "red", "rgba(,,,)", "hsl(nan,1,1)"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, ok := colors.Parse(text); ok {
+			if again, ok := colors.Parse(c.Hex()); !ok || again != c {
+				t.Errorf("%q is %s, which reads as %s", text, c.Hex(), again.Hex())
+			}
+		}
+	})
+}

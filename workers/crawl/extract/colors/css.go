@@ -1,0 +1,339 @@
+package colors
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+)
+
+// Limits of what is asked of the style sheets.
+const (
+	maxNamed        = 6      // colors taken from custom properties
+	maxButtons      = 40     // buttons looked at
+	maxLinks        = 60     // links looked at
+	maxColorNodes   = 60_000 // nodes walked for them
+	maxVariableName = 60     // bytes of a name in the evidence
+	maxCSSColor     = 200    // bytes of a color
+	minButtons      = 0.2    // of all colored buttons that a color needs
+)
+
+// sheets adds what the style sheets say: variables that a brand's colors are kept in, buttons and links.
+func (p *colorPool) sheets() {
+	if p.in.Style == nil {
+		return
+	}
+	p.variables()
+	p.surfaces()
+}
+
+// addSheet adds a color of a sheet: less of a grey one, and none that frameworks bring along unless somebody
+// else says it too.
+func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
+	one := pooled{color: c, weight: weight, method: method, source: p.in.PageURL(), framework: frameworkColors[c]}
+	if c.Chroma() < minChromatic {
+		one.weight *= neutralShare
+	}
+	p.list = append(p.list, one)
+}
+
+var (
+	// brandVariable is what a variable that holds a brand's color is called, most telling first.
+	brandVariable = []struct {
+		word   *regexp.Regexp
+		weight float64
+	}{
+		{regexp.MustCompile(`(^|[-_])brand`), 1},
+		{regexp.MustCompile(`(^|[-_])primary`), 1},
+		{regexp.MustCompile(`(^|[-_])(accent|theme|main|corporate)([-_]|$)`), 0.75},
+		{regexp.MustCompile(`(^|[-_])cta([-_]|$)`), 0.75},
+	}
+	// paletteVariable is the first color of the palettes that themes let their owners choose.
+	paletteVariable = regexp.MustCompile(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
+	// otherVariable is what makes it another one: a state, a shade, a text on the color, another meaning.
+	otherVariable = regexp.MustCompile(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
+		`hover|active|focus|focused|visited|disabled|pressed|selected|inverse|inverted|` +
+		`fg|foreground|text|on|contrast|border|shadow|outline|ring|bg|background|surface|overlay|opacity|alpha|placeholder|` +
+		`secondary|tertiary|neutral|light|lighter|lightest|dark|darker|darkest|darken|lighten|faded|subtle|muted|soft|tint|shade|transparent|` +
+		`font|size|width|height|radius|family|weight|icon|gradient|facebook|twitter|instagram|linkedin|pinterest|youtube|whatsapp)([-_]|\d*$)`)
+	// camel is where a word begins in the middle of a name.
+	camel = regexp.MustCompile(`([a-z])([A-Z])`)
+	// shadeVariable is a step of a scale; its middle is the color itself.
+	shadeVariable   = regexp.MustCompile(`[-_]?(\d{1,4})$`)
+	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
+	foreignVariable = regexp.MustCompile(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
+		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
+)
+
+// variables adds the custom properties of the root whose names say that they hold the brand's color.
+func (p *colorPool) variables() {
+	type named struct {
+		color  imaging.RGB
+		weight float64
+		name   string
+	}
+	var found []named
+	for _, v := range p.in.Style.Variables() {
+		weight := brandVariableWeight(v.Name)
+		if weight == 0 || len(v.Value) > maxCSSColor {
+			continue
+		}
+		if c, ok := cssColor(v.Value); ok && !slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
+			found = append(found, named{c, weight, v.Name})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b named) int {
+		return int(100*b.weight) - int(100*a.weight)
+	})
+	for i, f := range found[:min(len(found), maxNamed)] {
+		// A sheet with many such names has many colors, of which the first is meant most.
+		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2), "css variable "+f.name[:min(len(f.name), maxVariableName)])
+	}
+}
+
+// brandVariableWeight is how much the name of a custom property says that it holds the brand's color, 0 to 1.
+func brandVariableWeight(name string) float64 {
+	if foreignVariable.MatchString(name) {
+		return 0
+	}
+	name = strings.ToLower(camel.ReplaceAllString(strings.TrimPrefix(name, "--"), "$1-$2"))
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "-rgb"), "-hsl")
+	if paletteVariable.MatchString(name) {
+		return 0.75
+	}
+	if otherVariable.MatchString(name) {
+		return 0
+	}
+	if step := shadeVariable.FindStringSubmatch(name); step != nil && !middleOfScale[step[1]] {
+		return 0
+	}
+	for _, rule := range brandVariable {
+		if rule.word.MatchString(name) {
+			return rule.weight
+		}
+	}
+	return 0
+}
+
+// surfaces adds the backgrounds of buttons and the color of links, and notes the ground of a dark page.
+func (p *colorPool) surfaces() {
+	buttons, links := map[imaging.RGB]int{}, map[imaging.RGB]int{}
+	buttonCount, linkCount, nodes := 0, 0, 0
+	var body *html.Node
+	var walk func(n *html.Node, text bool)
+	walk = func(n *html.Node, text bool) {
+		if nodes++; nodes > maxColorNodes || n.Type == html.ElementNode && (extract.ForeignBlock(n) || n.Data == "svg") {
+			return
+		}
+		if n.Type == html.ElementNode {
+			if n.Data == "body" && body == nil {
+				body = n
+			}
+			text = text || n.Data == "p" || n.Data == "li" || n.Data == "main" || n.Data == "article"
+			switch {
+			case isButton(n):
+				if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok && c != imaging.White && buttonCount < maxButtons {
+					buttons[c]++
+					buttonCount++
+				}
+			case n.Data == "a" && text && linkCount < maxLinks:
+				if c, ok := cssColor(p.in.Style.Value(n, "color")); ok && c.Chroma() >= minChromatic {
+					links[c]++
+					linkCount++
+				}
+			}
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c, text)
+		}
+	}
+	if p.in.Page.Root != nil {
+		walk(p.in.Page.Root, false)
+	}
+	if body != nil {
+		if c, ok := cssColor(p.in.Style.Value(body, "background-color")); ok && c.Brightness() < darkBelow {
+			p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: "page background", source: p.in.PageURL()})
+		}
+	}
+	for c, count := range buttons {
+		if share := float64(count) / float64(buttonCount); share >= minButtons {
+			p.addSheet(c, buttonWeight*share, "button background")
+		}
+	}
+	for c, count := range links {
+		if share := float64(count) / float64(linkCount); share >= minButtons {
+			p.addSheet(c, linkWeight*share, "link color")
+		}
+	}
+}
+
+// buttonName is what the class of a button says.
+var buttonName = regexp.MustCompile(`(^|[-_])(btn|button|cta)([-_]|$)`)
+
+func isButton(n *html.Node) bool {
+	switch n.Data {
+	case "button":
+		return true
+	case "input":
+		return page.Attr(n, "type") == "submit"
+	case "a", "span", "div":
+		return slices.ContainsFunc(strings.Fields(strings.ToLower(page.Attr(n, "class"))), buttonName.MatchString)
+	}
+	return false
+}
+
+// cssColor reads a color as style sheets write it: all that CSS has, mixed ones, and the bare channels that
+// sheets keep in variables: "59 130 246" or "222.2 47.4% 11.2%". ok is false for what is more than half
+// transparent.
+func cssColor(text string) (imaging.RGB, bool) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "" || len(text) > maxCSSColor {
+		return imaging.RGB{}, false
+	}
+	if inside, ok := strings.CutPrefix(text, "color-mix("); ok {
+		return mixed(strings.TrimSuffix(inside, ")"))
+	}
+	if c, alpha, ok := imaging.ParseColor(wideGamut(text)); ok {
+		return c, alpha >= minAlpha
+	}
+	return channels(text)
+}
+
+// wideGamut takes the channels of display-p3 for those of sRGB, of which it is the vivid cousin: what is
+// declared in it is meant to look like its sRGB fallback.
+func wideGamut(text string) string {
+	if rest, ok := strings.CutPrefix(text, "color(display-p3"); ok {
+		return "color(srgb" + rest
+	}
+	return text
+}
+
+// channels reads three bare numbers: with percentages hue, saturation and lightness, else red, green and blue.
+func channels(text string) (imaging.RGB, bool) {
+	text, _, _ = strings.Cut(text, "/")
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
+	if len(parts) != 3 {
+		return imaging.RGB{}, false
+	}
+	form := "rgb(" + strings.Join(parts, ",") + ")"
+	if strings.HasSuffix(parts[1], "%") && strings.HasSuffix(parts[2], "%") {
+		form = "hsl(" + strings.Join(parts, ",") + ")"
+	} else {
+		for _, part := range parts {
+			if v, err := strconv.ParseFloat(part, 64); err != nil || v < 0 || v > 255 {
+				return imaging.RGB{}, false
+			}
+		}
+	}
+	c, _, ok := imaging.ParseColor(form)
+	return c, ok
+}
+
+// mixed reads what is within color-mix(): "in srgb, red 40%, blue". All spaces are mixed as sRGB, which is
+// near enough to tell a brand's color. A part that is transparent makes the mix so.
+func mixed(inside string) (imaging.RGB, bool) {
+	_, rest, ok := strings.Cut(inside, ",")
+	if !ok {
+		return imaging.RGB{}, false
+	}
+	cut := topComma(rest)
+	if cut < 0 {
+		return imaging.RGB{}, false
+	}
+	a, shareA := mixPart(rest[:cut])
+	b, shareB := mixPart(rest[cut+1:])
+	switch {
+	case shareA < 0 && shareB < 0:
+		shareA = 0.5
+	case shareA < 0:
+		shareA = 1 - shareB
+	}
+	if shareB < 0 {
+		shareB = 1 - shareA
+	}
+	ca, alphaA, okA := imaging.ParseColor(a)
+	cb, alphaB, okB := imaging.ParseColor(b)
+	total := shareA + shareB
+	if !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
+		return imaging.RGB{}, false
+	}
+	weightA, weightB := shareA*alphaA, shareB*alphaB
+	mix := func(x, y uint8) uint8 {
+		return uint8((float64(x)*weightA+float64(y)*weightB)/(weightA+weightB) + 0.5)
+	}
+	return imaging.RGB{R: mix(ca.R, cb.R), G: mix(ca.G, cb.G), B: mix(ca.B, cb.B)}, true
+}
+
+// topComma is the first comma that stands in no brackets, -1 for none.
+func topComma(text string) int {
+	nest := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			nest++
+		case ')':
+			nest--
+		case ',':
+			if nest == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// mixPart splits a color from its percentage; the share is -1 when there is none.
+func mixPart(text string) (string, float64) {
+	text = strings.TrimSpace(text)
+	for _, at := range []int{strings.LastIndexByte(text, ' '), strings.IndexByte(text, ' ')} {
+		if at < 0 {
+			continue
+		}
+		for _, pair := range [][2]string{{text[:at], text[at+1:]}, {text[at+1:], text[:at]}} {
+			number, percent := strings.CutSuffix(strings.TrimSpace(pair[1]), "%")
+			if v, err := strconv.ParseFloat(number, 64); percent && err == nil && v >= 0 && v <= 100 {
+				return strings.TrimSpace(pair[0]), v / 100
+			}
+		}
+	}
+	return text, -1
+}
+
+// frameworkColors are the colors that frameworks, builders and widgets bring along.
+var frameworkColors = hexes(
+	"0d6efd 007bff 6610f2 6f42c1 d63384 e83e8c dc3545 fd7e14 ffc107 198754 28a745 20c997 0dcaf0 17a2b8 0a58ca 0056b3 337ab7 5cb85c 5bc0de f0ad4e d9534f 428bca", // Bootstrap
+	"3b82f6 2563eb 1d4ed8 6366f1 4f46e5 4338ca 8b5cf6 7c3aed ef4444 dc2626 10b981 059669 22c55e 16a34a f59e0b 0ea5e9 0284c7 14b8a6",                             // Tailwind
+	"f78da7 cf2e2e ff6900 fcb900 7bdcb5 00d084 8ed1fc 0693e3 9b51e0 2271b1 007cba 0073aa 006ba1 3858e9 135e96",                                                  // WordPress
+	"6ec1e4 54595f 7a7a7a 61ce70 2ea3f2 0170b9 046bd2 1e73be 0274be c36",                                                                                        // Elementor, Divi, Astra, GeneratePress
+	"1979c3 006bb4 1baf79", // Magento
+	"3898ec 116dff 1779ba 2199e8 00d1b2 485fc7 3273dc 1e87f0 1890ff 1677ff 2185d0 3182ce 2b6cb0",               // Webflow, Wix, Foundation, Bulma, UIkit, Ant, Semantic, Chakra
+	"3f51b5 1976d2 6200ee 6750a4 2196f3 ff4081 007aff 00b3ff 00b2ff 0000ee 0000ff 551a8b 0070f3 4c9aff 409eff", // Material, Swiper, Plyr, user agents, Element
+)
+
+// templateColors are what generators of icons and new projects declare unless somebody changes it.
+var templateColors = hexes(
+	"1976d2 4dba87 663399", // new projects of Angular, Vue, Gatsby
+	"5bbad5",               // RealFaviconGenerator's mask icon
+)
+
+// tileColors are the palette that Microsoft's guide to tiles gave, from which RealFaviconGenerator lets its
+// users take one. As the color of a tile, and nothing else, each says that somebody had to choose something.
+var tileColors = hexes("99b433 00a300 1e7145 ff0097 9f00a7 7e3878 603cba 1d1d1d 00aba9 eff4ff 2d89ef 2b5797 ffc40d e3a21a da532c ee1111 b91d47")
+
+func hexes(lists ...string) map[imaging.RGB]bool {
+	out := map[imaging.RGB]bool{}
+	for _, list := range lists {
+		for hex := range strings.FieldsSeq(list) {
+			if c, _, ok := imaging.ParseColor("#" + hex); ok {
+				out[c] = true
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package colors
+
+import (
+	"cmp"
+	"slices"
+
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract"
+)
+
+// Weights of what declares a color. Source: the extraction notes' pool, tuned on nothing but them.
+const (
+	paletteWeight    = 3.0
+	themeWeight      = 2.0
+	maskWeight       = 2.0
+	tileWeight       = 1.0
+	manifestWeight   = 2.0
+	backgroundWeight = 0.5
+	groundWeight     = 0.1 // the page's own ground counts when there is nothing but white
+	variableWeight   = 2.0
+	buttonWeight     = 1.0
+	linkWeight       = 1.0
+	knownWeight      = 3.0 // a data set's accent was chosen by people
+
+	// neutralShare is what counts of a grey that only a sheet says: it is the page's, not the brand's.
+	neutralShare = 0.2
+	minShare     = 0.02 // of a picture's ink that a color needs
+	maxOthers    = 6    // further methods kept of one color
+)
+
+// pooled is one color of the pool with all that speaks for it.
+type pooled struct {
+	color  imaging.RGB
+	weight float64
+	method string // of the largest single weight, whose color it keeps
+	source string
+	others []string // further methods
+	// framework says that nothing speaks for it but what a framework or a generator brings along.
+	framework bool
+}
+
+// colorPool gathers everything that declares or shows a color.
+type colorPool struct {
+	in      extract.Input
+	list    []pooled
+	grounds []pooled // dark ones that count only when nothing else is dark
+}
+
+func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
+	p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source})
+}
+
+// declared adds what a page declares. White and black are the page's, not the brand's, unless extremes says
+// otherwise; what is black all the same is noted as its ground.
+func (p *colorPool) declared(text string, weight float64, method, source string, extremes bool) {
+	c, ok := Parse(text)
+	switch {
+	case !ok:
+	case !extremes && c == imaging.Black:
+		p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: method, source: source})
+	case extremes || c != imaging.White:
+		p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source, framework: templateColors[c]})
+	}
+}
+
+// tile adds the color of a tile, unless it is one of those that generators choose.
+func (p *colorPool) tile(text string) {
+	if c, ok := Parse(text); ok && tileColors[c] {
+		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
+		return
+	}
+	p.declared(text, tileWeight, "tile color", p.in.PageURL(), false)
+}
+
+// poolColors gathers the colors of a site and merges what looks the same. The strongest come first.
+func poolColors(in extract.Input, palettes []Palette) []pooled {
+	p := &colorPool{in: in}
+	p.logos(palettes)
+	for _, m := range in.Page.Metas {
+		if m.Key == "theme-color" {
+			p.declared(m.Content, themeWeight, "theme-color", in.PageURL(), false)
+			break // the first is meant for light pages
+		}
+	}
+	for _, icon := range in.Page.Icons {
+		if icon.Rel == "mask-icon" {
+			// A black one is the brand's ink: browsers show it on a ground of their own.
+			if c, _ := Parse(icon.Color); c.Brightness() <= nearlyWhite {
+				p.declared(icon.Color, maskWeight, "mask-icon color", in.PageURL(), true)
+			}
+		}
+	}
+	p.tile(in.Page.Meta("msapplication-tilecolor"))
+	if in.Config != nil {
+		p.tile(in.Config.TileColor)
+	}
+	if in.Manifest != nil {
+		p.declared(in.Manifest.ThemeColor, manifestWeight, "manifest theme_color", in.ManifestURL(), false)
+		p.declared(in.Manifest.BackgroundColor, backgroundWeight, "manifest background_color", in.ManifestURL(), true)
+	}
+	if in.Known != nil {
+		for _, c := range in.Known.Colors {
+			if c.Type == "accent" {
+				p.declared(c.Hex, knownWeight, "data set", "data set", true)
+			}
+		}
+	}
+	p.sheets()
+	return p.withGround(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
+}
+
+// withGround adds the first dark ground to a pool of white and pale greys alone: the brand is shown on it.
+func (p *colorPool) withGround(pool []pooled) []pooled {
+	if len(pool) == 0 || len(p.grounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
+		return pool
+	}
+	return append(pool, p.grounds[0])
+}
+
+// logos adds the inks of the logos. All logos together weigh the same, however many there are; the first is
+// the primary one, and each further one counts for less.
+func (p *colorPool) logos(palettes []Palette) {
+	total := 0.0
+	for i := range palettes {
+		total += 1 / float64(i+1)
+	}
+	for i, palette := range palettes {
+		share := 1 / float64(i+1) / total
+		for _, ink := range palette.Inks {
+			if ink.Share >= minShare {
+				p.add(ink.Color, paletteWeight*ink.Share*share, "logo palette", palette.Source)
+			}
+		}
+	}
+}
+
+// merge joins colors that look the same into the one that weighs most.
+func merge(pool []pooled) []pooled {
+	strongest := func(a, b pooled) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.color.Hex(), b.color.Hex()))
+	}
+	slices.SortStableFunc(pool, strongest)
+	var out []pooled
+next:
+	for _, p := range pool {
+		for i := range out {
+			have := &out[i]
+			if imaging.DeltaE(have.color, p.color) < sameColor {
+				have.weight += p.weight
+				have.framework = have.framework && p.framework
+				if p.method != have.method && !slices.Contains(have.others, p.method) && len(have.others) < maxOthers {
+					have.others = append(have.others, p.method)
+				}
+				continue next
+			}
+		}
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, strongest)
+	return out
+}

@@ -1,0 +1,245 @@
+package company
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/postal"
+)
+
+// headcounts are the floors of the specification's buckets.
+var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001}
+
+const (
+	maxPlace   = 100 // runes of a city, state or country
+	maxTickers = 4
+)
+
+var (
+	year     = regexp.MustCompile(`\b(1\d{3}|20\d{2})\b`)
+	tickerID = regexp.MustCompile(`^[A-Z]{2,10}:[A-Z0-9.\-]{1,10}$`)
+	symbol   = regexp.MustCompile(`^[A-Z0-9.\-]{1,10}$`)
+)
+
+// declared takes in what the owner's object says.
+func (d *dossier) declared(o ownObject) {
+	if m := year.FindString(o.Text("foundingDate")); m != "" {
+		if y, err := strconv.Atoi(m); err == nil && d.in.believed(y) {
+			d.founded = append(d.founded, claim[int]{y, o.source, o.how + " foundingDate", o.confidence})
+		}
+	}
+	if n, ok := headcount(o.Object); ok {
+		d.employees = append(d.employees, claim[int]{n, o.source, o.how + " numberOfEmployees", o.confidence - 0.1})
+	}
+	if l := d.location(o.Object); l != nil {
+		d.places = append(d.places, claim[*eventschemas.Location]{l, o.source, o.how + " address", o.confidence})
+	}
+	if symbols := tickers(o.Texts("tickerSymbol")); len(symbols) > 0 {
+		d.tickers = append(d.tickers, claim[[]string]{symbols, o.source, o.how + " tickerSymbol", o.confidence})
+	}
+	if kind := kindOfType(o.Object); kind != "" {
+		d.kinds = append(d.kinds, claim[string]{kind, o.source, o.how + " type", fromType + o.confidence - fromJSONLD})
+	}
+	for _, key := range []string{"legalName", "name"} {
+		if kind := d.kindOfForm(o.Text(key)); kind != "" {
+			d.kinds = append(d.kinds, claim[string]{kind, o.source, o.how + " " + key, fromLegalName})
+			break
+		}
+	}
+	if o.Text("nonprofitStatus") != "" {
+		d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", o.source, o.how + " nonprofitStatus", o.confidence})
+	}
+}
+
+// headcount is the floor of the bucket that the declared number of employees falls into.
+func headcount(owner *linkeddata.Object) (int, bool) {
+	text := owner.Text("numberOfEmployees")
+	for _, v := range owner.Linked("numberOfEmployees") {
+		for _, key := range []string{"value", "minValue"} {
+			if text == "" {
+				text = v.Text(key)
+			}
+		}
+	}
+	return bucket(text)
+}
+
+var (
+	// amount is a number with separators of thousands, with a fraction, and with a word that multiplies it.
+	amount = regexp.MustCompile(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
+	scaled = regexp.MustCompile(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
+)
+
+const (
+	thousand     = 1_000
+	million      = 1_000_000
+	mostEmployed = 20_000_000 // more are counted in no company's name
+)
+
+// bucket is the floor of the bucket of the first number in a text: 1.500, 1,500 and 1 500 are thousands, 250.5 has
+// a fraction, 1,5 Mio is one and a half million.
+func bucket(text string) (int, bool) {
+	m := amount.FindStringSubmatchIndex(text)
+	if m == nil {
+		return 0, false
+	}
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, text[m[2]:m[3]])
+	end := m[3]
+	if m[4] >= 0 {
+		digits, end = digits+"."+text[m[4]:m[5]], m[5]
+	}
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return 0, false
+	}
+	if unit := scaled.FindStringSubmatch(text[end:]); unit != nil && unit[1] != "" {
+		n *= thousand
+	} else if unit != nil {
+		n *= million
+	}
+	if n < 1 || n > mostEmployed {
+		return 0, false
+	}
+	floor := headcounts[0]
+	for _, h := range headcounts {
+		if int(n) >= h {
+			floor = h
+		}
+	}
+	return floor, true
+}
+
+// location reads the first address that names at least a city or a country.
+func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
+	for _, a := range owner.Linked("address") {
+		country := a.Text("addressCountry")
+		for _, c := range a.Linked("addressCountry") {
+			country = c.Text("name")
+		}
+		city, state := a.Text("addressLocality"), a.Text("addressRegion")
+		near, ok := postal.OfDomain(d.in.Site.Domain)
+		switch {
+		case country != "":
+		case ok && strings.EqualFold(state, near.Code): // the country's code in the place of a region's
+			country, state = near.Code, ""
+		default:
+			country = countryOfState(state, a.Text("postalCode"))
+		}
+		if l := located(city, state, country); l != nil {
+			return l
+		}
+	}
+	for _, text := range owner.Texts("address") { // the whole address in one text
+		near, _ := postal.OfDomain(d.in.Site.Domain)
+		if found := postal.Addresses(strings.Split(text, "\n"), near); len(found) > 0 {
+			return locationIn(found[0].City, found[0].State, found[0].Country)
+		}
+	}
+	return nil
+}
+
+var (
+	zipCode      = regexp.MustCompile(`^\d{5}(-\d{4})?$`)
+	districtCode = regexp.MustCompile(`^(\p{L}{3,}) \d{1,2}$`)
+	canadianCode = regexp.MustCompile(`^[A-Z]\d[A-Z] ?\d[A-Z]\d$`)
+)
+
+// countryOfState is the country of an address that names none, where a state of North America and a postal code
+// of its form stand together.
+func countryOfState(state, code string) string {
+	switch {
+	case zipCode.MatchString(code) && postal.ZIPOf(state, code):
+		return "US"
+	case canadianCode.MatchString(code) && postal.State("CA", state) != "":
+		return "CA"
+	}
+	return ""
+}
+
+// located is a location out of declared parts; nil when they hold neither a city nor a known country. A
+// country that is not known is kept by its name.
+func located(city, state, country string) *eventschemas.Location {
+	city, state, country = page.Clean(city, maxPlace), page.Clean(state, maxPlace), page.Clean(country, maxPlace)
+	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
+		if c, ok := postal.Find(rest); ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
+			city, country = strings.TrimSpace(name), c.Code
+		}
+	}
+	if m := districtCode.FindStringSubmatch(city); m != nil { // Bern 14
+		city = m[1]
+	}
+	c, ok := postal.Find(country)
+	if !ok {
+		if city == "" {
+			return nil
+		}
+		return &eventschemas.Location{City: optional(city), State: optional(state), Country: optional(country)}
+	}
+	if name := postal.State(c.Code, state); name != "" {
+		state = name
+	}
+	return locationIn(city, state, c)
+}
+
+// exchanges are the names of stock exchanges as they are written, and ours.
+var exchanges = map[string]string{
+	"NASDAQ": "NASDAQ", "NASDAQGS": "NASDAQ", "NASDAQGM": "NASDAQ", "NASDAQCM": "NASDAQ", "XNAS": "NASDAQ", "NYSE": "NYSE", "XNYS": "NYSE",
+	"NYSEAMERICAN": "NYSEAMERICAN", "AMEX": "NYSEAMERICAN", "LSE": "LSE", "LON": "LSE", "XLON": "LSE", "AIM": "LSE", "ETR": "XETRA", "XETRA": "XETRA", "XETR": "XETRA", "FRA": "FRA", "FWB": "FRA",
+	"EPA": "EPA", "XPAR": "EPA", "AMS": "AMS", "XAMS": "AMS", "EBR": "EBR", "TSX": "TSX", "TSXV": "TSXV", "ASX": "ASX", "HKEX": "HKEX", "SEHK": "HKEX", "HKG": "HKEX",
+	"TSE": "TSE", "TYO": "TSE", "NSE": "NSE", "BSE": "BSE", "SIX": "SIX", "SWX": "SIX", "BME": "BME", "BIT": "BIT", "STO": "STO", "CPH": "CPH", "OSL": "OSL", "OSE": "OSL", "HEL": "HEL",
+	"KRX": "KRX", "SGX": "SGX", "JSE": "JSE", "TASE": "TASE", "CBOE": "CBOE", "BATS": "CBOE", "WSE": "WSE", "B3": "B3", "BMV": "BMV", "SSE": "SSE", "SZSE": "SZSE", "TWSE": "TWSE",
+}
+
+// tickers reads stock tickers, qualified by their exchange or bare.
+func tickers(texts []string) []string {
+	var out []string
+	for _, text := range texts {
+		text = strings.ToUpper(strings.ReplaceAll(page.Clean(text, maxPlace), " ", ""))
+		if exchange, bare, ok := strings.Cut(text, ":"); ok && exchanges[exchange] != "" {
+			text = exchanges[exchange] + ":" + bare
+		}
+		if (tickerID.MatchString(text) || symbol.MatchString(text)) && len(out) < maxTickers {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// listed splits tickers into the first qualified one and all bare symbols.
+func listed(all []string) (ticker *string, symbols []string) {
+	symbols = []string{}
+	for _, t := range all {
+		_, bare, qualified := strings.Cut(t, ":")
+		if !qualified {
+			symbols = append(symbols, t)
+			continue
+		}
+		if ticker == nil {
+			ticker = &t
+		}
+		symbols = append(symbols, bare)
+	}
+	return ticker, symbols
+}
+
+// kindOfType knows the schema.org types that tell a kind. A corporation may be private as well as public.
+func kindOfType(owner *linkeddata.Object) string {
+	switch {
+	case owner.Is("NGO"):
+		return "NON_PROFIT"
+	case owner.Is("GovernmentOrganization", "GovernmentOffice", "CityHall", "Embassy", "FireStation", "PoliceStation"):
+		return "GOVERNMENT_AGENCY"
+	case owner.Is("EducationalOrganization", "CollegeOrUniversity", "School", "HighSchool", "ElementarySchool", "MiddleSchool", "Preschool"):
+		return "EDUCATIONAL"
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package company
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/postal"
+)
+
+// legalForms are the endings of company names: those that tell the kind, since their shares cannot be listed, or
+// since they are partnerships, sole traders or may make no profit; and those that may be public or private.
+var legalForms = []struct {
+	kind    string // "" for forms that tell none
+	pattern string
+}{
+	{"NON_PROFIT", `e\. ?V\.|gGmbH|gemeinnützige GmbH|gUG|ONLUS|501\(c\)\(3\)`},
+	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|Sp\. ?z ?o\. ?o\.|ApS|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
+	{"PARTNERSHIP", `LLP|GbR|OHG|PartG ?mbB|PartG|PartnerschaftsG`},
+	{"SELF_EMPLOYED", `e\. ?K\.|e\. ?Kfm\.|e\. ?Kfr\.`},
+	{"", `Inc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.S?\.?|SAS?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|Oyj?|` + limited},
+}
+
+// limited is the form that is private by law in the United Kingdom and Ireland, and only there.
+const limited = `Ltd\.?|Limited`
+
+// formMarks are the pieces of text without which no expression of this file matches.
+var formMarks = []string{
+	"GmbH", "UG (", "gUG", "LLC", "L.L.C", "Ltd", "Limited", "S.r.l", "Srl", "srl", "SRL", "S.R.L", "SARL", "S.A.R.L", "SASU", "B.V", "BV", "Sp.", "ApS", ". r", ".r.", ". o", ".o.", "Kft", "OÜ", "S.L",
+	"Ltda", "Lda", "Bhd", "SPRL", "LLP", "GbR", "OHG", "PartG", "PartnerschaftsG", "e. V", "e.V", "e. K", "e.K", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "non lucrativa", "sin ánimo", "ANBI",
+	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "eenmanszaak", "Eenmanszaak",
+}
+
+// formPattern finds one of some forms behind a name.
+func formPattern(forms string) *regexp.Regexp {
+	return regexp.MustCompile(`[\s,](?:` + forms + `)(?:[\s,.;:)|–-]|$)`)
+}
+
+// formPatterns are those of the table's rows, anyForm is that of the whole table and commercial that of the forms
+// that are not for those who make no profit.
+var formPatterns, anyForm, commercial = func() ([]*regexp.Regexp, *regexp.Regexp, *regexp.Regexp) {
+	var rows []*regexp.Regexp
+	var all, trading []string
+	for _, f := range legalForms {
+		rows, all = append(rows, formPattern(f.pattern)), append(all, f.pattern)
+		if f.kind != "NON_PROFIT" {
+			trading = append(trading, f.pattern)
+		}
+	}
+	return rows, formPattern(strings.Join(all, "|")), formPattern(strings.Join(trading, "|"))
+}()
+
+var limitedPattern = formPattern(limited)
+
+// maxLegalName is the number of words of a company's name before its legal form.
+const maxLegalName = 5
+
+// kindOfForm is the kind that a text's legal form tells, when the name before it is the brand's.
+func (d *dossier) kindOfForm(text string) string {
+	for i, f := range legalForms {
+		if f.kind == "" {
+			continue
+		}
+		if at := formPatterns[i].FindStringIndex(text); at != nil && d.isOwn(text[:at[0]]) {
+			return f.kind
+		}
+	}
+	if at := limitedPattern.FindStringIndex(text); at != nil && d.isOwn(text[:at[0]]) {
+		if c, ok := postal.OfDomain(d.in.Site.Domain); ok && (c.Code == "GB" || c.Code == "IE") {
+			return "PRIVATELY_HELD"
+		}
+	}
+	return ""
+}
+
+// isOwn says whether the words that a text ends with are the brand's name.
+func (d *dossier) isOwn(before string) bool {
+	words := strings.FieldsFunc(before, func(r rune) bool {
+		return unicode.IsSpace(r) || r == ',' || r == '|' || r == '©' || r == ':' || r == ';' || r == '(' || r == ')'
+	})
+	for n := 1; n <= min(len(words), maxLegalName); n++ {
+		if d.in.Fits(strings.Join(words[len(words)-n:], " ")) >= extract.PieceFit {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	charity    = regexp.MustCompile(`(?i)\b(501\s?\(c\)\s?\(?3\)?|registered charity (?:in|no|number|\()|charity (?:number|no\.?)\s?:?\s?\d|eingetragener verein|als gemeinnützig anerkannt|association loi (?:de )?1901|organizzazione non lucrativa|entidad sin ánimo de lucro|ANBI-status)`)
+	isCharity  = regexp.MustCompile(`(?i)\b(?:is|are) (?:an?|the) (?:[\p{L}-]+ ){0,3}(?:charity|non-?profit|not-for-profit)\b|\bist (?:ein|eine) (?:[\p{L}-]+ ){0,2}gemeinnützige[rs]? |\best une association (?:loi 1901|à but non lucratif)|\bes una (?:organización|asociación|entidad) sin (?:ánimo|fines) de lucro`)
+	soleTrader = regexp.MustCompile(`(?i)(^|[^\p{L}])(einzelunternehmen|einzelunternehmer(in)?|entreprise individuelle|auto-?entrepreneur|micro-?entreprise|ditta individuale|sole trader|trabajador autónomo|eenmanszaak)([^\p{L}]|$)`)
+	supported  = regexp.MustCompile(`(?i)(donat(e|ed|ion|ions) to|support(s|ed|ing)?|partner(s|ed|ing)? with|proceeds|benefit(s|ing)?|discount|spende(n)? an|unterstütz\p{L}*)`)
+)
+
+// formIn reads the kind of organization out of a line of an imprint or a footer.
+func (d *dossier) formIn(line string, x prose, brand []string) {
+	if len(line) > maxFooterLegal && x.role == atHome {
+		return
+	}
+	if len(line) <= maxFooterLegal {
+		if kind := d.kindOfForm(line); kind != "" {
+			d.kinds = append(d.kinds, claim[string]{kind, x.source, "legal form", fromLegalName})
+			return
+		}
+	}
+	for sentence := range sentencesOf(line) {
+		switch {
+		case supported.MatchString(sentence):
+		case d.isOwnCharity(sentence, charity, x, brand):
+			d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", x.source, "charity registration", fromCharity})
+		case d.isOwnCharity(sentence, isCharity, x, brand):
+			d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", x.source, "charity", fromLegalName})
+		case x.role == atImprint && soleTrader.MatchString(sentence):
+			d.kinds = append(d.kinds, claim[string]{"SELF_EMPLOYED", x.source, "sole trader", fromSoleTrader})
+		}
+	}
+}
+
+// charityWords link a name and what says that it is a charity.
+var charityWords = wordSet("is are was a an the as registered charity non profit nonprofit not for company limited by guarantee and in england wales scotland ireland number no our small independent organization organisation us federal tax exempt ist sind ein eine eingetragener gemeinnütziger est une es una")
+
+// isOwnCharity says whether a sentence says of the brand, of us or of nobody else that it is a charity. A page
+// names its friends' numbers too.
+func (d *dossier) isOwnCharity(sentence string, pattern *regexp.Regexp, x prose, brand []string) bool {
+	at := pattern.FindStringIndex(sentence)
+	if at == nil {
+		return false
+	}
+	before := sentence[:at[0]]
+	words := spokenWords(before)
+	end := len(words)
+	for end > 0 && charityWords[words[end-1].folded] && !we[words[end-1].folded] {
+		end--
+	}
+	if end == 0 { // "Registered charity number 123456" names nobody
+		return pattern == charity && x.role != atAbout
+	}
+	return d.endsWith(before, words[:end], brand, true) != aboutOthers
+}

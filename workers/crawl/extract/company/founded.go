@@ -1,0 +1,416 @@
+package company
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/postal"
+)
+
+// How sure a founding year is that was read out of prose. A range in a copyright notice tells the age of a web
+// site, and gives none.
+const (
+	fromFounded     = 0.65 // "Acme was founded in 1998"
+	fromFoundedHome = 0.55 // the same on the home page, where others are spoken of too
+	fromSince       = 0.45 // "since 1998"
+	fromSinceAlone  = 0.40 // the same in a header or a footer that does not name the brand
+)
+
+// Years that are believed.
+const (
+	earliestYear = 1000
+	// newestYear is the latest that is believed where the time of the crawl is not known: that of this code.
+	newestYear = 2026
+)
+
+// Verbs of founding in a dozen languages, the nouns that stand in tables, the verbs that tell a founding only
+// when nothing stands between them and "in 1998", and the words that say since when.
+const (
+	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|založen[ay]?|основан[аоы]?|تأسست|تأسس`
+	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份`
+	beginningVerbs = `started|began|opened|created|créée?|cread[ao]|nat[ao]|создан[аоы]?`
+	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ`
+	inWords        = `(?:in|en|nel|em|no ano|im jahre?|el año|en el año|в|the year|in the year)`
+	yearPattern    = `(1[5-9]\d{2}|20\d{2})`
+)
+
+var (
+	// The verb, a few words that hold no digit, and the year.
+	foundedYear = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
+	beganYear   = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
+	// German and Dutch put the verb last.
+	yearFounded = regexp.MustCompile(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades)(?:[^\p{L}]|$)`)
+	sinceYear   = regexp.MustCompile(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
+	// Chinese and Japanese write no spaces.
+	foundedHan = regexp.MustCompile(`(?:成立于|成立於|创立于|创办于|始建于|创建于|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
+	// foundingLabel is a cell of a table whose neighbor holds the year.
+	foundingLabel = regexp.MustCompile(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
+	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
+	// behindVerb begins what may stand between "founded" and the year when the subject is passive: a place, a
+	// founder, a manner. Anything else is an object: somebody founded it.
+	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under)[\s'’])`)
+	// whoElse are words of a clause about somebody else.
+	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
+	// sheWas is the passive's verb, before or behind the year.
+	sheWas = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
+	yearIs = regexp.MustCompile(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
+	// aCompany is the subject of a phrase without a verb: "a family business founded in 1976".
+	aCompany = regexp.MustCompile(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
+
+	// otherFoundings are words of sentences that tell the founding of something else.
+	otherFoundings = regexp.MustCompile(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|née en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
+	// otherSince are words of sentences that tell since when something else holds.
+	otherSince = regexp.MustCompile(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
+	// existed is "the service has existed", which is told of the site that says it.
+	existed = regexp.MustCompile(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
+	// firstPerson is a verb at the beginning whose ending says "we", in languages that leave out the word.
+	firstPerson = regexp.MustCompile(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
+	// openingWe is the beginning of a sentence in which a company speaks of itself.
+	openingWe  = regexp.MustCompile(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
+	hanCompany = regexp.MustCompile(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社)?\P{L}*$`)
+)
+
+// latestYear is the newest year that is believed.
+func (in input) latestYear() int {
+	if in.Now.IsZero() {
+		return newestYear
+	}
+	return in.Now.Year()
+}
+
+// believed says whether a company can have been founded in a year.
+func (in input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
+
+// yearIn reads the four digits that a text begins with, 0 for no year that is believed.
+func (d *dossier) yearIn(text string) int {
+	if len(text) < 4 {
+		return 0
+	}
+	y, err := strconv.Atoi(text[:4])
+	if err != nil || !d.in.believed(y) {
+		return 0
+	}
+	return y
+}
+
+// founding is a year that a sentence tells, and who it tells it of.
+type founding struct {
+	year int
+	who  topic
+	bare bool // the sentence names nobody: "Founded 1998"
+	verb string
+}
+
+// foundingIn reads the founding year out of one sentence. Whole says whether "the company" is the brand.
+func (d *dossier) foundingIn(sentence string, brand []string, whole bool) (founding, bool) {
+	for _, read := range []func(string, []string, bool) (founding, bool){d.verbThenYear, d.yearThenVerb, d.beganIn, d.hanFounding} {
+		f, ok := read(sentence, brand, whole)
+		if ok && f.year != 0 && !otherFoundings.MatchString(d.withoutBrand(sentence)) {
+			return f, true
+		}
+	}
+	return founding{}, false
+}
+
+// verbThenYear reads "Acme was founded in Lisbon in 1998", "Founded in 1998, Acme …" and "Jane Doe founded Acme in
+// 1998".
+func (d *dossier) verbThenYear(sentence string, brand []string, whole bool) (founding, bool) {
+	m := foundedYear.FindStringSubmatchIndex(sentence)
+	if m == nil {
+		return founding{}, false
+	}
+	before, between, after := sentence[:m[2]], sentence[m[4]:m[5]], sentence[m[7]:]
+	f := founding{year: d.yearIn(sentence[m[6]:]), verb: "founded"}
+	if whoElse.MatchString(between) {
+		return f, false
+	}
+	if !behindVerb.MatchString(between) { // an object: it has to be the brand
+		f.who = d.object(between, brand)
+		return f, f.who != aboutOthers
+	}
+	return d.passive(f, before, after, brand, whole)
+}
+
+// passive finds the subject of a verb before it, or behind the year where nothing stands before it.
+func (d *dossier) passive(f founding, before, after string, brand []string, whole bool) (founding, bool) {
+	if !isLabel(before) {
+		f.who = d.subject(before, brand, whole)
+		if f.who == aboutOthers && aCompany.MatchString(before) {
+			f.bare = true
+		}
+		return f, f.bare || f.who != aboutOthers
+	}
+	rest := spokenWords(after)
+	_, main, _ := strings.Cut(after, ",") // "Founded in 1898 as a mill, Acme …", "Established in 1919, the firm …"
+	mainWords := spokenWords(main)
+	switch f.who = max(d.beginsWith(after, rest, brand), d.beginsWith(main, mainWords, brand)); {
+	case f.who != aboutOthers:
+		return f, true
+	case len(mainWords) > 1 && definite[mainWords[0].folded] && companies[mainWords[1].folded]:
+		f.who = aboutUs
+		return f, whole
+	case len(rest) == 0 || len(rest) <= maxPlaceWords && strings.HasPrefix(after, " ") && behindVerb.MatchString(after):
+		f.bare = true
+		return f, true
+	}
+	return f, false
+}
+
+// maxPlaceWords bounds what follows "Founded in 1998" where it names nobody: a place, a founder.
+const maxPlaceWords = 6
+
+// object says whether the words between a verb and its year are the brand and nothing else.
+func (d *dossier) object(between string, brand []string) topic {
+	words := spokenWords(between)
+	for len(words) > 0 && links[words[len(words)-1].folded] {
+		words = words[:len(words)-1]
+	}
+	if n := d.mentionLength(between, words, brand); n > 0 && n == len(words) {
+		return aboutBrand
+	}
+	if len(words) == 2 && ours[words[0].folded] && companies[words[1].folded] {
+		return aboutUs
+	}
+	return aboutOthers
+}
+
+// yearThenVerb reads "Acme wurde 1954 in Köln gegründet" and "1954 wurde Acme gegründet".
+func (d *dossier) yearThenVerb(sentence string, brand []string, whole bool) (founding, bool) {
+	m := yearFounded.FindStringSubmatchIndex(sentence)
+	if m == nil {
+		return founding{}, false
+	}
+	before, between := sentence[:m[2]], sentence[m[4]:m[5]]
+	f := founding{year: d.yearIn(sentence[m[2]:]), verb: "founded"}
+	switch blank := isLabel(between); {
+	case sheWas.MatchString(before) && behindVerb.MatchString(between):
+		f.who = d.subject(before, brand, whole)
+	case len(spokenWords(before)) <= 2 && yearIs.MatchString(between): // in the year
+		rest := yearIs.FindStringSubmatch(between)[1]
+		words := spokenWords(rest)
+		f.who = d.beginsWith(rest, words, brand)
+		if n := d.mentionLength(rest, words, brand); n > 0 && n < len(words) && !behindVerb.MatchString(rest[words[n-1].end:]) {
+			f.who = aboutOthers
+		}
+	case isLabel(before) && blank:
+		f.bare = true
+	}
+	return f, f.bare || f.who != aboutOthers
+}
+
+// beganIn reads "Acme started in 1998".
+func (d *dossier) beganIn(sentence string, brand []string, whole bool) (founding, bool) {
+	m := beganYear.FindStringSubmatchIndex(sentence)
+	if m == nil {
+		return founding{}, false
+	}
+	f := founding{year: d.yearIn(sentence[m[4]:]), verb: "founded", who: d.subject(sentence[:m[2]], brand, whole)}
+	return f, f.who != aboutOthers
+}
+
+// hanFounding reads Chinese and Japanese, where the subject stands in the same clause.
+func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding, bool) {
+	for clause := range strings.FieldsFuncSeq(sentence, func(r rune) bool { return strings.ContainsRune("，。；、,;", r) }) {
+		m := foundedHan.FindStringSubmatchIndex(clause)
+		if m == nil {
+			continue
+		}
+		f := founding{year: d.yearIn(clause[max(m[2], m[4]):]), verb: "founded"}
+		before := clause[:m[0]]
+		f.bare = isLabel(before)
+		switch {
+		case f.bare:
+		case hanCompany.MatchString(before):
+			f.who = aboutUs
+		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(extract.Folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
+			f.who = aboutBrand
+		}
+		return f, f.bare || f.who != aboutOthers
+	}
+	return founding{}, false
+}
+
+// withoutBrand is a sentence without the brand's own name, whose words say nothing of others.
+func (d *dossier) withoutBrand(sentence string) string {
+	if d.name == "" {
+		return sentence
+	}
+	return strings.ReplaceAll(sentence, d.name, " ")
+}
+
+// sinceIn reads "Acme has made anvils since 1898", where nothing follows the year, and "Since 1898" itself.
+func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
+	m := sinceYear.FindStringSubmatchIndex(sentence)
+	if m == nil || otherSince.MatchString(d.withoutBrand(sentence)) || otherFoundings.MatchString(d.withoutBrand(sentence)) {
+		return founding{}, false
+	}
+	if existed.MatchString(sentence[:m[2]]) {
+		f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", who: aboutUs}
+		return f, f.year != 0
+	}
+	if strings.Trim(strings.TrimPrefix(sentence[m[5]:], " года"), " .,!)]»”\"|·–—-г") != "" {
+		return founding{}, false
+	}
+	before := sentence[:m[2]]
+	f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", bare: isLabel(before)}
+	if f.bare {
+		return f, f.year != 0
+	}
+	words := spokenWords(before)
+	switch f.who = d.beginsWith(before, words, brand); {
+	case f.who != aboutOthers:
+	case firstPerson.MatchString(before):
+		f.who = aboutUs
+	case d.endsWith(before, words, brand, false) == aboutBrand:
+		f.who = aboutBrand
+	}
+	return f, f.year != 0
+}
+
+// foundedIn reads a founding year out of one line.
+func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string) {
+	atHome := x.role == atHome
+	framed := at.Footer || at.Header
+	if atHome && d.in.isArticle() && !framed { // it tells of its subject
+		return
+	}
+	front := !atHome || !d.in.Inner()
+	short := utf8.RuneCountInString(line) <= maxSlogan
+	for sentence := range sentencesOf(line) {
+		if !hasYear(sentence) {
+			continue
+		}
+		if f, ok := d.foundingIn(sentence, brand, !atHome); ok {
+			sure := fromFounded
+			if atHome {
+				sure = fromFoundedHome
+			}
+			switch {
+			case f.who == aboutBrand, f.who == aboutUs && !atHome:
+				d.tells(f, x, sure)
+			case f.who == aboutUs && front && openingWe.MatchString(sentence):
+				d.tells(f, x, fromSince)
+			case f.bare && front && (framed || short || d.speaksOf(line, brand)):
+				d.tellsAlone(f, x, min(sure, fromFounded), atHome)
+			}
+			continue
+		}
+		f, ok := d.sinceIn(sentence, brand)
+		if !ok || x.role == atImprint {
+			continue
+		}
+		alone := strings.TrimSpace(sentence) == strings.TrimSpace(line)
+		switch {
+		case f.who == aboutBrand, f.who == aboutUs && front:
+			d.tells(f, x, fromSince)
+		case f.bare && front && (framed || alone || d.startsWithBrand(line, brand)):
+			d.tellsAlone(f, x, fromSince, false)
+		case front && atHome && framed && short:
+			d.tells(f, x, fromSinceAlone)
+		}
+	}
+}
+
+func (d *dossier) startsWithBrand(line string, brand []string) bool {
+	return d.mentionLength(line, spokenWords(line), brand) > 0
+}
+
+// tells takes in a year.
+func (d *dossier) tells(f founding, x prose, confidence float64) {
+	d.founded = append(d.founded, claim[int]{f.year, x.source, f.verb, confidence})
+}
+
+// tellsAlone takes in a year that stands with no name. Where a page has several it lists companies.
+func (d *dossier) tellsAlone(f founding, x prose, confidence float64, weak bool) {
+	if weak {
+		confidence = fromSince
+	}
+	d.bare = append(d.bare, claim[int]{f.year, x.source, f.verb, confidence})
+}
+
+// bareYears takes in the years of one page that stand with no name, when they are the same year.
+func (d *dossier) bareYears() {
+	for _, c := range d.bare {
+		if c.value != d.bare[0].value {
+			d.bare = nil
+			return
+		}
+	}
+	d.founded = append(d.founded, d.bare...)
+	d.bare = nil
+}
+
+// tabled reads the cell behind one that says "Founded".
+func (d *dossier) tabled(label, value postal.Line, x prose) {
+	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
+		return
+	}
+	if m := leadingYear.FindStringSubmatchIndex(value.Text); m != nil {
+		if y := d.yearIn(value.Text[m[2]:]); y != 0 {
+			d.tellsAlone(founding{year: y, verb: "founded"}, x, fromFounded, x.role == atHome)
+		}
+	}
+}
+
+// slogans read "making anvils since 1987" in the title and the description of the front page, which are about the
+// brand.
+func (d *dossier) slogans(x prose, brand []string) {
+	if d.in.isArticle() || d.in.Inner() {
+		return
+	}
+	description := ""
+	for _, key := range []string{"og:description", "description"} {
+		if description == "" {
+			description = d.in.Page.Meta(key)
+		}
+	}
+	for _, text := range []string{d.in.Page.Title, description} {
+		if len(text) > maxProse || !hasYear(text) {
+			continue
+		}
+		for sentence := range sentencesOf(text) {
+			f, ok := d.foundingIn(sentence, brand, true)
+			if !ok {
+				f, ok = d.sinceIn(sentence, brand)
+			}
+			if ok {
+				f.verb = "description"
+				d.tells(f, x, fromSince)
+			}
+		}
+	}
+}
+
+// isLabel says whether what stands before a word leaves it at the beginning: nothing, or marks.
+func isLabel(before string) bool {
+	return strings.IndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0
+}
+
+// sentencesOf splits a line behind full stops that a space and a capital follow, or behind a year's.
+func sentencesOf(line string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		start := 0
+		for i := 0; i+2 < len(line); i++ {
+			if (line[i] == '.' || line[i] == '!' || line[i] == '?') && line[i+1] == ' ' && i-start >= minSentence {
+				if r, _ := utf8.DecodeRuneInString(line[i+2:]); unicode.IsUpper(r) || unicode.IsDigit(r) && endsInYear(line[:i]) {
+					if !yield(line[start : i+1]) {
+						return
+					}
+					start = i + 2
+				}
+			}
+		}
+		yield(line[start:])
+	}
+}
+
+// endsInYear says whether a text ends with four digits.
+func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
+
+// minSentence are the bytes of the shortest sentence: what is shorter ends with the stop of an abbreviation.
+const minSentence = 4

@@ -1,0 +1,247 @@
+package company
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/industry"
+	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/postal"
+	"letterhead/workers/crawl/sp500"
+)
+
+// How much the texts of a site count for its industry. What it says about itself counts for more than what
+// stands on its pages: a publisher writes about airlines and is none.
+const (
+	nameCounts        = 1.5
+	titleCounts       = 1.5
+	descriptionCounts = 2.0
+	keywordsCount     = 0.8
+	declaredCounts    = 1.0
+	headingCounts     = 1.0
+	subheadingsCount  = 0.5
+	menuCounts        = 0.6
+	aboutCounts       = 1.0
+	bodyCounts        = 0.3
+
+	maxIndustryText = 4000 // bytes of one text
+	maxMenuItems    = 60
+	maxMenuItem     = 40 // bytes; longer ones are headlines
+
+	// softwareScore is that of a page that describes a program of the brand's name.
+	softwareScore = 0.6
+	// newsScore is that of a page with news articles: some companies mark their press releases so.
+	newsScore = 0.6
+	// besidesDeclared is what a guess is worth beside a class that is declared or known: it may be a second
+	// trade, and it may be a mistake that the declaration shows.
+	besidesDeclared = 0.5
+	// loneWitness caps what is guessed from one place of an inner page, whose words are about its topic.
+	loneWitness = 0.45
+	// pressScore is that of a name that says newspaper or magazine.
+	pressScore = 0.6
+)
+
+// Places of the texts. What one page says of its topic is one witness, whatever part of it says so.
+const (
+	inName  = "name"
+	inOwner = "owner"
+	inMenu  = "menu"
+	inAbout = "about"
+	inPage  = "page"
+)
+
+// weighedIndustry is a class with its score and where that comes from.
+type weighedIndustry struct {
+	class  *industry.Class
+	score  float64
+	source string
+	method string
+	note   string
+}
+
+// IndustriesWeighed lists the industries that were considered, best first. All that stand in the record have
+// won.
+func IndustriesWeighed(of extract.Input) []extract.Weighed {
+	in := input{of}
+	var out []extract.Weighed
+	for i, w := range in.weighIndustries(in.ownName(), in.declared()) {
+		out = append(out, extract.Weighed{
+			Field: "industries", Value: w.class.Name, Source: w.source, Method: w.method, Score: w.score, Won: i < industry.MaxClasses, Note: w.note,
+		})
+	}
+	return out
+}
+
+// industries are those that stand in the record.
+func (in input) industries(name string, owners []ownObject) []weighedIndustry {
+	all := in.weighIndustries(name, owners)
+	return all[:min(len(all), industry.MaxClasses)]
+}
+
+// weighIndustries lists the classes that something speaks for, best first. Name is the brand's; owners
+// are the objects in which the pages declare the owner.
+func (in input) weighIndustries(name string, owners []ownObject) []weighedIndustry {
+	var all []weighedIndustry
+	add := func(w weighedIndustry) {
+		if w.class == nil {
+			return
+		}
+		for i, have := range all {
+			if have.class == w.class {
+				if w.score > have.score {
+					all[i] = w
+				}
+				return
+			}
+		}
+		all = append(all, w)
+	}
+	if f, ok := sp500.Of(in.Site.Domain); ok {
+		class, score := industry.BySubIndustry(f.SubIndustry)
+		add(weighedIndustry{class, score, sp500.Source, "GICS sub-industry", f.SubIndustry})
+	}
+	for _, o := range owners {
+		for _, t := range o.Types {
+			add(weighedIndustry{industry.ByType(t), industry.TypeScore, o.source, o.how + " type", t})
+		}
+	}
+	if in.Page.Data != nil {
+		for _, o := range in.Page.Data.Objects {
+			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") && in.Fits(o.Text("name")) >= extract.StrongFit {
+				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, in.PageURL(), "json-ld type", "SoftwareApplication"})
+				break
+			}
+		}
+	}
+	if in.hasObject(newsArticles) {
+		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), newsScore, in.PageURL(), "json-ld type", "NewsArticle"})
+	}
+	if in.isPress(name) {
+		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), pressScore, in.PageURL(), "name", name})
+	}
+	declared := len(all) > 0
+	for _, g := range industry.Classify(in.industryTexts(name, owners)) {
+		score := g.Score
+		if in.Inner() && g.Places < 2 {
+			score = min(score, loneWitness)
+		}
+		if declared && !slices.ContainsFunc(all, func(w weighedIndustry) bool { return w.class == g.Class }) {
+			score = extract.Round2(score * besidesDeclared)
+		}
+		if score >= industry.MinScore {
+			add(weighedIndustry{g.Class, score, in.PageURL(), "words", strings.Join(g.Terms, ", ")})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b weighedIndustry) int { return cmp.Compare(b.score, a.score) })
+	return all
+}
+
+// industryTexts are the texts by which the industry is guessed.
+func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
+	var out []industry.Text
+	seen := map[string]bool{}
+	own := in.nameAlone(name)
+	add := func(place, text string, weight float64) {
+		if own != nil {
+			text = own.ReplaceAllString(text, "$1 $2")
+		}
+		if len(text) > maxIndustryText {
+			text = strings.ToValidUTF8(text[:maxIndustryText], "")
+		}
+		if text != "" && !seen[text] {
+			seen[text] = true
+			out = append(out, industry.Text{Body: text, Weight: weight, Place: place})
+		}
+	}
+	add(inName, name, nameCounts)
+	for _, o := range owners {
+		add(inOwner, o.Text("description"), declaredCounts)
+		add(inOwner, o.Text("slogan"), declaredCounts)
+	}
+	add(inMenu, menuText(in.Page), menuCounts)
+	for _, p := range in.More[:min(len(in.More), maxReadPages)] {
+		if roleOf(p) == atAbout {
+			add(inAbout, p.Title+" . "+p.Text, aboutCounts)
+		}
+	}
+	if in.isArticle() { // it speaks of its subject, not of the site
+		return out
+	}
+	add(inPage, in.Page.Title, titleCounts)
+	if d, ok := extract.Description(in.Input); ok {
+		add(inPage, d.Value, descriptionCounts)
+	}
+	add(inPage, in.Page.Meta("keywords", "news_keywords"), keywordsCount)
+	add(inPage, strings.Join(in.Page.Headings, " . "), headingCounts)
+	add(inPage, subheadings(in.Page), subheadingsCount)
+	add(inPage, in.Page.Text, bodyCounts)
+	return out
+}
+
+// pressName is a name that says newspaper, magazine or news.
+var pressName = regexp.MustCompile(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
+
+// isPress says whether both the name and the domain say newspaper or magazine: many a shop has a magazine.
+func (in input) isPress(name string) bool {
+	m := pressName.FindStringSubmatch(name)
+	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
+}
+
+// nameAlone finds the brand's name of one word in a text, nil for names of several. Half of such a word says little:
+// a site for cooks may begin with cyber.
+func (in input) nameAlone(name string) *regexp.Regexp {
+	words := extract.FoldedWords(name)
+	if len(words) != 1 || len(name) > extract.MaxFitName || in.Fits(name) < extract.StrongFit {
+		return nil
+	}
+	return regexp.MustCompile(`(?i)(^|[^\p{L}\d])` + regexp.QuoteMeta(strings.TrimSpace(name)) + `([^\p{L}\d]|$)`)
+}
+
+// articles are the schema.org types of single articles, and newsArticles those that only news media use.
+var (
+	articles     = []string{"Article", "BlogPosting", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "TechArticle", "PodcastEpisode", "VideoObject", "Product"}
+	newsArticles = []string{"NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle"}
+)
+
+// isArticle says whether the page is one article and not the site's front.
+func (in input) isArticle() bool {
+	if in.Page.URL == nil || in.Page.URL.Path == "" || in.Page.URL.Path == "/" {
+		return false
+	}
+	switch kind := in.Page.Meta("og:type"); {
+	case strings.HasPrefix(kind, "article"), strings.HasPrefix(kind, "video"), strings.HasPrefix(kind, "music"), strings.HasPrefix(kind, "product"):
+		return true
+	}
+	return in.hasObject(articles)
+}
+
+// hasObject says whether the page's linked data holds an object of one of the types.
+func (in input) hasObject(types []string) bool {
+	return in.Page.Data != nil && slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
+}
+
+// menuText is the text of the short links of a page's header and navigation: what the site is made of.
+func menuText(p *page.Page) string {
+	var items []string
+	for _, a := range p.Anchors {
+		if (a.Zone == page.Nav || a.Zone == page.Header) && a.Text != "" && len(a.Text) <= maxMenuItem && len(items) < maxMenuItems {
+			items = append(items, a.Text)
+		}
+	}
+	return strings.Join(items, " . ")
+}
+
+// subheadings are the headings of a page, without the first level.
+func subheadings(p *page.Page) string {
+	var all []string
+	for _, l := range postal.Lines(p.Root) {
+		if l.Heading && !slices.Contains(p.Headings, l.Text) {
+			all = append(all, l.Text)
+		}
+	}
+	return strings.Join(all, " . ")
+}

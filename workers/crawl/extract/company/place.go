@@ -1,0 +1,164 @@
+package company
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/postal"
+)
+
+// strangersAddress are words over an address that is somebody else's: the host's, the web agency's, an
+// authority's, a court's, a processor's.
+var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|conception|réalisation|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|realizzazione|desarrollo web|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
+
+const (
+	linesAbove   = 4 // in which such a word makes an address a stranger's
+	maxAddressed = 5 // addresses of one page that are looked at
+)
+
+// addresses reads the company's own postal address: the first of an imprint, else that in an address element or
+// a footer, else the first of a contact page.
+func (d *dossier) addresses(x prose, brand []string) {
+	near, ok := postal.OfDomain(d.in.Site.Domain)
+	if !ok {
+		near, _ = postal.OfLanguage(d.in.Page.Lang)
+	}
+	texts := make([]string, 0, len(x.lines))
+	from := make([]postal.Line, 0, len(x.lines))
+	for _, l := range x.lines {
+		if x.role == atHome && !l.Footer && !l.Address && (d.in.isArticle() || !postal.IsAddressLine(l.Text)) {
+			continue
+		}
+		texts, from = append(texts, l.Text), append(from, l)
+	}
+	for i, a := range postal.Addresses(texts, near) {
+		if i == maxAddressed {
+			return
+		}
+		above := slices.Clone(texts[max(0, a.Line-linesAbove):a.Line])
+		line, _, _ := strings.Cut(texts[a.Line], a.PostalCode) // what stands behind an address is not about it
+		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
+			continue
+		}
+		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) || d.isBrandName(a, brand) {
+			continue
+		}
+		method, confidence := "address in text", fromAddressText
+		switch {
+		case x.role == atHome && !from[a.Line].Footer && !from[a.Line].Address:
+			if !a.Named || d.in.Inner() && !d.speaksOf(strings.Join(texts[max(0, a.Line-linesOfName):a.Line+1], " \n"), brand) {
+				continue // a number and a word in the middle of a page, or an address that its topic has
+			}
+			confidence -= fromMorePage
+		case x.role == atImprint:
+			method, confidence = "imprint", fromImprint
+		case from[a.Line].Address:
+			method, confidence = "address element", fromAddressTag
+		}
+		if !a.Named { // the country is only that of the domain
+			confidence -= fromMorePage
+		}
+		d.places = append(d.places, claim[*eventschemas.Location]{locationIn(a.City, a.State, a.Country), x.source, method, confidence})
+		return
+	}
+	if x.role == atHome {
+		d.tails(x, brand)
+	}
+}
+
+// isBrandName says whether what was read as a city is the brand. A town's own site has a street as well.
+func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
+	return a.Street == "" && slices.Contains(brand, extract.Folded(a.City))
+}
+
+// tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".
+func (d *dossier) tails(x prose, brand []string) {
+	for _, l := range x.lines {
+		if !l.Footer && !l.Address || !strings.ContainsRune(l.Text, ',') {
+			continue
+		}
+		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, extract.Folded(city)) {
+			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, "", country), x.source, "footer", fromAddressText - fromMorePage})
+			return
+		}
+	}
+}
+
+// linesOfName is how far above the line of the city the addressee's name stands.
+const linesOfName = 3
+
+// another says whether an address is headed by a company of another name: a publisher's in the footer of its
+// magazine, a processor's. Associations call themselves by their initials and are taken for the owner.
+func (d *dossier) another(lines []string, brand []string) bool {
+	for _, l := range slices.Backward(lines) { // the nearest counts
+		// "Levee Street SE", "Las Vegas, NV 89101" and "Adelaide SA 5000" are no companies.
+		if at := commercial.FindStringIndex(l); at != nil && !isQuarter(l, at) {
+			return !d.isOwn(l[:at[0]]) && !d.speaksOf(l, brand) && !d.halfOfLabel(l[:at[0]])
+		}
+	}
+	return false
+}
+
+// minHalf are the letters of a name that is half of the domain's label and no accident.
+const minHalf = 6
+
+// halfOfLabel says whether the word before a legal form is the beginning or the end of the domain's label.
+func (d *dossier) halfOfLabel(before string) bool {
+	words := spokenWords(before)
+	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf && d.in.Fits(words[len(words)-1].text) >= extract.StrongFit
+}
+
+// isQuarter says whether two capitals that look like a legal form are a part of a city or a state: a number stands
+// before them, or a postal code behind.
+func isQuarter(line string, at []int) bool {
+	if len(strings.Trim(line[at[0]:at[1]], " ,.;:)|–-")) != len("SE") {
+		return false
+	}
+	return hasDigit(line[:at[0]]) || leadingCode.MatchString(line[at[1]:])
+}
+
+var leadingCode = regexp.MustCompile(`^[\s,]*\d{4,5}(?:\D|$)`)
+
+// seatMarks are the pieces of text without which the expression does not match.
+var seatMarks = []string{"quarter", "QUARTER", "office", "Office", "sitz", "Sitz", "siège", "Siège", "sede", "Sede", "gevestigd", "Gevestigd", "kontor"}
+
+var seat = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:headquartered in|head office (?:is )?in|headquarters (?:is |are )?in|(?:haupt)?sitz in|hauptsitz:|siège (?:social )?à|con sede en|con sede a|sede em|gevestigd in|huvudkontor i|headquarters:)\s+`)
+
+// seatIn reads "headquartered in Berlin, Germany" where the company is the subject of the sentence.
+func (d *dossier) seatIn(line string, x prose, brand []string) {
+	for sentence := range sentencesOf(line) {
+		at := seat.FindStringIndex(sentence)
+		if at == nil || !d.ownSeat(sentence[:at[0]], brand) {
+			continue
+		}
+		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
+			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, state, country), x.source, "headquartered in", fromSeat})
+		}
+	}
+}
+
+// seatOf ends what stands before "headquarters": its owner.
+var seatOf = wordSet("its their our unser unsere unseren ihren seinen mit con su with notre votre sua hun zijn sitt")
+
+// ownSeat says whether what stands before "headquartered in" or "headquarters are in" makes it the company's.
+func (d *dossier) ownSeat(before string, brand []string) bool {
+	if isLabel(before) {
+		return true
+	}
+	words := spokenWords(before)
+	last := len(words) - 1
+	if words[last].folded == "s" && last > 0 && words[last-1].end < words[last].at { // Acme's
+		return d.named(before[:words[last-1].end], brand)
+	}
+	if ours[words[last].folded] && last == 0 { // Our headquarters are in
+		return true
+	}
+	for last >= 0 && seatOf[words[last].folded] {
+		last--
+	}
+	return last >= 0 && d.subject(before[:words[last].end], brand, true) != aboutOthers || d.subject(before, brand, true) != aboutOthers
+}

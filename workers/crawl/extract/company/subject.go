@@ -1,0 +1,255 @@
+package company
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"letterhead/workers/crawl/extract"
+)
+
+// A page speaks of its owner and of partners, customers and people. What a sentence tells is believed only when
+// the brand, or "we", is its subject: what stands directly before the verb, or before the words that only link.
+
+const (
+	maxBrandWords = 6  // words of a text that may be one spelling of the brand
+	maxLinking    = 24 // linking words that are passed over on the way from a verb to its subject
+	minBrand      = 2  // runes of the shortest brand that is looked for, as a whole word
+)
+
+// spoken is one word of a text.
+type spoken struct {
+	text    string
+	folded  string
+	at, end int
+}
+
+// spokenWords are the words of a text: runs of letters and digits. What follows an apostrophe is a word of its
+// own, as the s of a possessive is.
+func spokenWords(text string) []spoken {
+	var out []spoken
+	start := -1
+	add := func(end int) {
+		if start >= 0 {
+			out = append(out, spoken{text[start:end], extract.Folded(text[start:end]), start, end})
+		}
+		start = -1
+	}
+	for i, r := range text {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		add(i)
+	}
+	add(len(text))
+	return out
+}
+
+// brandWords are the folded forms of the brand by which a sentence speaks of it: its name, and the site's labels.
+func (d *dossier) brandWords() []string {
+	var out []string
+	add := func(text string) {
+		if w := extract.Folded(text); utf8.RuneCountInString(w) >= minBrand && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	add(d.name)
+	if at := anyForm.FindStringIndex(d.name); at != nil && at[0] > 0 {
+		add(d.name[:at[0]])
+	}
+	for _, label := range d.in.Site.Labels() {
+		if utf8.RuneCountInString(label) >= extract.MinPart {
+			add(label)
+		}
+	}
+	return out
+}
+
+// mentionAt is the number of words that name the brand from word i on, 0 for none. The words are whole ones, so
+// that "marketing" is no mention of ING, and a brand that is written with a capital is no common word.
+func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) int {
+	if first, _ := utf8.DecodeRuneInString(words[i].text); unicode.IsLower(first) {
+		capital, _ := utf8.DecodeRuneInString(d.name)
+		isHost := words[i].end+1 < len(text) && text[words[i].end] == '.' && text[words[i].end+1] >= 'a' && text[words[i].end+1] <= 'z'
+		if unicode.IsUpper(capital) && !isHost {
+			return 0
+		}
+	}
+	joined := ""
+	for n := 1; n <= maxBrandWords && i+n <= len(words); n++ {
+		joined += words[i+n-1].folded
+		if slices.Contains(brand, joined) || len(joined) > 1 && slices.Contains(brand, strings.TrimSuffix(joined, "s")) {
+			return n
+		}
+	}
+	return 0
+}
+
+// speaksOf says whether a text names the brand, as whole words. Where words are not parted by spaces a part of
+// the text will do.
+func (d *dossier) speaksOf(text string, brand []string) bool {
+	words := spokenWords(text)
+	for i := range words {
+		if d.mentionAt(text, words, i, brand) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(extract.Folded(text), b) })
+}
+
+// withoutSpaces says whether a text is written without spaces between its words, as Chinese and Japanese are.
+func withoutSpaces(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
+}
+
+func wordSet(text string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		out[extract.Folded(w)] = true
+	}
+	return out
+}
+
+var (
+	// we are the words for us as a subject, in a dozen languages.
+	we = wordSet("we wir nous nosotros noi wij vi мы nós")
+	// ours, with one of companies behind it, is the company itself.
+	ours      = wordSet("our unser unsere unserer notre nuestra nuestro nostra nostro ons onze vår vårt vores nossa nosso наша наше")
+	companies = wordSet("company firm business agency organization organisation charity association club family-business brand group unternehmen familienunternehmen firma betrieb familienbetrieb verein verband agentur kanzlei marke gruppe entreprise société agence association maison empresa compañía agencia asociación azienda società impresa bedrijf företag virksomhed компания фирма")
+	definite  = wordSet("the das die der dem la le l el het de")
+	// links stand between a subject and its verb and change neither.
+	links = wordSet("was were is are been being has have had originally first officially initially formally legally itself then who wurde wurden worden ist sind war bereits ursprünglich erst offiziell hat haben a été est fut ont sommes avons fue sido fueron ha han es somos è stata stato siamo foi werd werden zijn is heeft blev bleve är er har został została jest był была было был im in em en am jahr jahre year the l an année année anno año ano jaar roku roce году")
+	// forms that stand behind a name, legal or not.
+	nameTails = wordSet("inc incorporated ltd limited llc llp plc corp corporation company co gmbh mbh ag se kg ohg gbr ug ev kgaa sa sas sarl srl spa bv nv ab as aps oy oyj sl ltda lda pty pte group gruppe groupe grupo holding holdings e v & s l p b r")
+	// behind these words a name is not the subject.
+	prepositions = wordSet("of by with from for at to in on near than unlike like or and via under behind inside about von mit bei für an zu aus nach durch wie als und oder seit neben gegen de des du par avec chez pour et dans sur con para por del della di da e y su van voor door met bij op en av af til med och og och w z od do с в у для из и")
+	// relatives begin a clause about something else than the sentence.
+	relatives = wordSet("which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
+	conjoined = wordSet("and und et y e ed en och og i и")
+	// leading words stand before a name.
+	leading = wordSet("the die der das le la l el il lo het de a an")
+)
+
+// parenthesis is an aside at the end of a text.
+var parenthesis = regexp.MustCompile(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
+
+// topic is who a sentence is about.
+type topic int
+
+const (
+	aboutOthers topic = iota
+	aboutUs           // we, our company
+	aboutBrand        // the brand's name
+)
+
+// subject says who the text before a verb makes its subject. Whole says whether "the company" counts as well,
+// as it does where the site presents itself.
+func (d *dossier) subject(before string, brand []string, whole bool) topic {
+	words, text := d.linked(before)
+	if who := d.endsWith(text, words, brand, whole); who != aboutOthers {
+		return who
+	}
+	if len(words) == 0 {
+		return aboutOthers
+	}
+	// "Acme makes anvils and was founded", "Acme, a maker of anvils, was founded".
+	first := d.beginsWith(text, words, brand)
+	if first == aboutOthers || slices.ContainsFunc(words, func(w spoken) bool { return relatives[w.folded] }) {
+		return aboutOthers
+	}
+	if conjoined[words[len(words)-1].folded] && len(spokenWords(before)) > len(words) {
+		return first
+	}
+	if n := d.mentionLength(text, words, brand); n > 0 && n < len(words) {
+		opens, closes := strings.TrimSpace(text[words[n-1].end:words[n].at]), strings.TrimSpace(text[words[len(words)-1].end:])
+		if opens == "," && strings.HasPrefix(closes, ",") && apposition[words[n].folded] {
+			return first
+		}
+	}
+	return aboutOthers
+}
+
+// apposition begins with an article.
+var apposition = wordSet("a an the ein eine der die das un une le la una uno el il en ett et")
+
+// linked are the words of a text without the links at its end, and the text.
+func (d *dossier) linked(before string) ([]spoken, string) {
+	before = parenthesis.ReplaceAllString(before, "")
+	words := spokenWords(before)
+	for i := 0; i < maxLinking && len(words) > 0 && links[words[len(words)-1].folded]; i++ {
+		words = words[:len(words)-1]
+	}
+	return words, before
+}
+
+// endsWith says whether the brand, we or our company is what the words end with.
+func (d *dossier) endsWith(text string, words []spoken, brand []string, whole bool) topic {
+	if len(words) == 0 {
+		return aboutOthers
+	}
+	last := len(words) - 1
+	switch {
+	case we[words[last].folded]:
+		return aboutUs
+	case last > 0 && companies[words[last].folded] && (ours[words[last-1].folded] || whole && definite[words[last-1].folded]):
+		return aboutUs
+	case last > 1 && companies[words[last].folded] && ours[words[last-2].folded]: // our family business
+		return aboutUs
+	}
+	for end := len(words); end > 0; end-- {
+		for n := 1; n <= min(maxBrandWords, end); n++ {
+			if d.mentionAt(text, words[:end], end-n, brand) != n {
+				continue
+			}
+			before := end - n - 1
+			for before >= 0 && leading[words[before].folded] {
+				before--
+			}
+			if before >= 0 && prepositions[words[before].folded] {
+				return aboutOthers
+			}
+			return aboutBrand
+		}
+		if !nameTails[words[end-1].folded] {
+			break
+		}
+	}
+	return aboutOthers
+}
+
+// beginsWith says whether the brand or we is what the words begin with.
+func (d *dossier) beginsWith(text string, words []spoken, brand []string) topic {
+	if len(words) > 0 && we[words[0].folded] {
+		return aboutUs
+	}
+	if len(words) > 1 && ours[words[0].folded] && companies[words[1].folded] {
+		return aboutUs
+	}
+	if d.mentionLength(text, words, brand) > 0 {
+		return aboutBrand
+	}
+	return aboutOthers
+}
+
+// mentionLength is the number of words at the beginning that name the brand, with an article before and the legal
+// form behind; 0 when they do not name it.
+func (d *dossier) mentionLength(text string, words []spoken, brand []string) int {
+	for i := 0; i < min(2, len(words)); i++ {
+		if n := d.mentionAt(text, words, i, brand); n > 0 {
+			n += i
+			for n < len(words) && nameTails[words[n].folded] {
+				n++
+			}
+			return n
+		}
+		if !leading[words[i].folded] {
+			break
+		}
+	}
+	return 0
+}

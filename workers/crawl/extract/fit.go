@@ -1,0 +1,227 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"letterhead/workers/crawl/site"
+)
+
+// How well a name fits a domain label, by how it does.
+const (
+	exactFit   = 1.0
+	affixFit   = 0.9  // the label is the name with get, my, app, hq, …
+	soundsFit  = 0.9  // the name in Latin letters sounds like the label
+	PieceFit   = 0.9  // the label is made of the beginnings of the name's words: latimes, sfchronicle
+	wordFit    = 0.75 // one word of the name is the label: Internet Archive
+	partFit    = 0.7  // the name is the beginning or end of the label
+	insideFit  = 0.6  // the label stands inside of the name's letters
+	commonFit  = 0.4  // they share a word of some length
+	shortFit   = 0.35 // the label is the name with letters left out: qz of Quartz
+	StrongFit  = partFit
+	MinPart    = 3 // letters that a part needs to be no accident
+	minCommon  = 4
+	MaxFitName = 200 // bytes of a name that are compared
+)
+
+// Folded is a name's letters and digits, lower case, without diacritics.
+func Folded(text string) string {
+	plain := true
+	for i := 0; plain && i < len(text); i++ {
+		plain = text[i] < utf8.RuneSelf
+	}
+	if plain {
+		return strings.Map(asciiFold, text)
+	}
+	return foldedLetters(text)
+}
+
+// FoldedSet returns a set of folded names.
+func FoldedSet(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[Folded(n)] = true
+	}
+	return out
+}
+
+// asciiFold is Folded for one letter of plain text, which most is.
+func asciiFold(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+		return r
+	case 'A' <= r && r <= 'Z':
+		return r + 'a' - 'A'
+	}
+	return -1
+}
+
+func foldedLetters(text string) string {
+	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // marks go: they stand apart from their letters here
+}
+
+// FoldedWords are the folded words of a name; & and + read as and.
+func FoldedWords(name string) []string {
+	var out []string
+	for w := range strings.FieldsFuncSeq(name, func(r rune) bool {
+		return unicode.IsSpace(r) || r == '-' || r == '/' || r == '_' || r == '.' || r == ',' || r == '(' || r == ')'
+	}) {
+		if w == "&" || w == "+" {
+			w = "and"
+		}
+		if f := Folded(w); f != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// labelFit says how well a name fits a domain label, 0 to 1. Labels write umlauts as two letters and other
+// scripts in Latin letters; the best reading counts.
+func labelFit(name, label string) float64 {
+	if len(name) > MaxFitName {
+		return 0
+	}
+	best := plainFit(name, label)
+	if long := umlauts.Replace(name); long != name {
+		best = max(best, plainFit(long, label))
+	}
+	if latin, ok := latinized(name); ok {
+		best = max(best, soundFit(latin, label))
+	}
+	return best
+}
+
+// umlauts are letters that domains write as two, where dropping the mark is not the only custom.
+var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa", "Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
+
+func plainFit(name, label string) float64 {
+	whole, label := Folded(name), Folded(label)
+	words := FoldedWords(name)
+	if whole == "" || label == "" || fillers[whole] && whole != label {
+		return 0
+	}
+	switch {
+	case whole == label:
+		return exactFit
+	case strings.Join(words, "") == label: // & read as and
+		return exactFit
+	case withAffix(whole, label):
+		return affixFit
+	case madeOfPieces(words, label):
+		return PieceFit
+	}
+	for _, w := range words {
+		if w == label && len(w) >= 2 {
+			return wordFit
+		}
+	}
+	if (len(whole) > MinPart || len(whole) == MinPart && len(label) <= 2*MinPart) && (strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {
+		return partFit
+	}
+	if len(label) >= MinPart && strings.Contains(whole, label) {
+		return insideFit
+	}
+	for _, w := range words {
+		if len(w) >= minCommon && !fillers[w] && strings.Contains(label, w) {
+			return commonFit
+		}
+	}
+	if len(words) == 1 && shortOf(label, whole) {
+		return shortFit
+	}
+	return 0
+}
+
+// affixes are what brands put before or behind their name when the name itself is taken.
+var (
+	prefixes = []string{"get", "try", "use", "go", "my", "the", "join", "hello", "weare", "we", "with", "meet", "shop", "visit", "buy", "team", "app", "i", "e"}
+	suffixes = []string{"app", "hq", "inc", "io", "online", "official", "group", "global", "shop", "store", "site", "web", "labs", "lab", "corp", "co", "company", "usa", "uk", "us", "eu", "world", "international", "ai", "tech", "software", "media", "digital", "studio", "team", "home", "now", "inter", "magazine", "mag", "news", "blog"}
+)
+
+// withAffix says whether a label is a name with one customary affix.
+func withAffix(whole, label string) bool {
+	if len(whole) < MinPart {
+		return false
+	}
+	if rest, ok := strings.CutSuffix(label, whole); ok {
+		return slices.Contains(prefixes, rest)
+	}
+	if rest, ok := strings.CutPrefix(label, whole); ok {
+		return slices.Contains(suffixes, rest)
+	}
+	return false
+}
+
+// maxShort is the longest label that can be a word with letters left out.
+const maxShort = 4
+
+// shortOf says whether a label is a word with letters left out of its inside: qz of Quartz.
+func shortOf(label, word string) bool {
+	if len(label) < 2 || len(label) > maxShort || len(word) <= len(label) || label[0] != word[0] || label[len(label)-1] != word[len(word)-1] {
+		return false
+	}
+	at := 0
+	for i := 0; i < len(word) && at < len(label); i++ {
+		if word[i] == label[at] {
+			at++
+		}
+	}
+	return at == len(label)
+}
+
+// fillers are words that a domain usually leaves out.
+var fillers = map[string]bool{"the": true, "of": true, "and": true, "a": true, "for": true, "de": true, "der": true, "die": true, "das": true, "la": true, "le": true, "el": true, "los": true, "und": true, "et": true, "y": true, "e": true, "di": true, "du": true, "des": true, "van": true, "von": true, "in": true, "at": true, "to": true}
+
+// maxPieces bounds the words that madeOfPieces looks at.
+const maxPieces = 8
+
+// madeOfPieces says whether a label is made of the beginnings of all words of a name, in order, fillers
+// optional: "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.
+func madeOfPieces(words []string, label string) bool {
+	if len(words) < 2 || len(words) > maxPieces {
+		return false
+	}
+	// at holds the positions in the label that the words so far can reach.
+	at := map[int]bool{0: true}
+	for _, w := range words {
+		next := map[int]bool{}
+		for i := range at {
+			if fillers[w] {
+				next[i] = true
+			}
+			for n := 1; n <= len(w) && i+n <= len(label) && w[:n] == label[i:i+n]; n++ {
+				next[i+n] = true
+			}
+		}
+		at = next
+	}
+	return at[len(label)]
+}
+
+// fit is how well a name fits the site: one of its labels, or the whole of its host. Inc.com is inc.com, and
+// The Flip Africa theflip.africa.
+func (in Input) fit(name string) float64 {
+	best := in.Fits(name)
+	if best >= affixFit || len(name) > MaxFitName {
+		return best
+	}
+	whole := Folded(name)
+	if whole == "" {
+		return 0
+	}
+	if whole == Folded(in.Site.Domain) {
+		return exactFit
+	}
+	if in.Page.URL != nil {
+		host := strings.TrimPrefix(strings.ToLower(in.Page.URL.Hostname()), "www.")
+		if in.Site.OwnHost(host) && strings.HasSuffix(host, "."+in.Site.Domain) && whole == Folded(strings.TrimSuffix(host, in.Site.Domain)+in.Site.Label) {
+			return exactFit
+		}
+	}
+	return best
+}

@@ -1,0 +1,88 @@
+package extract
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// romanized are the letters of other scripts as domains usually write them. Where customs differ, sound
+// evens them out.
+var romanized = map[rune]string{
+	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "e", 'ж': "zh", 'з': "z", 'и': "i", 'й': "i", 'к': "k", 'л': "l", 'м': "m",
+	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "h", 'ц': "c", 'ч': "ch", 'ш': "sh", 'щ': "sh", 'ъ': "", 'ы': "i",
+	'ь': "", 'э': "e", 'ю': "u", 'я': "ia", 'і': "i", 'ї': "i", 'є': "e", 'ґ': "g", 'ў': "u", 'ј': "i", 'љ': "l", 'њ': "n", 'ћ': "c", 'ђ': "d", 'џ': "d",
+	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l", 'μ': "m", 'ν': "n", 'ξ': "x",
+	'ο': "o", 'π': "p", 'ρ': "r", 'σ': "s", 'ς': "s", 'τ': "t", 'υ': "i", 'φ': "f", 'χ': "h", 'ψ': "ps", 'ω': "o",
+}
+
+// kana are the Japanese syllables, in the order of Unicode's hiragana from U+3041; katakana follow the same
+// order 0x60 above.
+var kana = strings.Fields("a a i i u u e e o o ka ga ki gi ku gu ke ge ko go sa za shi ji su zu se ze so zo ta da chi di _ tsu du te de to do na ni nu ne no ha ba pa hi bi pi fu bu pu he be pe ho bo po ma mi mu me mo ya ya yu yu yo yo ra ri ru re ro wa wa i e o n vu")
+
+// latinized writes a name of Cyrillic, Greek or kana letters in Latin ones. ok is false when it has none of
+// them, or others besides.
+func latinized(name string) (latin string, ok bool) {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch s, known := romanized[r]; {
+		case known:
+			b.WriteString(s)
+			ok = true
+		case r >= 0x3041 && r < 0x3041+rune(len(kana)), r >= 0x30a1 && r < 0x30a1+rune(len(kana)):
+			i := int(r - 0x3041)
+			if r >= 0x30a1 {
+				i = int(r - 0x30a1)
+			}
+			b.WriteString(strings.Trim(kana[i], "_"))
+			ok = true
+		case r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			b.WriteRune(r)
+		case r == 'ー' || !unicode.IsLetter(r):
+		default:
+			return "", false
+		}
+	}
+	return b.String(), ok
+}
+
+// sound evens out what customs of writing a sound in Latin letters differ in: yandex and iandeks, habr and
+// khabr, merukari and mercari stay near each other.
+var sound = strings.NewReplacer("x", "ks", "kh", "h", "zh", "j", "sch", "sh", "shch", "sh", "ts", "c", "tz", "c", "ck", "k", "yo", "e", "yu", "u", "ju", "u", "ya", "ia", "ja", "ia", "ye", "e", "je", "e", "y", "i", "w", "v", "ph", "f", "q", "k", "l", "r", "c", "k")
+
+// soundFit compares a name in Latin letters with a label by sound: equal, or one letter in five apart.
+func soundFit(latin, label string) float64 {
+	a, b := sound.Replace(Folded(latin)), sound.Replace(Folded(label))
+	if len(a) < MinPart || len(b) < MinPart || len(a) > MaxFitName || len(b) > MaxFitName {
+		return 0
+	}
+	switch d := distance(a, b); {
+	case d == 0:
+		return soundsFit
+	case d*5 <= max(len(a), len(b)):
+		return insideFit
+	case strings.HasPrefix(a, b), strings.HasPrefix(b, a):
+		return insideFit
+	}
+	return 0
+}
+
+// distance is the number of letters to insert, drop or change.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			before, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, before+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,376 @@
+package fonts
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+)
+
+// Limits of where fonts come from.
+const (
+	maxFontFaces    = 600
+	maxFontLinks    = 100
+	maxStackBytes   = 1000
+	maxStackLength  = 20 // families of one stack
+	maxScriptConfig = 4000
+)
+
+// fontSources is where a page's fonts are loaded from.
+type fontSources struct {
+	asked []askedFamily         // of font services, in the order of the page
+	faces map[string]loadedFace // by folded name
+	adobe bool                  // a kit of Adobe Fonts is asked for
+}
+
+// askedFamily is a family that a font service is asked for.
+type askedFamily struct {
+	Family
+	source string
+}
+
+// loadedFace is what the @font-face rules of one family say.
+type loadedFace struct {
+	name    string
+	origin  string
+	weights []int
+	source  string
+}
+
+const (
+	adobeHost  = "use.typekit.net"
+	googleHost = "fonts.gstatic.com"
+	bunnyHost  = "fonts.bunny.net"
+)
+
+func newFontSources(in extract.Input) *fontSources {
+	s := &fontSources{faces: map[string]loadedFace{}}
+	for _, u := range slices.Concat(in.Page.Styles, lateStyles(in), in.Style.Imported()) {
+		s.ask(u)
+	}
+	for _, u := range in.Page.Sources {
+		s.adobe = s.adobe || u != nil && strings.EqualFold(u.Hostname(), adobeHost)
+	}
+	s.askScript(in)
+	for _, f := range in.Style.Faces()[:min(len(in.Style.Faces()), maxFontFaces)] {
+		s.face(f.Family, f.Sources, f.Weights)
+	}
+	return s
+}
+
+// lateStyles are the sheets that a page loads late: as a preload, or with a script.
+func lateStyles(in extract.Input) []*url.URL {
+	var out []*url.URL
+	nodes := 0
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		if nodes++; nodes > maxFontNodes || len(out) >= maxFontLinks {
+			return
+		}
+		if n.Type == html.ElementNode && n.Data == "link" && !strings.Contains(page.Attr(n, "rel"), "stylesheet") {
+			for _, name := range []string{"href", "data-href", "data-wpr-hosted-gf-parameters"} {
+				if u := in.Page.Resolve(page.Attr(n, name)); u != nil && serves(u) {
+					out = append(out, u)
+				}
+			}
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	if in.Page.Root != nil {
+		walk(in.Page.Root)
+	}
+	return out
+}
+
+// serves says that an address is one of a font service.
+func serves(u *url.URL) bool {
+	return slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
+}
+
+// ask takes in the address of a font service's sheet.
+func (s *fontSources) ask(u *url.URL) {
+	if u == nil {
+		return
+	}
+	s.adobe = s.adobe || strings.EqualFold(u.Hostname(), adobeHost) && u.Path != "" && u.Path != "/"
+	for _, f := range ParseURL(u) {
+		s.askFamily(f, u.String())
+	}
+}
+
+func (s *fontSources) askFamily(f Family, source string) {
+	if at := slices.IndexFunc(s.asked, func(have askedFamily) bool { return extract.Folded(have.Name) == extract.Folded(f.Name) }); at >= 0 {
+		have := &s.asked[at]
+		have.Weights = mergedWeights(have.Weights, f.Weights)
+		have.Italic = have.Italic || f.Italic
+		return
+	}
+	if len(s.asked) < maxFamilies {
+		s.asked = append(s.asked, askedFamily{f, source})
+	}
+}
+
+// loaderFamilies finds the families that a web font loader is told to ask Google for.
+var loaderFamilies = regexp.MustCompile(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
+
+// askScript reads the configuration of a web font loader.
+func (s *fontSources) askScript(in extract.Input) {
+	found := loaderFamilies.FindStringSubmatch(in.Page.Script)
+	if found == nil {
+		return
+	}
+	for part := range strings.SplitSeq(found[1], `',`) {
+		for piece := range strings.SplitSeq(part, `",`) {
+			text := strings.ReplaceAll(strings.Trim(piece, " \t\r\n\"'"), "+", " ")
+			if f, ok := parseFamily(text); ok {
+				s.askFamily(f, in.PageURL())
+			}
+		}
+	}
+}
+
+// face takes in an @font-face.
+func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
+	name, ok := plainFamily(family)
+	if !ok || isIconFont(name) {
+		return
+	}
+	f := loadedFace{name: name, origin: "custom"}
+	for _, u := range sources {
+		switch strings.ToLower(u.Hostname()) {
+		case googleHost, bunnyHost:
+			f.origin = "google"
+		case adobeHost:
+			f.origin = "adobe"
+		}
+		if f.source == "" {
+			f.source = u.Scheme + "://" + u.Host + "/"
+		}
+	}
+	if len(weights) == 2 { // both ends of a range: the steps between them can be had
+		for w := (weights[0]/weightStep + 1) * weightStep; w < weights[1]; w += weightStep {
+			weights = append(slices.Clone(weights), w)
+		}
+	}
+	if have, ok := s.faces[extract.Folded(name)]; ok {
+		f.name, f.weights = have.name, have.weights
+		if have.origin != "custom" {
+			f.origin = have.origin
+		}
+		f.source = have.source
+	}
+	f.weights = mergedWeights(f.weights, weights)
+	s.faces[extract.Folded(name)] = f
+}
+
+func mergedWeights(a, b []int) []int {
+	out := append(append(make([]int, 0, len(a)+len(b)), a...), b...) // never nil: a record's list is not
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxWeights)]
+}
+
+func (f Family) font(kind string) eventschemas.Font {
+	id := strings.ReplaceAll(f.Name, " ", "+")
+	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id, Weights: mergedWeights(f.Weights, nil)}
+}
+
+// systemNames are what stands for the font of the computer itself.
+var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
+
+// genericFonts are families that the browser chooses for.
+var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
+
+// systemFonts are on computers and need not be loaded: their own spelling by the folded one.
+var systemFonts = spellings(
+	"Arial", "Arial Black", "Arial Narrow", "Helvetica", "Helvetica Neue", "Segoe UI", "Georgia", "Times", "Times New Roman", "Verdana",
+	"Tahoma", "Trebuchet MS", "Geneva", "Lucida Grande", "Lucida Sans Unicode", "Lucida Sans", "Courier", "Courier New", "Consolas", "Menlo", "Monaco", "Impact", "Palatino",
+	"Palatino Linotype", "Book Antiqua", "Garamond", "Bookman", "Cambria", "Calibri", "Candara", "Century Gothic", "Comic Sans MS", "Franklin Gothic Medium", "Didot", "Baskerville",
+	"Avenir", "Avenir Next", "Futura", "Gill Sans", "Optima", "Hoefler Text", "Iowan Old Style", "Charter", "Cantarell", "Ubuntu", "Droid Sans Fallback", "Liberation Sans", "DejaVu Sans",
+	"Microsoft YaHei", "PingFang SC", "PingFang TC", "PingFang HK", "Hiragino Sans", "Hiragino Sans GB", "Hiragino Kaku Gothic ProN", "Hiragino Kaku Gothic Pro", "Meiryo", "MS PGothic",
+	"MS Gothic", "Yu Gothic", "Yu Mincho", "SimSun", "SimHei", "Heiti SC", "STHeiti", "STXihei", "WenQuanYi Micro Hei", "Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic",
+	"Rockwell", "Perpetua", "Constantia", "Corbel", "Bodoni MT", "Bodoni 72", "American Typewriter", "Copperplate", "Big Caslon", "Goudy Old Style", "Lucida Bright", "Lucida Console",
+	"Brush Script MT", "Papyrus", "Century", "Century Schoolbook", "Bookman Old Style", "Marker Felt", "Andale Mono", "SF Mono", "MS Sans Serif", "MS Serif", "Cochin", "Superclarendon",
+	"Dotum", "Gulim", "Microsoft JhengHei", "Osaka",
+)
+
+func spellings(names ...string) map[string]string {
+	out := make(map[string]string, len(names))
+	for _, name := range names {
+		out[extract.Folded(name)] = name
+	}
+	return out
+}
+
+// resolve finds the font that a stack of families shows: the first that is loaded from somewhere before a
+// system's own; without one, the first that is named.
+func (s *fontSources) resolve(stack string) (typeface, bool) {
+	if len(stack) > maxStackBytes {
+		return typeface{}, false
+	}
+	unknown := ""
+	for i, family := range familiesOf(stack) {
+		name, ok := plainFamily(family)
+		switch key := extract.Folded(name); {
+		case i >= maxStackLength:
+		case !ok || isIconFont(name):
+			continue
+		case s.loaded(key):
+			return s.load(key, unknown), true
+		case systemNames[key] || genericFonts[key] || systemFonts[key] != "":
+			if unknown != "" {
+				return s.named(unknown), true
+			}
+			if genericFonts[key] {
+				return typeface{}, false // the browser's own choice is not the brand's
+			}
+			return systemFont(key), true
+		case unknown == "":
+			unknown = name
+		}
+	}
+	if unknown == "" {
+		return typeface{}, false
+	}
+	return s.named(unknown), true
+}
+
+func (s *fontSources) loaded(key string) bool {
+	_, ok := s.faces[key]
+	return ok || s.askedFor(key) >= 0
+}
+
+func (s *fontSources) askedFor(key string) int {
+	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return extract.Folded(f.Name) == key })
+}
+
+// load is a font that is loaded from somewhere.
+func (s *fontSources) load(key, instead string) typeface {
+	out := typeface{confidence: shownConfidence}
+	if instead != "" {
+		out.note = "instead of " + instead + ", which nobody loads"
+	}
+	if at := s.askedFor(key); at >= 0 {
+		out.font, out.source = s.asked[at].font(""), s.asked[at].source
+		if face, ok := s.faces[key]; ok && len(out.font.Weights) == 0 {
+			out.font.Weights = mergedWeights(face.weights, nil)
+		}
+		return out
+	}
+	face := s.faces[key]
+	out.font = eventschemas.Font{Name: face.name, Origin: face.origin, Weights: mergedWeights(face.weights, nil)}
+	out.source = face.source
+	switch face.origin {
+	case "google":
+		id := strings.ReplaceAll(face.name, " ", "+")
+		out.font.OriginID = &id
+	case "adobe":
+		id := face.name
+		out.font.OriginID = &id
+	}
+	return out
+}
+
+// kitName is what families are called in a kit of Adobe Fonts.
+var kitName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// named is a font that sheets name but that nobody is seen to load. A kit that scripts load has its own way
+// of writing names.
+func (s *fontSources) named(name string) typeface {
+	out := typeface{font: eventschemas.Font{Name: name, Origin: "custom", Weights: []int{}}, confidence: namedConfidence, note: "where it is loaded from is unknown"}
+	if s.adobe && kitName.MatchString(name) {
+		id := name
+		out.font.Origin, out.font.OriginID = "adobe", &id
+		out.note = "the page asks for a kit of Adobe Fonts"
+	}
+	return out
+}
+
+// systemFont is the one of a folded name that a computer has, in its own spelling.
+func systemFont(key string) typeface {
+	name := systemFonts[key]
+	if systemNames[key] {
+		name = "system-ui"
+	}
+	return typeface{font: eventschemas.Font{Name: name, Origin: "system", Weights: []int{}}, confidence: systemConfidence}
+}
+
+// familiesOf splits a font-family value; quotes are taken off.
+func familiesOf(stack string) []string {
+	var out []string
+	quote := byte(0)
+	start := 0
+	add := func(end int) {
+		if name := strings.TrimSpace(stack[start:end]); name != "" && len(out) < maxStackLength {
+			out = append(out, strings.TrimSpace(strings.Trim(name, `"'`)))
+		}
+	}
+	for i := range len(stack) {
+		switch c := stack[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == ',':
+			add(i)
+			start = i + 1
+		}
+	}
+	add(len(stack))
+	return out
+}
+
+var (
+	// builtName is what Next.js makes of a family: __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
+	builtName = regexp.MustCompile(`^__(.+?)_([0-9a-f]{6})$`)
+	// variableName is what Fontsource and others add to the name of a variable font.
+	variableName = regexp.MustCompile(`(?i)[ -]?(variable|var|vf)$`)
+	// fontStandIn is a system's font under another name, made as wide as the one that is still being loaded.
+	fontStandIn = regexp.MustCompile(`(?i)[ _-](fallback|fallback[ :-].*|placeholder|adjusted|override)$`)
+)
+
+// plainFamily is the name of a family without what tools make of it. ok is false when it is none, or only
+// stands in for one that is loaded.
+func plainFamily(name string) (string, bool) {
+	if built := builtName.FindStringSubmatch(name); built != nil {
+		name = strings.ReplaceAll(built[1], "_", " ")
+	}
+	name = page.Clean(strings.ReplaceAll(name, "\\", ""), maxFontName+1)
+	if fontStandIn.MatchString(name) {
+		return "", false
+	}
+	if short := strings.TrimSpace(variableName.ReplaceAllString(name, "")); short != "" {
+		name = short
+	}
+	if !hasLetter(name) || len([]rune(name)) > maxFontName || strings.ContainsAny(name, "<>\"'{}();@/*") || strings.HasPrefix(name, "--") {
+		return "", false
+	}
+	switch strings.ToLower(name) {
+	case "inherit", "initial", "unset", "revert", "none", "auto", "normal", "undefined", "false", "null":
+		return "", false
+	}
+	return name, true
+}
+
+// iconWords are what typefaces of pictures are called.
+var iconWords = regexp.MustCompile(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
+	`google symbols|etmodules|eleganticons|themify|linearicons|simple-line-icons|genericons|swiper-icons?|slick|flexslider-icon|revicons|wpforms|flaticon|feather|typicons|octicons|bootstrap-icons|` +
+	`remixicon|boxicons|phosphor.*|lineicons|elementskit|etline|cardo-icons|star|woocommerce|webfont-medical-icons|noto color emoji|apple color emoji|segoe ui (emoji|symbol)|twemoji.*|emoji)($|[^a-z])|icons?$|^fa[bsrl]?$`)
+
+func isIconFont(name string) bool { return iconWords.MatchString(name) }
+
+// subsetName is a family for one script, which pages load beside the one for their own.
+var subsetName = regexp.MustCompile(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
+
+// special says that a family is for one script or for code, and so comes after the others in a guess.
+func special(name string) bool { return subsetName.MatchString(name) }

@@ -1,0 +1,121 @@
+package fonts
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"letterhead/workers/crawl/page"
+)
+
+// Limits of font addresses.
+const (
+	maxFamilies = 20 // read of one address
+	maxWeights  = 20 // of one family
+	maxFontName = 60 // runes
+	minWeight   = 1
+	maxWeight   = 1000
+	weightStep  = 100
+)
+
+// Family is one typeface that a font service is asked for.
+type Family struct {
+	Name    string
+	Weights []int // sorted, unique; empty when the address names none
+	Italic  bool  // asked for as well: running text needs it
+}
+
+// fontHosts serve Google's families under Google's addresses.
+var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
+
+// ParseURL reads the families out of the address of a font service's stylesheet, in both of its forms:
+// /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else
+// has none.
+func ParseURL(u *url.URL) []Family {
+	if u == nil || !slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || len(u.RawQuery) > page.MaxURLBytes {
+		return nil
+	}
+	var out []Family
+	for pair := range strings.SplitSeq(u.RawQuery, "&") { // not url.ParseQuery: it refuses the semicolons of css2
+		key, value, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(value)
+		if key != "family" || err != nil {
+			continue
+		}
+		for text := range strings.SplitSeq(value, "|") {
+			if f, ok := parseFamily(text); ok && len(out) < maxFamilies {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+func parseFamily(text string) (Family, bool) {
+	name, axes, _ := strings.Cut(text, ":")
+	f := Family{Name: page.Clean(name, maxFontName+1)}
+	if !hasLetter(f.Name) || len([]rune(f.Name)) > maxFontName || strings.ContainsAny(f.Name, "<>\"'{};@/\\") || isIconFont(f.Name) {
+		return Family{}, false
+	}
+	if names, values, ok := strings.Cut(axes, "@"); ok {
+		f.Weights = axisWeights(names, values)
+		f.Italic = strings.Contains(names, "ital")
+	} else {
+		for w := range strings.SplitSeq(axes, ",") {
+			f.Italic = f.Italic || strings.HasSuffix(strings.ToLower(w), "i") || strings.HasSuffix(strings.ToLower(w), "italic")
+			f.addWeight(strings.TrimRight(strings.ToLower(w), "italcregub")) // 400i, 700italic, regular, bold
+			switch lower := strings.ToLower(w); {
+			case strings.HasPrefix(lower, "bold"):
+				f.Weights = append(f.Weights, 700)
+			case lower == "regular", lower == "normal", lower == "italic":
+				f.Weights = append(f.Weights, 400)
+			}
+		}
+	}
+	slices.Sort(f.Weights)
+	f.Weights = slices.Compact(f.Weights)
+	f.Weights = f.Weights[:min(len(f.Weights), maxWeights)]
+	return f, true
+}
+
+// hasLetter says that a text can be the name of a family: "." and "4" are slips of a hand.
+func hasLetter(name string) bool { return strings.ContainsFunc(name, unicode.IsLetter) }
+
+// axisWeights reads the weights of "ital,wght@0,400;1,700" and of the range "wght@200..900", whose steps
+// of a hundred count.
+func axisWeights(names, values string) []int {
+	at := slices.Index(strings.Split(names, ","), "wght")
+	if at < 0 {
+		return nil
+	}
+	var f Family
+	for tuple := range strings.SplitSeq(values, ";") {
+		parts := strings.Split(tuple, ",")
+		if at >= len(parts) || len(f.Weights) > maxWeights {
+			continue
+		}
+		low, high, ranged := strings.Cut(parts[at], "..")
+		f.addWeight(low)
+		if !ranged {
+			continue
+		}
+		f.addWeight(high)
+		from, err1 := strconv.Atoi(low)
+		to, err2 := strconv.Atoi(high)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		for w := (max(from, minWeight) + weightStep - 1) / weightStep * weightStep; w <= min(to, maxWeight); w += weightStep {
+			f.Weights = append(f.Weights, w)
+		}
+	}
+	return f.Weights
+}
+
+func (f *Family) addWeight(text string) {
+	if w, err := strconv.Atoi(text); err == nil && w >= minWeight && w <= maxWeight {
+		f.Weights = append(f.Weights, w)
+	}
+}

@@ -1,0 +1,447 @@
+package extract
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
+)
+
+// profile is one candidate for a network's link.
+type profile struct {
+	network, url, method, source string
+	score                        float64
+	repeats                      int  // further mentions
+	declared                     bool // by the owner, not merely linked
+	won                          bool
+	note                         string
+}
+
+// What tells the brand's own profile from others it links to.
+const (
+	sameAsScore    = 40.0
+	publisherScore = 36.0 // article:publisher
+	siteTagScore   = 35.0
+	meScore        = 30.0
+	nameTagScore   = 10.0 // twitter:site where the brand's name stands in place of a handle
+	followScore    = 22.0 // "follow us on …"
+	edgeScore      = 20.0 // in header, navigation or footer
+	groupScore     = 20.0 // in a row of the brand's profiles
+	bodyScore      = 5.0
+	signScore      = 4.0  // more, where the network's sign or name is all that the link shows
+	handleWeight   = 30.0 // times the handle's fit to the domain or the name
+	nameFactor     = 0.9  // of the fit to the name
+	insideFactor   = 0.5  // what a link to something inside of a profile is worth: a repository, a tab
+	personPenalty  = 40.0 // linkedin.com/in on a company's site
+	selfPenalty    = 12.0 // linkedin.com/in of who the domain is named for: a company's page goes first
+	repeatScore    = 4.0  // for each further place, up to maxRepeats
+	maxRepeats     = 3
+	minLinkScore   = 18.0 // a single link in running text with an unrelated handle stays below
+	crowdScore     = 24.0 // asked of a link beside many others of the same network: a list of people
+	// A site's tag that fits nothing is often the maker's or a leftover: it loses to a link at the edge. One
+	// that fits in part is often a section's.
+	looseTagScore = 19.0
+	partTagScore  = 26.0
+	maxCrowd      = 4 // different profiles of one network in one part of the page that make a crowd
+	minGroup      = 3 // networks in a row that make it one of the brand's profiles
+)
+
+// Links decides one profile a network, in the order of the specification.
+func Links(in Input) Found[[]eventschemas.Link] {
+	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(), Method: "profile links", Confidence: 0.9}
+	for _, c := range weighLinks(in) {
+		if c.won {
+			out.Value = append(out.Value, eventschemas.Link{Name: c.network, URL: c.url})
+		}
+	}
+	return out
+}
+
+// LinksWeighed lists the candidates for links: by network in the order of the specification, best first.
+func LinksWeighed(in Input) []Weighed {
+	var out []Weighed
+	for _, c := range weighLinks(in) {
+		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method, Score: Round2(c.score), Won: c.won, Note: c.note})
+	}
+	return out
+}
+
+// weighLinks joins the mentions of each profile, scores them and marks the winner of each network.
+func weighLinks(in Input) []profile {
+	byURL := map[string]*profile{}
+	var all []*profile
+	for _, c := range profiles(in) {
+		key := c.network + " " + strings.ToLower(c.url)
+		if have := byURL[key]; have != nil {
+			if c.score > have.score {
+				have.score, have.method, have.note = c.score, c.method, c.note
+			}
+			have.declared = have.declared || c.declared
+			have.repeats = min(have.repeats+1, maxRepeats)
+			continue
+		}
+		byURL[key] = &c
+		all = append(all, &c)
+	}
+	crowd := map[string]int{}
+	for _, c := range all {
+		crowd[c.network]++
+	}
+	out := make([]profile, 0, len(all))
+	for _, c := range all {
+		if c.repeats > 0 {
+			c.score += repeatScore * float64(c.repeats)
+			c.note += fmt.Sprintf(", %d mentions", c.repeats+1)
+		}
+		out = append(out, *c)
+	}
+	// Stable, so that equal scores keep the order of the page.
+	slices.SortStableFunc(out, func(a, b profile) int {
+		return cmp.Or(cmp.Compare(networkIndex(a.network), networkIndex(b.network)), cmp.Compare(b.score, a.score))
+	})
+	for i := range out {
+		c := &out[i]
+		asked := minLinkScore
+		if crowd[c.network] > maxCrowd && !c.declared {
+			asked = crowdScore
+		}
+		switch {
+		case i > 0 && out[i-1].network == c.network:
+			c.note += "; another scores higher"
+		case c.score < asked:
+			c.note += "; too little to be the brand's own"
+		default:
+			c.won = true
+		}
+	}
+	return out
+}
+
+// linker gathers the mentions of profiles.
+type linker struct {
+	in   Input
+	name string // of the brand
+	// tenants are the names, folded, of publications that live on the site: their profiles are not its own.
+	tenants map[string]bool
+	// neighbors are the labels of other sites that the page links to.
+	neighbors []string
+	text      string // of the link at hand
+	around    around // the link at hand
+	grouped   bool   // the link at hand stands in a row of profiles
+	out       []profile
+}
+
+// minInside is the length of another site's label that is no accident inside of a handle, in bytes.
+const minInside = 8
+
+// maxNeighbors bounds the other sites that handles are compared with.
+const maxNeighbors = 200
+
+// profiles lists every mention of a profile.
+func profiles(in Input) []profile {
+	name, _ := Name(in)
+	l := &linker{in: in, name: name.Value, tenants: map[string]bool{}}
+	if in.Page.Data != nil {
+		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
+			if slices.ContainsFunc(o.URLs("url"), func(text string) bool {
+				u := in.Page.Resolve(text)
+				return in.Site.Own(u) && len(strings.Trim(u.Path, "/")) > maxFrontPath
+			}) {
+				l.tenants[Folded(o.Text("name"))] = true
+			}
+		}
+	}
+	l.look()
+	for _, owner := range in.owners() {
+		for _, s := range owner.URLs("sameAs") {
+			l.add(in.Page.Resolve(s), "sameAs", sameAsScore, true)
+		}
+	}
+	if u := in.Page.Resolve(in.Page.Meta("article:publisher")); u != nil {
+		l.add(u, "article:publisher", publisherScore, true)
+	}
+	if tag := in.Page.Meta("twitter:site"); tag != "" {
+		if site, ok := handleOf(tag); ok && (strings.ContainsAny(tag, "@/") || Folded(tag) != Folded(name.Value)) {
+			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", siteTagScore, true)
+		} else if ok {
+			l.add(&url.URL{Scheme: "https", Host: "x.com", Path: "/" + site}, "twitter:site", nameTagScore, false)
+		}
+	}
+	l.anchors(in.Page, 1)
+	for _, p := range in.More {
+		l.anchors(p, moreFactor)
+	}
+	return l.out
+}
+
+// look notes the other sites that the page links to and speaks of.
+func (l *linker) look() {
+	add := func(u *url.URL) {
+		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || isNetwork(u) {
+			return
+		}
+		label := Folded(site.New(site.Registrable(u.Hostname())).Label)
+		if len(label) >= minCommon && l.fit(label) < commonFit && !slices.Contains(l.neighbors, label) {
+			l.neighbors = append(l.neighbors, label)
+		}
+	}
+	for _, a := range l.in.Page.Anchors {
+		add(a.URL)
+	}
+	if l.in.Page.Data == nil {
+		return
+	}
+	for _, o := range l.in.Page.Data.Objects {
+		if !o.IsOrganization() {
+			continue
+		}
+		for _, text := range o.URLs("url") {
+			add(l.in.Page.Resolve(text))
+		}
+	}
+}
+
+// isNetwork says whether an address is one of a network's.
+func isNetwork(u *url.URL) bool {
+	host := strings.TrimPrefix(u.Hostname(), "www.")
+	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
+}
+
+// others says whether a profile is somebody else's: its handle is that of another site that the page links
+// to, or the link's own words name somebody who is not the brand.
+func (l *linker) others(handle, text string) bool {
+	if l.fit(handle) >= commonFit {
+		return false
+	}
+	whole := Folded(handle)
+	if slices.ContainsFunc(l.neighbors, func(label string) bool {
+		return plainFit(whole, label) >= partFit || plainFit(label, whole) >= partFit || len(label) >= minInside && strings.Contains(whole, label)
+	}) {
+		return true
+	}
+	if strings.Contains(text, "@") {
+		return false // the handle itself
+	}
+	named := strings.TrimSpace(networkWords.ReplaceAllString(text, " "))
+	f := Folded(named)
+	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit && plainFit(named, whole) >= partFit
+}
+
+// networkWords are what a link to a profile says beside whose it is.
+var networkWords = regexp.MustCompile(`(?i)\b(?:twitter|x|facebook|fb|instagram|insta|linkedin|youtube|github|tiktok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|social|icon|logo|page|profile|channel|official|account|follow|like|join|visit|find|watch|us|our|the|on|at|via|to|see|auf|bei|sur|en|su|op|på|na|us on|opens in (?:a )?new (?:tab|window)|link|external|square|circle|alt|brand|brands|in|a|new)\b|[()|/.,:–—-]`)
+
+// follow are words of a link to one's own profile.
+var follow = regexp.MustCompile(`(?i)\b(?:(?:follow|like|join|find|visit|watch|subscribe to|connect with) (?:us|our)|our (?:twitter|x|facebook|instagram|linkedin|youtube|discord|github|tiktok|pinterest|medium|blog|page|channel|profile)|folgen? sie uns|folge uns|suivez[- ]nous|rejoignez[- ]nous|s[ií]guenos|siga-nos|seguici|volg ons|följ oss|følg oss|obserwuj nas|bizi takip)\b|подпис(?:ывайтесь|аться) на нас|フォローする|关注我们|關注我們`)
+
+// Limits of the links of one page.
+const (
+	maxMentions  = 400 // of profiles
+	maxLinkWords = 80  // bytes of a link's text that are read
+)
+
+// anchors takes in the links of a page.
+func (l *linker) anchors(p *page.Page, factor float64) {
+	about := surroundings(p)
+	groups := l.groups(p, about)
+	left := maxMentions
+	for i, a := range p.Anchors {
+		if _, _, ok := Profile(a.URL); !ok || left == 0 {
+			continue
+		}
+		left--
+		if l.text = a.Text; len(l.text) > maxLinkWords {
+			l.text = "" // a sentence names more than whose profile it is
+		}
+		l.around, l.grouped = about[a.URL.String()], groups[i]
+		switch {
+		case a.Me:
+			l.add(a.URL, "rel=me", meScore*factor, false)
+		case follow.MatchString(l.text):
+			l.add(a.URL, "follow us", followScore*factor, false)
+		case a.Zone != page.Body:
+			l.add(a.URL, "link in "+a.Zone.String(), edgeScore*factor, false)
+		case groups[i]:
+			l.add(a.URL, "row of profiles", groupScore*factor, false)
+		default:
+			base := bodyScore
+			if len(a.Text) <= maxLinkWords && Folded(networkWords.ReplaceAllString(l.text, " ")) == "" {
+				base += signScore
+			}
+			l.add(a.URL, "link", base*factor, false)
+		}
+	}
+	l.text, l.around, l.grouped = "", around{}, false
+}
+
+// groups finds the links that stand in a row of profiles, one a network: the brand's own row, wherever it
+// stands. One of them is the brand's by its handle, or nothing around them and in their words speaks of
+// somebody else: an author's row has neither.
+func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
+	out := map[int]bool{}
+	var row []int
+	networks := map[string]bool{}
+	own, somebody := false, false
+	owned := map[string]bool{} // networks of which the brand's profile stands on the page by its handle
+	for _, a := range p.Anchors {
+		if name, canonical, ok := Profile(a.URL); ok && l.fit(lastPart(canonical)) >= StrongFit {
+			owned[name] = true
+		}
+	}
+	end := func() {
+		if (own || !somebody) && len(networks) >= minGroup {
+			for _, i := range row {
+				out[i] = true
+			}
+		}
+		row, own, somebody = nil, false, false
+		clear(networks)
+	}
+	for i, a := range p.Anchors {
+		name, canonical, ok := Profile(a.URL)
+		if !ok && a.URL != nil && (besides.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" || strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
+			continue
+		}
+		if !ok || networks[name] {
+			end()
+		}
+		if ok {
+			row = append(row, i)
+			networks[name] = true
+			own = own || l.fit(lastPart(canonical)) >= StrongFit
+			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < StrongFit || about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") || insideProfile(name, a.URL) || ownWords(a.Text) != ""
+		}
+	}
+	end()
+	return out
+}
+
+// ownWords are what a link says beside the network's name and the asking to follow, folded.
+func ownWords(text string) string {
+	if len(text) > maxLinkWords {
+		return ""
+	}
+	return Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
+}
+
+// loose says whether a link at the edge of the page has too little to do with the brand: its handle fits
+// nothing, and its words speak of something else than the network.
+func (l *linker) loose(fit float64) bool {
+	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" && !networkName.MatchString(l.text) && l.fit(l.text) < commonFit
+}
+
+// networkName is the name of a network in a link's text.
+var networkName = regexp.MustCompile(`(?i)twitter|facebook|\bfb\b|insta|linked\s?in|you\s?tube|github|tik\s?tok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|\bx\b|follow|folg|suiv|segu|sígu|volg|följ|subscribe|abonn|フォロー|关注|подпис`)
+
+// makers are words of the handles of those who make sites.
+var makers = regexp.MustCompile(`(?i)software|agency|agentur|webdesign|themes?$|templates?$|plugins?$|hosting`)
+
+// countryEnd is what tells a handle from its sisters in other countries.
+var countryEnd = regexp.MustCompile(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|be|pl|pt|se|dk|no|fi|ie|br|mx|ar|cl|co|in|jp|au|ca|eu|official|news|online|hq|tv)$`)
+
+// fit is how well a handle fits the domain or the brand's name.
+func (l *linker) fit(handle string) float64 {
+	handle = strings.TrimPrefix(handle, "@")
+	fit := l.in.fit(handle)
+	if name := Folded(l.name); name != "" && hasOnlyLatin(l.name) {
+		fit = max(fit, nameFactor*plainFit(handle, name), nameFactor*plainFit(l.name, Folded(handle)))
+		if short := countryEnd.ReplaceAllString(handle, ""); short != handle {
+			fit = max(fit, commonFit*plainFit(l.name, Folded(short)), commonFit*plainFit(l.in.Site.Label, Folded(short))) // initials: DWN_de
+		}
+	}
+	return fit
+}
+
+// add takes one mention in.
+func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
+	name, canonical, ok := Profile(u)
+	if !ok || l.in.Site.Own(u) && !l.ownProfile(canonical) {
+		return
+	}
+	last := lastPart(canonical)
+	if vendors[Folded(last)] && l.in.fit(last) < exactFit {
+		return
+	}
+	fit := l.fit(last)
+	c := profile{network: name, url: canonical, method: method, source: l.in.PageURL(), declared: declared}
+	if !declared && insideProfile(name, u) {
+		base *= insideFactor
+		method += ", inside"
+	}
+	switch {
+	case method == "twitter:site" && fit == 0 && makers.MatchString(last):
+		base = 0
+	case method == "twitter:site" && fit == 0:
+		base = min(base, looseTagScore)
+	case method == "twitter:site" && fit < wordFit:
+		base = min(base, partTagScore)
+	case !declared && l.loose(fit):
+		base = min(base, bodyScore)
+	}
+	c.score = base + handleWeight*fit
+	c.note = fmt.Sprintf("%s %.3g, handle fits %.2g", method, base, fit)
+	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= MinPart && !networkName.MatchString(l.text))) {
+		c.score, c.note = 0, "an article about something else"
+	}
+	if l.tenants[Folded(last)] && fit == 0 {
+		c.score, c.note = 0, "a publication's that lives on the site"
+	}
+	if !declared && fit < commonFit && (l.around.credited || credit.MatchString(l.text)) {
+		c.score, c.note = 0, "a credit to who made the site or its pictures"
+	}
+	if !declared && l.others(last, l.text) {
+		c.score, c.note = 0, "somebody else's"
+	}
+	if strings.Contains(canonical, "linkedin.com/in/") {
+		by := personPenalty
+		if l.in.fit(last) >= exactFit {
+			by = selfPenalty
+		}
+		c.score -= by
+		c.note += ", a person's"
+	}
+	l.out = append(l.out, c)
+}
+
+// insideProfile says whether an address leads further than to the profile: a repository, an article.
+func insideProfile(network string, u *url.URL) bool {
+	parts := 0
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if part != "" {
+			parts++
+		}
+	}
+	switch network {
+	case "github", "medium":
+		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") || parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
+	}
+	return false
+}
+
+// ownProfile says whether a profile on the site's own network is its own profile there, as
+// github.com/github is.
+func (l *linker) ownProfile(canonical string) bool {
+	return Folded(lastPart(canonical)) == Folded(l.in.Site.Label)
+}
+
+// lastPart is the handle of a profile's address.
+func lastPart(canonical string) string {
+	canonical = strings.TrimSuffix(canonical, "/")
+	if sub, ok := strings.CutSuffix(strings.TrimPrefix(canonical, "https://"), ".medium.com"); ok {
+		return sub
+	}
+	last := canonical[strings.LastIndexByte(canonical, '/')+1:]
+	if plain, err := url.PathUnescape(last); err == nil {
+		return plain
+	}
+	return last
+}
+
+func networkIndex(name string) int {
+	return slices.IndexFunc(networks, func(n network) bool { return n.name == name })
+}

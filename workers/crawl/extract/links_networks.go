@@ -1,0 +1,291 @@
+package extract
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// network is one place where brands have profiles.
+type network struct {
+	name  string
+	hosts []string // registrable hosts
+	// subdomains says that profiles or languages of any length stand before the host.
+	subdomains bool
+	// profile reads the path of a profile and returns its canonical URL, "" when the path is none.
+	profile func(host string, path []string) string
+}
+
+var handle = regexp.MustCompile(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
+
+// machineFile is a script or document of the network itself.
+var machineFile = regexp.MustCompile(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
+
+// at builds the profile function of networks whose profiles stand at https://host/handle.
+func at(host, prefix string, reserved ...string) func(string, []string) string {
+	return func(_ string, path []string) string {
+		if len(path) == 0 {
+			return ""
+		}
+		name := strings.TrimPrefix(path[0], "@")
+		if lower := strings.ToLower(name); !handle.MatchString(name) || slices.Contains(reserved, lower) || machineFile.MatchString(lower) {
+			return ""
+		}
+		return "https://" + host + "/" + prefix + strings.TrimPrefix(name, prefix)
+	}
+}
+
+// twitterName is what the network allows for a name.
+var twitterName = regexp.MustCompile(`/[A-Za-z0-9_]{1,15}$`)
+
+// named refuses profiles whose name the network cannot have.
+func named(allowed *regexp.Regexp, profile func(string, []string) string) func(string, []string) string {
+	return func(host string, path []string) string {
+		if u := profile(host, path); allowed.MatchString(u) {
+			return u
+		}
+		return ""
+	}
+}
+
+// slashed is at, for networks that end their profiles' addresses with a slash.
+func slashed(host, prefix string, reserved ...string) func(string, []string) string {
+	plain := at(host, prefix, reserved...)
+	return func(host string, path []string) string {
+		if u := plain(host, path); u != "" {
+			return u + "/"
+		}
+		return ""
+	}
+}
+
+// networks in the order of the specification.
+var networks = []network{
+	{name: "twitter", hosts: []string{"twitter.com", "x.com"}, profile: named(twitterName, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr", "es", "pt", "it", "ja", "hashtags", "who_to_follow", "notifications", "logout", "personalization", "following", "followers", "lists", "i", "tweet", "statuses", "sharer", "rules", "legal", "privacypolicy", "goodies", "invitations", "welcome", "articles", "communities", "premium", "bookmarks"))},
+	{name: "linkedin", hosts: []string{"linkedin.com", "lnkd.in"}, profile: linkedin},
+	{name: "github", hosts: []string{"github.com"}, profile: github(at("github.com", "", "features", "pricing", "about", "login", "join", "site", "security", "enterprise", "topics", "collections", "trending", "sponsors", "orgs", "apps", "marketplace", "explore", "customer-stories", "readme", "contact", "search", "events", "solutions", "resources", "signup", "team", "nonprofit", "new", "settings", "notifications", "account", "mobile", "copilot", "github-copilot", "why-github", "premium-support", "edu", "git-guides", "dashboard", "pulls", "issues", "codespaces", "organizations", "articles", "en", "codesearch", "stars", "gist", "discussions", "partners", "newsroom", "skills", "open-source", "accelerator", "users", "logout", "sessions", "password_reset", "watching", "projects", "packages", "advisories", "logos", "home", "blog", "education", "models", "spark", "actions"))},
+	{name: "instagram", hosts: []string{"instagram.com", "instagr.am"}, profile: slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory", "blog", "press", "api", "privacy", "terms", "oauth", "share", "challenge", "emails", "session", "static", "invites", "lite", "download", "hashtag", "locations", "topics", "help", "support", "jobs", "business", "create", "sharer", "ar", "igtv", "s", "popular")},
+	{name: "facebook", hosts: []string{"facebook.com", "fb.com", "fb.me"}, profile: facebook},
+	{name: "youtube", hosts: []string{"youtube.com", "youtu.be"}, profile: youtube},
+	{name: "tiktok", hosts: []string{"tiktok.com"}, profile: tiktok},
+	{name: "crunchbase", hosts: []string{"crunchbase.com"}, profile: below("www.crunchbase.com", "organization", "company")},
+	{name: "discord", hosts: []string{"discord.gg", "discord.com", "discordapp.com"}, profile: discord},
+	{name: "pinterest", hosts: []string{"pinterest.com", "pin.it"}, profile: at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js", "signup", "password", "resource", "source", "topics", "video", "videos", "tos", "privacy", "developers", "careers", "shopping", "create", "share", "offsite", "_", "news_hub", "homefeed")},
+	{name: "threads", hosts: []string{"threads.net", "threads.com"}, profile: threads},
+	{name: "bluesky", hosts: []string{"bsky.app"}, profile: bluesky},
+	{name: "medium", hosts: []string{"medium.com"}, profile: medium, subdomains: true},
+	{name: "wikipedia", hosts: []string{"wikipedia.org"}, profile: wikipedia, subdomains: true},
+}
+
+// pinterestHost recognises the country forms of pinterest, such as pinterest.de and pinterest.co.uk.
+var pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
+
+// below builds the profile function of networks whose profiles stand at https://host/section/handle.
+func below(host string, sections ...string) func(string, []string) string {
+	return func(_ string, path []string) string {
+		if len(path) < 2 || !slices.Contains(sections, strings.ToLower(path[0])) || !handle.MatchString(path[1]) {
+			return ""
+		}
+		return "https://" + host + "/" + sections[0] + "/" + path[1]
+	}
+}
+
+// github reads the address of an organization's settings as that of the organization.
+func github(profile func(string, []string) string) func(string, []string) string {
+	return func(host string, path []string) string {
+		if len(path) > 1 && path[0] == "orgs" {
+			path = path[1:]
+		}
+		return profile(host, path)
+	}
+}
+
+func linkedin(_ string, path []string) string {
+	if len(path) < 2 || !handle.MatchString(path[1]) {
+		return ""
+	}
+	switch section := strings.ToLower(path[0]); section {
+	case "company", "school", "showcase", "in":
+		return "https://www.linkedin.com/" + section + "/" + path[1]
+	case "companies", "organization":
+		return "https://www.linkedin.com/company/" + path[1]
+	}
+	return ""
+}
+
+func facebook(_ string, path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	switch first := strings.ToLower(path[0]); first {
+	case "pages", "people":
+		if len(path) >= 4 && path[1] == "category" && handle.MatchString(path[3]) {
+			return "https://www.facebook.com/" + path[3]
+		}
+		if len(path) >= 3 && handle.MatchString(path[1]) && handle.MatchString(path[2]) {
+			return "https://www.facebook.com/" + first + "/" + path[1] + "/" + path[2]
+		}
+		return ""
+	case "pg", "p":
+		path = path[1:]
+	case "groups", "gaming":
+		if len(path) >= 2 && handle.MatchString(path[1]) {
+			return "https://www.facebook.com/" + first + "/" + path[1]
+		}
+		return ""
+	}
+	return at("www.facebook.com", "", "sharer", "sharer.php", "share", "share.php", "dialog", "plugins", "tr", "events", "watch", "hashtag", "login", "login.php", "photo", "photo.php", "photos", "story.php", "permalink.php", "help", "policies", "policy.php", "privacy", "legal", "business", "marketplace", "about", "home.php", "v2.0", "2008", "fbml", "r.php", "recover", "docs", "pages", "pg", "people", "ads", "l.php", "sharer.html", "groups", "gaming", "games", "apps", "reel", "reels", "stories", "story", "video", "videos", "posts", "notes", "note.php", "media", "messages", "messenger", "settings", "careers", "terms", "terms.php", "cookies", "directory", "places", "hashtags", "home", "index.php", "connect", "oauth", "feed", "friends", "notifications", "fundraisers", "live", "public", "search", "browse", "full_data_use_policy", "about_ads", "developers", "platform", "facebook", "signup", "reg", "ajax", "x", "audiencenetwork", "safety", "local", "offers", "mobile", "lite", "share_channel", "feeds", "sharearticle", "en_us", "de_de")("", path)
+}
+
+func youtube(host string, path []string) string {
+	if len(path) == 0 || host == "youtu.be" {
+		return ""
+	}
+	switch first := strings.ToLower(path[0]); {
+	case strings.HasPrefix(first, "@"):
+		if handle.MatchString(path[0]) {
+			return "https://www.youtube.com/" + path[0]
+		}
+	case first == "channel" || first == "c" || first == "user":
+		if len(path) >= 2 && handle.MatchString(path[1]) {
+			return "https://www.youtube.com/" + first + "/" + path[1]
+		}
+	default:
+		return at("www.youtube.com", "", "watch", "embed", "playlist", "results", "shorts", "live", "feed", "about", "t", "v", "redirect", "premium", "hashtag", "iframe_api", "gaming", "kids", "create", "clip", "post", "static", "ads", "attribution_link", "account", "channel", "user", "c", "signin", "login", "upload", "trending", "movies", "music", "sports", "news", "podcasts", "creators", "howyoutubeworks", "yt", "jobs", "press", "terms", "supported_browsers", "opensearch", "s", "subscription_center", "add_user", "profile", "artist", "source", "time_continue", "i", "share", "shared", "video", "videos", "playables", "tv", "testtube", "paid_memberships", "new", "intl")("", path)
+	}
+	return ""
+}
+
+func tiktok(_ string, path []string) string {
+	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
+		return ""
+	}
+	return "https://www.tiktok.com/" + path[0]
+}
+
+func threads(_ string, path []string) string {
+	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
+		return ""
+	}
+	return "https://www.threads.net/" + path[0]
+}
+
+func discord(host string, path []string) string {
+	if host == "discord.gg" && len(path) >= 1 && handle.MatchString(path[0]) {
+		return "https://discord.com/invite/" + path[0]
+	}
+	if len(path) >= 2 && strings.EqualFold(path[0], "invite") && handle.MatchString(path[1]) {
+		return "https://discord.com/invite/" + path[1]
+	}
+	return ""
+}
+
+func bluesky(host string, path []string) string {
+	if len(path) >= 2 && path[0] == "profile" && decentralID.MatchString(path[1]) {
+		return "https://bsky.app/profile/" + path[1]
+	}
+	return below("bsky.app", "profile")(host, path)
+}
+
+// decentralID is the identifier of a profile without a name.
+var decentralID = regexp.MustCompile(`^did:plc:[a-z0-9]{10,40}$`)
+
+// mediumOwn are subdomains that the network keeps for itself.
+var mediumOwn = []string{"www", "about", "help", "policy", "blog", "api", "cdn", "cdn-images-1", "miro", "link", "status", "support"}
+
+func medium(host string, path []string) string {
+	if sub, below := strings.CutSuffix(host, ".medium.com"); below && sub != "m" {
+		if slices.Contains(mediumOwn, sub) || !handle.MatchString(sub) {
+			return ""
+		}
+		return "https://" + sub + ".medium.com"
+	}
+	if len(path) > 0 && strings.HasPrefix(path[0], "@") && handle.MatchString(path[0]) {
+		return "https://medium.com/" + path[0]
+	}
+	return at("medium.com", "", "m", "p", "me", "tag", "tags", "about", "search", "membership", "topic", "topics", "new-story", "policy", "jobs-at-medium", "s", "share", "plans", "creators", "business", "partner-program", "earn", "signin", "register", "explore-topics", "gift", "verified-authors", "r", "u")("", path)
+}
+
+func wikipedia(host string, path []string) string {
+	if len(path) != 2 || path[0] != "wiki" || strings.Contains(path[1], ":") || path[1] == "Main_Page" {
+		return ""
+	}
+	host = strings.Replace(host, ".m.wikipedia.org", ".wikipedia.org", 1)
+	if host == "wikipedia.org" || host == "www.wikipedia.org" {
+		host = "en.wikipedia.org"
+	}
+	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
+}
+
+// sharePaths are parts of addresses of share dialogs, on any network; postPaths those of single posts, when
+// more follows: a profile has a tab of that name.
+var (
+	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
+	postPaths  = []string{"status", "statuses", "post", "posts", "video", "videos", "photo", "photos", "permalink", "stream-item", "moments", "p", "reel", "tv", "pin", "events", "lists", "live", "watch", "clip", "jobs"}
+)
+
+// vendors are handles of who made the site, not of whose it is.
+var vendors = FoldedSet("wordpress", "wordpressdotcom", "automattic", "shopify", "wix", "squarespace", "google", "elementor", "webflow", "weebly", "godaddy", "themeforest", "envato", "wpengine", "jetpack", "facebook", "twitter", "x", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "example", "username", "yourusername", "yourpage", "yourhandle", "user", "yourname", "yourprofile", "youraccount", "yourcompany", "company", "profile", "page", "handle", "account", "name", "test", "demo", "undefined", "null", "none", "true", "false", "#",
+	"wordpresscom", "wpbeginner", "wixcom", "shopifypartners", "squarespacehelp", "hubspot", "mailchimp", "envatomarket", "elegantthemes", "infortis", "codetipi", "divi", "themeisle", "studiopress", "generatepress", "wpastra", "astra", "avada", "themefusion", "qodeinteractive", "tagdiv", "mythemeshop", "colorlib", "bootstrap", "getbootstrap", "twbs", "html5up", "ajlkn", "templatemo", "themewagon", "creativetim", "jekyllrb", "gohugoio", "ghost", "tryghost", "nextjs", "vercel", "zeit", "netlify", "gatsbyjs", "drupal", "joomla", "prestashop", "magento", "woocommerce", "bigcommerce", "ecwid", "jimdo", "strikingly", "cargocollective", "tildapublishing", "framer", "typo3", "contao", "bluehost", "hostinger", "ionos", "godaddyhelp", "cloudflare", "tumblr", "medium", "github", "discord", "threads", "bluesky", "crunchbase", "wikipedia", "apple", "googleplay", "android", "meta", "snapchat", "whatsapp", "telegram", "paypal", "trustpilot", "cookiebot", "onetrust")
+
+// numericID is the number of a profile without a name.
+var numericID = regexp.MustCompile(`^\d{3,20}$`)
+
+// Profile reads the address of a profile: its network and its canonical URL; ok is false for anything
+// else, such as a share button or a single post.
+func Profile(u *url.URL) (name, canonical string, ok bool) {
+	if u == nil || u.Scheme != "http" && u.Scheme != "https" {
+		return "", "", false
+	}
+	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+	if strings.EqualFold(strings.Trim(u.Path, "/"), "profile.php") && (host == "facebook.com" || strings.HasSuffix(host, ".facebook.com")) {
+		if id := u.Query().Get("id"); numericID.MatchString(id) {
+			return "facebook", "https://www.facebook.com/profile.php?id=" + id, true
+		}
+		return "", "", false
+	}
+	var path []string
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if part != "" && part != "#!" {
+			path = append(path, part)
+		}
+	}
+	for i, part := range path {
+		part = strings.ToLower(part)
+		if i > 0 && (slices.Contains(sharePaths, part) || slices.Contains(postPaths, part) && i+1 < len(path)) {
+			return "", "", false
+		}
+	}
+	for _, n := range networks {
+		if !n.serves(host) {
+			continue
+		}
+		if canonical = n.profile(host, path); canonical == "" {
+			return "", "", false
+		}
+		return n.name, canonical, true
+	}
+	return "", "", false
+}
+
+// profileHost is what may stand before a network's host in the address of a profile: a device or a
+// language. What else stands there is the network's own: developers, help, docs.
+var profileHost = regexp.MustCompile(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
+
+func (n network) serves(host string) bool {
+	for _, h := range n.hosts {
+		sub, below := strings.CutSuffix(host, "."+h)
+		if host == h || below && (profileHost.MatchString(sub) || n.subdomains) {
+			return true
+		}
+	}
+	return n.name == "pinterest" && pinterestHost.MatchString(host)
+}
+
+// NetworkHost says whether a host is one where brands have profiles: what it shows is the network's own
+// page, with the network's own name and logo, whoever it is about.
+func NetworkHost(host string) bool {
+	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
+	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
+}

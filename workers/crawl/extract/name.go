@@ -1,0 +1,295 @@
+package extract
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxNameRunes bounds a name: what is longer is a sentence.
+const maxNameRunes = 60
+
+// nameCandidate is one name that the site offers.
+type nameCandidate struct {
+	text   string
+	method string
+	source string
+	base   float64 // what the place it stands in is worth
+	fit    float64 // to the domain
+	score  float64
+	agree  int // other places that say the same
+	note   string
+}
+
+// What a place is worth; the order is that of the rules, JSON-LD of the owner first. A name's fit to
+// the domain is worth more than one step of it: on home pages the title names the brand at either end.
+const (
+	ownerBase     = 40.0
+	websiteBase   = 36.0
+	siteNameBase  = 34.0
+	appBase       = 28.0
+	knownBase     = 26.0
+	publisherBase = 24.0
+	manifestBase  = 24.0
+	altBase       = 18.0
+	homeTextBase  = 13.0
+	feedBase      = 15.0
+	titleBase     = 14.0
+	writtenBase   = 4.0 // the domain's words as the page writes them
+	copyrightBase = 12.0
+	headingBase   = 10.0
+	authorBase    = 10.0
+	handleBase    = 4.0
+	// shortBase is added for a title that is one short part: it is a name, not a sentence.
+	shortBase  = 4.0
+	shortWords = 3
+	// endBase is added for the part of a title where sites put their name: the last on an inner page.
+	endBase = 2.0
+	// labelBase is more than that of a title that does not fit the domain at all.
+	labelBase = 16.0
+	// moreFactor is what a place on a second page is worth beside the same place on the home page.
+	moreFactor = 0.6
+
+	fitWeight       = 30.0
+	unknownFit      = 0.3 // of a script that cannot be compared with a domain
+	agreeWeight     = 5.0
+	maxAgree        = 3
+	longPenalty     = 8.0 // more than four words, and again more than seven
+	domainPenalty   = 21.0
+	endingPenalty   = 6.0  // Acme.com, where another place says Acme
+	articlePenalty  = 12.0 // it is what the page is about
+	strangerPenalty = 10.0 // it has nothing of the domain, while another candidate is the domain
+	personPlace     = 10.0 // an owner that is a person too, where the site has a name of its own
+	lonePublisher   = 10.0 // a publisher that has nothing of the domain and that nobody else names
+	// mostAgree is how many other places must agree on a name that does not fit the domain for it to stand
+	// against the bare domain.
+	mostAgree = 2
+)
+
+// FromDomain is the method of a name that nothing but the domain gives.
+const FromDomain = "domain"
+
+// Name decides the brand's name. Its confidence is low when only the domain says it; agreed says whether
+// two places give it.
+func Name(in Input) (name Found[string], agreed bool) {
+	all := weighNames(in)
+	if len(all) == 0 {
+		return Found[string]{}, false
+	}
+	best := all[0]
+	confidence := min(1, 0.3+best.score/120)
+	if best.method == FromDomain {
+		confidence = 0.2
+	}
+	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: Round2(confidence)}, best.agree > 0
+}
+
+// NamesWeighed lists the candidates for the name, best first.
+func NamesWeighed(in Input) []Weighed {
+	var out []Weighed
+	for i, c := range weighNames(in) {
+		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method, Score: Round2(c.score), Won: i == 0, Note: c.note})
+	}
+	return out
+}
+
+// weighNames scores every candidate and puts the best first, in the spelling that the brand uses.
+func weighNames(in Input) []nameCandidate {
+	all := nameCandidates(in)
+	shorten(all)
+	isDomainGiven := slices.ContainsFunc(all, func(c nameCandidate) bool {
+		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in small letters it may be a file's or a template's name
+	})
+	for i := range all {
+		c := &all[i]
+		c.agree = agreement(all, c, in.Inner())
+		c.score = c.base + fitWeight*c.fit + agreeWeight*float64(min(c.agree, maxAgree))
+		notes := []string{fmt.Sprintf("place %.3g", c.base), fmt.Sprintf("fits the domain %.2g", c.fit)}
+		if c.agree > 0 {
+			notes = append(notes, fmt.Sprintf("%d agree", c.agree))
+		}
+		less := func(by float64, why string) {
+			c.score -= by
+			notes = append(notes, why)
+		}
+		if n := len(strings.Fields(c.text)); n > 7 {
+			less(3*longPenalty, "very long")
+		} else if n > 4 && c.method != "og:site_name" { // a long name there is on purpose
+			less(longPenalty, "long")
+		}
+		if c.fit < wordFit && slogan.MatchString(c.text) {
+			less(2*longPenalty+fitWeight*c.fit, "a slogan") // whose words fit by accident
+		}
+		if isDomain(c.text, in) {
+			less(domainPenalty, "only the domain")
+		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all, func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == Folded(in.Site.Label) }) {
+			less(endingPenalty, "with the domain's ending")
+		}
+		switch {
+		case !in.Inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
+		case ofHeadline(c.method) && in.isHeadline(c):
+			less(articlePenalty+fitWeight*c.fit, "part of the headline") // whose words fit by accident
+		case c.fit < StrongFit && in.pageIsAbout(c.text):
+			less(articlePenalty, "what the page is about")
+		}
+		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
+			less(strangerPenalty, "nothing of the domain")
+		}
+		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords { // often a person
+			less(lonePublisher, "nobody else names it")
+		}
+		c.note = strings.Join(notes, ", ")
+	}
+	yieldToDomain(all, in)
+	slices.SortStableFunc(all, func(a, b nameCandidate) int {
+		return cmp.Compare(b.score, a.score) // equal ones stay in the order of the rules
+	})
+	if len(all) > 0 {
+		all[0].text = spelled(in, all)
+	}
+	return all
+}
+
+// maxFrontPath is the longest path of one part that may be a front page's: /en, /de-de, /home.
+const maxFrontPath = 6
+
+// Inner reports whether the page is not the site's front page.
+func (in Input) Inner() bool {
+	if in.Page.URL == nil {
+		return false
+	}
+	path := strings.ToLower(strings.Trim(in.Page.URL.Path, "/"))
+	return strings.ContainsRune(path, '/') || len(path) > maxFrontPath && !strings.HasPrefix(path, "index.") && !strings.HasPrefix(path, "default.")
+}
+
+// pageIsAbout says whether a text is the page's own headline.
+func (in Input) pageIsAbout(text string) bool {
+	f := Folded(text)
+	for _, h := range append(slices.Clone(in.Page.Headings), in.Page.Meta("og:title", "twitter:title")) {
+		if headline := Folded(h); headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameKey is what two spellings of one name have in common.
+func sameKey(text string) string {
+	f := Folded(text)
+	if words := FoldedWords(text); len(words) > 1 && words[0] == "the" {
+		return strings.TrimPrefix(f, "the")
+	}
+	return f
+}
+
+// agreement counts the other places that give the same name. On an inner page title, shared title and
+// heading are one place: the headline.
+func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
+	place := func(method string) string {
+		if inner && (method == "og:title" || method == "heading") {
+			return "title"
+		}
+		return method
+	}
+	same := sameKey(c.text)
+	methods := map[string]bool{}
+	for i := range all {
+		other := &all[i]
+		if place(other.method) != place(c.method) && other.method != FromDomain && sameKey(other.text) == same {
+			methods[place(other.method)] = true
+		}
+	}
+	return len(methods)
+}
+
+// spelled returns the spelling of the best name that the brand itself uses: with the diacritics, for an alt
+// text says Citta where the title says Città; and with the capitals, where other places write them.
+func spelled(in Input, all []nameCandidate) string {
+	text, same := all[0].text, Folded(all[0].text)
+	for _, c := range all {
+		if c.method == FromDomain {
+			continue
+		}
+		if part := partOf(c.text, same); beyondASCII(part) > beyondASCII(text) {
+			text = part
+		}
+	}
+	if text != strings.ToLower(text) || text == strings.ToUpper(text) {
+		return text
+	}
+	if all[0].method != FromDomain {
+		capital, plain := "", 0.0
+		asked := map[string]bool{} // each place once, and each way it writes
+		for _, c := range all {
+			key := c.method + " " + c.text
+			switch {
+			case c.method == FromDomain || Folded(c.text) != same || asked[key]:
+			case c.text == strings.ToLower(c.text):
+				plain += c.base
+			case capital == "":
+				capital = c.text
+				plain -= c.base
+			default:
+				plain -= c.base
+			}
+			asked[key] = true
+		}
+		if capital != "" && plain < 0 {
+			return capital
+		}
+		if written := in.written(same); strings.EqualFold(written, text) {
+			return written
+		}
+	}
+	return text
+}
+
+// partOf returns the words of a text that a folded name is made of, "" when it does not hold them.
+func partOf(text, name string) string {
+	words := strings.Fields(text)
+	for i := range words {
+		whole := ""
+		for n := i; n < len(words) && len(whole) < len(name); n++ {
+			if whole += Folded(words[n]); whole == name {
+				return strings.Trim(strings.Join(words[i:n+1], " "), wrapping)
+			}
+		}
+	}
+	return ""
+}
+
+func beyondASCII(text string) int {
+	n := 0
+	for _, r := range text {
+		if r >= utf8.RuneSelf && unicode.IsLetter(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// nameFit is how well a candidate fits the site, with the benefit of the doubt for scripts that cannot be
+// compared with a domain.
+func (in Input) nameFit(text string) float64 {
+	if isDomain(text, in) {
+		return insideFit
+	}
+	if fit := in.fit(text); fit > 0 {
+		return fit
+	}
+	if _, comparable := latinized(text); !comparable && beyondASCII(text) > 0 && !hasLatin(text) && hasOnlyLatin(in.Site.Label) {
+		return unknownFit
+	}
+	return 0
+}
+
+func hasLatin(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
+}
+
+func hasOnlyLatin(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+}

@@ -1,0 +1,126 @@
+package extract
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ofHeadline says whether a place shows the page's headline as often as the site's name.
+func ofHeadline(method string) bool {
+	return method == "title" || method == "og:title" || method == "heading" || method == "feed title"
+}
+
+// minHeadline is how many letters of a headline make a text that holds them a headline too.
+const minHeadline = 10
+
+// isHeadline says whether a candidate of title, heading or feed is a part of an inner page's headline: "Folge
+// 70" of "Folge 70: Star Trek", or a headline with more behind it.
+func (in Input) isHeadline(c *nameCandidate) bool {
+	if c.fit >= affixFit {
+		return false
+	}
+	f := Folded(c.text)
+	for _, h := range in.headlines(c.fit == 0) {
+		headline := Folded(h)
+		switch {
+		case headline == "" || c.method == "heading" && headline == f && c.fit >= StrongFit:
+		case headline == f:
+			if c.fit < StrongFit {
+				return true
+			}
+		case strings.Contains(headline, f), strings.Contains(f, headline) && utf8.RuneCountInString(headline) >= minHeadline:
+			return true
+		}
+	}
+	// A title of one long part is all headline.
+	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
+}
+
+// atTheSite are places that name the site and not the page.
+var atTheSite = []string{"og:site_name", "json-ld website", "json-ld organization", "json-ld publisher", "application-name", "home link text", "home link label", "logo alt", "copyright line"}
+
+// namesSite says whether a place that speaks of the site gives the same name.
+func namesSite(all []nameCandidate, c *nameCandidate) bool {
+	same := sameKey(c.text)
+	return slices.ContainsFunc(all, func(o nameCandidate) bool { return slices.Contains(atTheSite, o.method) && sameKey(o.text) == same })
+}
+
+// headlines lists the page's headings and its shared title, without the site's name behind it. A shared title
+// that is the title says nothing new, so it counts only when same is set.
+func (in Input) headlines(same bool) []string {
+	out := slices.Clone(in.Page.Headings)
+	for _, h := range in.Page.Headings {
+		for _, part := range titleSegments(h) {
+			if part != h && utf8.RuneCountInString(part) >= minHeadline {
+				out = append(out, part)
+			}
+		}
+	}
+	title, shared := titleSegments(in.Page.Title), titleSegments(in.Page.Meta("og:title", "twitter:title"))
+	if !same && slices.Equal(title, shared) {
+		return out
+	}
+	if n := len(shared); n > 1 && len(title) > 1 && Folded(shared[n-1]) == Folded(title[len(title)-1]) {
+		shared = shared[:n-1]
+	}
+	return append(out, strings.Join(shared, " "))
+}
+
+// yieldToDomain puts names that fit the domain badly, and those that are the domain and more, behind the bare
+// domain where the page calls itself by it. A name that several places give, or one in a script that no
+// domain is written in, stays.
+func yieldToDomain(all []nameCandidate, in Input) {
+	bare := -1
+	for i := range all {
+		if all[i].method != FromDomain && isDomain(all[i].text, in) && (bare < 0 || all[i].score > all[bare].score) {
+			bare = i
+		}
+	}
+	if bare < 0 {
+		return
+	}
+	d := all[bare]
+	domain := Folded(in.Site.Domain)
+	for i := range all {
+		c := &all[i]
+		switch f := Folded(c.text); {
+		case isDomain(c.text, in) || c.score < d.score:
+			continue
+		case c.method == FromDomain:
+			if d.agree == 0 && d.base < appBase {
+				continue
+			}
+		case f != domain && strings.Contains(f, domain):
+		case c.base >= siteNameBase && c.fit >= commonFit && d.agree == 0 && d.base < appBase: // declared, against one picture's alt
+			continue
+		case c.fit >= wordFit, c.agree >= mostAgree, c.fit >= partFit && c.agree > 0, beyondASCII(c.text) > 0 && !hasLatin(c.text):
+			continue
+		}
+		c.score = d.score - 1
+		c.note += ", the site calls itself by its domain"
+	}
+}
+
+// countryTail is the code of a country behind a brand's name.
+var countryTail = regexp.MustCompile(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
+
+// shorten takes the company, or the country, off a declared name where another place gives the name alone:
+// Acme Media beside Acme.
+func shorten(all []nameCandidate) {
+	for i := range all {
+		c := &all[i]
+		if !strings.HasPrefix(c.method, "json-ld") && c.method != "og:site_name" {
+			continue
+		}
+		for _, tail := range []*regexp.Regexp{holding, countryTail} {
+			short := tail.ReplaceAllString(c.text, "")
+			if same := Folded(short); short != c.text && slices.ContainsFunc(all, func(o nameCandidate) bool {
+				return o.method != FromDomain && o.fit >= exactFit && Folded(o.text) == same
+			}) {
+				c.text, c.fit = short, exactFit
+			}
+		}
+	}
+}

@@ -1,0 +1,381 @@
+package extract
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
+)
+
+// Limits of where names are looked for.
+const (
+	maxHomeTexts = 3 // texts of links to the front page
+	// maxHomePictures bounds the pictures in links to the front page that are asked for a name.
+	maxHomePictures = 12
+	maxCopyrights   = 4      // copyright lines
+	maxLine         = 400    // bytes of a copyright line
+	maxWritten      = 60_000 // words that are compared with the domain
+	maxDenseName    = 6      // signs of a short name in a script without spaces
+)
+
+// collector gathers candidates of one page.
+type collector struct {
+	in     Input
+	source string
+	factor float64
+	out    []nameCandidate
+}
+
+func (c *collector) add(text, method string, base float64) {
+	fit := 0.0
+	if m := inBrackets.FindStringSubmatch(page.Clean(text, maxNameRunes)); m != nil && !hasLatin(m[1]) {
+		fit = c.in.fit(m[2]) // the domain stands behind a name in another script
+	}
+	text = tidyName(fitting(text, c.in), c.in)
+	if text == "" || packageName.MatchString(text) && c.in.fit(text) < affixFit || generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
+		return
+	}
+	c.out = append(c.out, nameCandidate{text: text, method: method, source: c.source, base: base * c.factor, fit: max(fit, c.in.nameFit(text))})
+}
+
+// nameCandidates lists every acceptable name once per place.
+func nameCandidates(in Input) []nameCandidate {
+	c := &collector{in: in, source: in.PageURL(), factor: 1}
+	c.page(in.Page)
+	c.title(in.Page)
+	if in.Manifest != nil {
+		c.source = in.ManifestURL()
+		c.add(in.Manifest.Name, "manifest name", manifestBase)
+		c.add(in.Manifest.ShortName, "manifest short_name", manifestBase-2)
+	}
+	for _, p := range in.More {
+		c.source, c.factor = "", moreFactor
+		if p.URL != nil {
+			c.source = p.URL.String()
+		}
+		c.page(p)
+	}
+	if in.Known != nil && in.Known.Name != nil {
+		c.source, c.factor = "data set", 1
+		c.add(*in.Known.Name, "data set", knownBase)
+	}
+	c.source, c.factor = in.PageURL(), 1
+	written := in.written(Folded(in.Site.Label))
+	if strings.ContainsRune(written, ' ') {
+		c.add(written, "page text", writtenBase)
+	}
+	// The domain always says something, however little.
+	if label := in.Site.Label; label != "" {
+		if written == "" || strings.ContainsRune(written, ' ') {
+			written = titleCase(label)
+		}
+		c.out = append(c.out, nameCandidate{text: page.Clean(written, maxNameRunes), method: FromDomain, source: c.source, base: labelBase - fitWeight, fit: exactFit})
+	}
+	return c.out
+}
+
+// page takes in what a page declares and shows, besides its title.
+func (c *collector) page(p *page.Page) {
+	in := c.in
+	if p.Data != nil {
+		if owner := p.Data.Owner(in.Site, in.Fits); owner != nil {
+			base := ownerBase
+			if owner.Is("Person") && c.namedOtherwise(owner.Text("name"), p) {
+				base = personPlace
+			}
+			c.add(owner.Text("name"), "json-ld organization", base)
+			c.add(owner.Text("legalName"), "json-ld legal name", titleBase)
+			c.add(owner.Text("alternateName"), "json-ld alternate name", titleBase)
+		}
+		if w := p.Data.WebSite(in.Site); w != nil {
+			c.add(w.Text("name"), "json-ld website", websiteBase)
+			c.add(w.Text("alternateName"), "json-ld alternate name", titleBase)
+		}
+		for _, o := range p.Data.Publishers(in.Site, in.near) {
+			n := len(c.out)
+			base := publisherBase
+			if o.Is("Person") && c.namedOtherwise(o.Text("name"), p) {
+				base = personPlace
+			}
+			c.add(o.Text("name"), "json-ld publisher", base)
+			if len(c.out) > n && slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
+				// Its own domain is named as the host asked is: as good as a name that fits.
+				c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
+			}
+		}
+	}
+	c.add(p.Meta("og:site_name"), "og:site_name", siteNameBase)
+	c.add(p.Meta("application-name"), "application-name", appBase)
+	c.add(p.Meta("apple-mobile-web-app-title"), "apple-mobile-web-app-title", appBase)
+	c.add(p.Meta("al:ios:app_name", "al:android:app_name", "twitter:app:name:iphone", "twitter:app:name:googleplay", "twitter:app:name:ipad"), "app link", manifestBase)
+	c.add(p.Meta("publisher", "dc.publisher", "dcterms.publisher"), "publisher meta", manifestBase-2)
+	for _, key := range []string{"author", "copyright", "dc.creator"} {
+		if v := copyrightOwner(p.Meta(key)); in.fit(v) >= wordFit {
+			c.add(v, key+" meta", authorBase)
+		}
+	}
+	if handle, ok := handleOf(p.Meta("twitter:site")); ok && in.fit(handle) >= exactFit && handle != strings.ToLower(handle) && !strings.ContainsRune(handle, '_') {
+		c.add(handle, "twitter:site", handleBase)
+	}
+	for _, title := range feedTitles(p.Root) {
+		c.add(title, "feed title", feedBase)
+	}
+	c.homeLinks(p)
+	for _, line := range copyrightLines(p.Root) {
+		owner := copyrightOwner(line)
+		if short := holding.ReplaceAllString(owner, ""); in.fit(short) >= exactFit {
+			owner = short
+		}
+		if in.fit(owner) > 0 {
+			c.add(owner, "copyright line", copyrightBase)
+		}
+	}
+}
+
+// namedOtherwise says whether the site declares a name that is not its owner's: the owner is its author.
+func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
+	names := []string{p.Meta("og:site_name")}
+	if w := p.Data.WebSite(c.in.Site); w != nil {
+		names = append(names, w.Text("name"))
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
+}
+
+// feedWords are what the title of a feed says beside the site's name.
+var feedWords = regexp.MustCompile(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
+
+// maxFeeds bounds the feeds whose titles are read.
+const maxFeeds = 3
+
+// feedTitles reads the titles of the site's feeds: "Acme » Feed".
+func feedTitles(root *html.Node) []string {
+	var out []string
+	visit(root, func(n *html.Node) bool {
+		if n.Type != html.ElementNode || n.Data != "link" || len(out) >= maxFeeds {
+			return len(out) < maxFeeds
+		}
+		kind := strings.ToLower(page.Attr(n, "type"))
+		if !strings.Contains(strings.ToLower(page.Attr(n, "rel")), "alternate") || !strings.Contains(kind, "rss") && !strings.Contains(kind, "atom") && !strings.Contains(kind, "feed+json") {
+			return true
+		}
+		title := page.Clean(page.Attr(n, "title"), page.MaxValueRunes)
+		if name := feedWords.ReplaceAllString(title, ""); name != title && name != "" {
+			out = append(out, name)
+		}
+		return true
+	})
+	return out
+}
+
+// homeLinks takes in what the links to the front page show: a picture's alt text, or words.
+func (c *collector) homeLinks(p *page.Page) {
+	pictures := maxHomePictures
+	for _, im := range p.Images {
+		if im.Home && !im.Excluded && (im.Zone != page.Body || mentionsLogo(im)) && pictures > 0 {
+			pictures--
+			c.add(withoutLogoWords(im.Alt), "logo alt", altBase)
+			c.add(withoutLogoWords(im.LinkLabel), "home link label", altBase)
+		}
+	}
+	left := maxHomeTexts
+	for i, a := range p.Anchors {
+		if a.URL == nil || a.Text == "" || left == 0 || a.Zone == page.Footer || a.Zone == page.Body && i > maxHomeTexts {
+			continue
+		}
+		if p.URL != nil && a.URL.Hostname() == p.URL.Hostname() && strings.Trim(a.URL.Path, "/") == "" && a.URL.RawQuery == "" {
+			c.add(withoutLogoWords(a.Text), "home link text", homeTextBase)
+			left--
+		}
+	}
+}
+
+// title takes in the parts of the title, the heading and the shared title of the home page.
+func (c *collector) title(p *page.Page) {
+	segments := titleSegments(p.Title)
+	for i, segment := range segments {
+		base := titleBase
+		short := len(strings.Fields(segment)) <= shortWords && !(Dense(segment) && utf8.RuneCountInString(segment) > maxDenseName)
+		switch {
+		case len(segments) == 1 && short:
+			base += shortBase
+		case i == len(segments)-1 && (c.in.Inner() || short), i == 0 && short && !c.in.Inner():
+			base += endBase
+		}
+		c.add(segment, "title", base)
+	}
+	for i, h := range p.Headings {
+		if i == 0 || c.in.fit(h) >= wordFit {
+			c.add(h, "heading", headingBase)
+		}
+	}
+	for _, segment := range titleSegments(p.Meta("og:title", "twitter:title")) {
+		c.add(segment, "og:title", titleBase-2)
+	}
+}
+
+// owners lists who the page's linked data says owns the site, and the publishers that have the host asked as
+// their own.
+func (in Input) owners() []*linkeddata.Object {
+	var out []*linkeddata.Object
+	if in.Page.Data != nil {
+		out = in.Page.Data.Owners(in.Site, in.fit)
+		if w := in.Page.Data.WebSite(in.Site); w != nil {
+			out = append(out, w)
+		}
+		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
+			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit || slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// near says whether an address belongs to the host that was asked, where a publication on a shared domain
+// has a domain of its own besides: map.acme.com beside acme.publisher.example.
+func (in Input) near(u *url.URL) bool {
+	if in.Page.URL == nil || u == nil {
+		return false
+	}
+	sub, _, _ := strings.Cut(in.Page.URL.Hostname(), ".")
+	return Folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) && Folded(sub) == Folded(site.New(site.Registrable(u.Hostname())).Label)
+}
+
+// handleOf reads a twitter:site value, which may be a whole address.
+func handleOf(value string) (string, bool) {
+	value = strings.TrimPrefix(strings.TrimSpace(value), "@")
+	if strings.Contains(value, "/") {
+		u, err := url.Parse(value)
+		if err != nil {
+			return "", false
+		}
+		name, canonical, ok := Profile(u)
+		if !ok || name != "twitter" {
+			return "", false
+		}
+		value = lastPart(canonical)
+	}
+	return value, handle.MatchString(value)
+}
+
+// written returns how the page writes the words that a folded text is made of, in capitals where it ever
+// does: Business Today of businesstoday. It returns "" when it does not write them.
+func (in Input) written(label string) string {
+	if len(label) < minCommon || genericNames[label] {
+		return ""
+	}
+	count := map[string]int{}
+	words := 0
+	var pieces []string // of one text, folded
+	look := func(text string) {
+		fields := strings.Fields(text)
+		words += len(fields)
+		if words > maxWritten {
+			return
+		}
+		for _, f := range fields {
+			pieces = append(pieces, Folded(f))
+		}
+		defer func() { pieces = pieces[:0] }()
+		for i := range fields {
+			if pieces[i] == "" || !strings.HasPrefix(label, pieces[i]) {
+				continue
+			}
+			whole := ""
+			for n := 1; n <= maxPieces/2 && i+n <= len(fields) && len(whole) < len(label); n++ {
+				if whole += pieces[i+n-1]; whole == label {
+					count[strings.Trim(strings.Join(fields[i:i+n], " "), wrapping)]++
+				}
+			}
+		}
+	}
+	look(in.Page.Title)
+	look(in.Page.Meta("og:description", "description"))
+	look(in.Page.Text)
+	for _, im := range in.Page.Images {
+		look(im.Alt)
+	}
+	for _, a := range in.Page.Anchors {
+		look(a.Text)
+	}
+	best := ""
+	for spelling, n := range count {
+		first, _ := utf8.DecodeRuneInString(spelling)
+		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || Folded(spelling) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
+			continue
+		}
+		if have := count[best]; best == "" || n > have || n == have && spelling < best {
+			best = spelling
+		}
+	}
+	if best == "" || count[strings.ToLower(best)] > count[best] && !strings.ContainsRune(best, ' ') {
+		return ""
+	}
+	if best == strings.ToUpper(best) && strings.ContainsRune(best, ' ') { // a menu's or a headline's capitals
+		return ""
+	}
+	return best
+}
+
+// wrapping is what stands around a name in running text.
+const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』"
+
+var (
+	copyrightSign = regexp.MustCompile(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)
+	// copyrightHead is what stands before the owner: signs, years, "by".
+	copyrightHead = regexp.MustCompile(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
+	// copyrightTail is where the owner ends.
+	copyrightTail = regexp.MustCompile(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
+)
+
+// holding is what the company behind a brand adds to its name.
+var holding = regexp.MustCompile(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
+
+// copyrightOwner reads the owner out of a copyright line; a text that is none is returned as it is.
+func copyrightOwner(line string) string {
+	if copyrightSign.MatchString(line) {
+		line = copyrightHead.ReplaceAllString(line, "")
+	}
+	return strings.Trim(copyrightTail.ReplaceAllString(line, ""), wrapping)
+}
+
+// copyrightLines finds the copyright lines of a document, those at its end first.
+func copyrightLines(root *html.Node) []string {
+	var lines []*html.Node
+	visit(root, func(n *html.Node) bool {
+		switch {
+		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "head" || n.Data == "noscript" || n.Data == "article" || n.Data == "figure"):
+			return false
+		case n.Type == html.TextNode && len(n.Data) < maxLine && mayBeCopyright(n.Data):
+			if lines = append(lines, n); len(lines) > maxCopyrights {
+				lines = lines[1:]
+			}
+		}
+		return true
+	})
+	var out []string
+	for _, n := range slices.Backward(lines) {
+		line := page.Clean(n.Data, maxLine)
+		if !copyrightSign.MatchString(line) {
+			continue
+		}
+		if Folded(copyrightOwner(line)) == "" && n.Parent != nil { // the owner stands in the next element
+			line = page.Clean(innerText(n.Parent, maxLine), maxLine)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// mayBeCopyright is a quick look, for most texts are not.
+func mayBeCopyright(text string) bool {
+	return strings.Contains(text, "©") || strings.Contains(text, "(c)") || strings.Contains(text, "(C)") || strings.Contains(text, "opyright") || strings.Contains(text, "OPYRIGHT")
+}

@@ -1,0 +1,234 @@
+package inlinesvg
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/css"
+)
+
+// Limits of one drawing. Logos stay far below them.
+const (
+	// MaxBytes bounds the result.
+	MaxBytes = 256 << 10
+	// MaxSprite bounds a sprite that a symbol is cut out of.
+	MaxSprite = 2 << 20
+
+	maxElements = 3000   // written, use expanded
+	maxDepth    = 48     // of nesting, use expanded
+	maxUses     = 200    // expansions
+	maxStyled   = 400    // elements whose style is looked up
+	maxIDs      = 20_000 // elements with an id in a document
+	maxWalk     = 1200   // depth of a document
+)
+
+// Errors.
+var (
+	// ErrEmpty: nothing is drawn.
+	ErrEmpty = errors.New("drawing is empty")
+	// ErrText: it consists of text, which looks different wherever its font is not there.
+	ErrText = errors.New("drawing consists of text")
+	// ErrTooLarge: it is past a limit.
+	ErrTooLarge = errors.New("drawing is too large")
+	// ErrNotFound: a sprite has no such part, or is none.
+	ErrNotFound = errors.New("no such part in the sprite")
+)
+
+// Drawing is what an svg element shows.
+type Drawing struct {
+	// SVG is a file of its own; nil when Sprite says where the shapes are.
+	SVG    []byte
+	Sprite *Sprite
+	// Width and Height are CSS pixels on the page, 0 unknown.
+	Width, Height float64
+	Shapes        int
+}
+
+// Sprite is a part of a file that a page draws.
+type Sprite struct {
+	URL *url.URL // without the fragment
+	ID  string
+	// Color stands for currentColor, and Fill for what has no fill of its own; "" for the default.
+	Color, Fill string
+	ViewBox     string // of the svg element on the page; "" for none
+}
+
+// Resolver resolves the drawings of one document. It is not safe for concurrent use.
+type Resolver struct {
+	root    *html.Node
+	base    *url.URL
+	cascade *css.Cascade
+	ids     map[string]*html.Node
+}
+
+// NewResolver returns a resolver for a document at an address. cascade may be nil; colors are then those
+// that the elements say themselves.
+func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver {
+	return &Resolver{root: root, base: base, cascade: cascade}
+}
+
+// Resolve makes a file of an svg element. Errors: ErrEmpty, ErrText, ErrTooLarge.
+func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
+	w := &writer{Resolver: r, written: map[string]bool{}}
+	at := context{color: w.inherited(svg, "color"), fill: w.inherited(svg, "fill")}
+	if color, ok := plainColor(at.color); ok {
+		at.color = color
+	} else {
+		at.color = black
+	}
+	d := &Drawing{}
+	d.Width, d.Height = w.size(svg)
+	if sprite := w.sprite(svg, at); sprite != nil {
+		d.Sprite = sprite
+		return d, nil
+	}
+	box, from := attr(svg, "viewBox"), svg
+	if box == "" {
+		if use, target := w.onlyUse(svg); target != nil && attr(target, "viewBox") != "" {
+			// Drawn in the symbol's own coordinates, it keeps its own ratio of sides.
+			box, from, w.around = attr(target, "viewBox"), target, []*html.Node{use, target}
+		} else if d.Width > 0 && d.Height > 0 {
+			box = fmt.Sprintf("0 0 %g %g", d.Width, d.Height)
+		}
+	}
+	w.document(svg, from, box, at)
+	if w.err == nil && w.shapes > 0 && !w.painted {
+		// Its colors come from where they cannot be seen here. Nobody draws an invisible logo.
+		w = &writer{Resolver: r, written: map[string]bool{}, repaint: true, around: w.around}
+		w.document(svg, from, box, at)
+	}
+	return d, w.finish(d)
+}
+
+// Cut makes a file of one part of a sprite: a symbol, a view, a group, a nested svg. Errors: ErrNotFound,
+// ErrEmpty, ErrText, ErrTooLarge.
+func Cut(sprite []byte, part Sprite) ([]byte, error) {
+	if len(sprite) > MaxSprite {
+		return nil, fmt.Errorf("%w: a sprite of %d bytes", ErrTooLarge, len(sprite))
+	}
+	// SVG is near enough to HTML's foreign content for the parser, which forgives what XML would not.
+	root, err := html.Parse(bytes.NewReader(selfClosed(sprite)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	r := NewResolver(root, nil, nil)
+	target := r.byID(part.ID)
+	if target == nil {
+		return nil, fmt.Errorf("%w: #%s", ErrNotFound, part.ID)
+	}
+	w := &writer{Resolver: r, written: map[string]bool{}}
+	at := context{color: part.Color, fill: part.Fill}
+	if at.color == "" {
+		at.color = black
+	}
+	box := attr(target, "viewBox")
+	if box == "" {
+		box = part.ViewBox
+	}
+	from := target
+	switch name(target) {
+	case "view":
+		from = enclosing(target)
+	case "symbol", "svg":
+	default:
+		// A group is drawn as it is, and so is a shape.
+		from = &html.Node{Type: html.ElementNode, Data: "svg", Namespace: "svg"}
+		w.only = target
+		if outer := enclosing(target); box == "" && outer != nil {
+			box = attr(outer, "viewBox")
+		}
+	}
+	if from == nil {
+		return nil, fmt.Errorf("%w: #%s", ErrNotFound, part.ID)
+	}
+	w.document(from, from, box, at)
+	d := &Drawing{}
+	if err := w.finish(d); err != nil {
+		return nil, err
+	}
+	return d.SVG, nil
+}
+
+// selfClosed drops what stands before the svg element, which an HTML parser takes for text.
+func selfClosed(svg []byte) []byte {
+	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
+		return svg[i:]
+	}
+	return svg
+}
+
+// enclosing is the nearest svg element around an element.
+func enclosing(n *html.Node) *html.Node {
+	for p := n.Parent; p != nil; p = p.Parent {
+		if p.Namespace == "svg" && name(p) == "svg" {
+			return p
+		}
+	}
+	return nil
+}
+
+// sprite says where the shapes of an svg element are that only uses a part of a file.
+func (w *writer) sprite(svg *html.Node, at context) *Sprite {
+	var use *html.Node
+	own := false
+	each(svg, func(n *html.Node) bool {
+		switch {
+		case name(n) == "use" && use == nil:
+			use = n
+		case shapes[name(n)]:
+			own = true
+		}
+		return !own
+	})
+	if use == nil || own {
+		return nil
+	}
+	file, id, ok := strings.Cut(href(use), "#")
+	if !ok || file == "" || id == "" || w.base == nil {
+		return nil
+	}
+	u, err := url.Parse(file)
+	if err != nil {
+		return nil
+	}
+	u = w.base.ResolveReference(u)
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil
+	}
+	if u.Path == w.base.Path && u.Host == w.base.Host && w.byID(id) != nil {
+		return nil // the page itself
+	}
+	s := &Sprite{URL: u, ID: id, Color: at.color, ViewBox: attr(svg, "viewBox")}
+	inside := w.enter(use, w.enter(svg, at))
+	s.Color = inside.color
+	if fill, ok := w.paint(w.value(use, "fill"), inside); ok {
+		s.Fill = fill
+	} else if fill, ok := w.paint(w.value(svg, "fill"), inside); ok {
+		s.Fill = fill
+	} else if fill, ok := w.paint(at.fill, inside); ok {
+		s.Fill = fill
+	}
+	return s
+}
+
+// onlyUse is what an svg element is nothing but one use of, in its own place.
+func (w *writer) onlyUse(svg *html.Node) (only, target *html.Node) {
+	for c := svg.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type != html.ElementNode || skipped[name(c)] || name(c) == "defs" || name(c) == "symbol" {
+			continue
+		}
+		if only != nil || name(c) != "use" || attr(c, "x") != "" || attr(c, "y") != "" || attr(c, "transform") != "" {
+			return nil, nil
+		}
+		only = c
+	}
+	if only == nil {
+		return nil, nil
+	}
+	return only, w.target(only)
+}

@@ -1,0 +1,245 @@
+package inlinesvg
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// presentation are the attributes of an svg, symbol or use element that its drawing inherits.
+var presentation = set("fill", "stroke", "color", "opacity", "fill-opacity", "stroke-opacity", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-miterlimit", "fill-rule", "clip-rule", "font-family", "font-size", "font-weight", "text-anchor")
+
+// value is what an element itself says of a property, in a stylesheet, its style attribute or an attribute.
+func (w *writer) value(n *html.Node, property string) string {
+	if w.cascade != nil && w.lookups < maxStyled {
+		if v := w.cascade.Value(n, property); v != "" {
+			return v
+		}
+	}
+	if v := inline(n, property); v != "" {
+		return v
+	}
+	return attr(n, property)
+}
+
+// inherited is what an element or its nearest ancestor says of a property.
+func (w *writer) inherited(n *html.Node, property string) string {
+	if w.cascade != nil {
+		return w.cascade.Inherited(n, property)
+	}
+	for i := 0; n != nil && i < maxWalk; i, n = i+1, n.Parent {
+		if v := inline(n, property); v != "" {
+			return v
+		}
+		if n.Namespace == "svg" && attr(n, property) != "" {
+			return attr(n, property)
+		}
+	}
+	return ""
+}
+
+// enter is the context of an element's children.
+func (w *writer) enter(n *html.Node, at context) context {
+	v := inline(n, "color")
+	if v == "" && w.cascade != nil && w.lookups < maxStyled {
+		v = w.cascade.Value(n, "color")
+	}
+	if v == "" {
+		v = attr(n, "color")
+	}
+	if c, ok := plainColor(v); ok {
+		at.color = c
+	}
+	if v, ok := w.paint(w.value(n, "fill"), at); ok {
+		at.unfilled = v == "none"
+	}
+	if v, ok := w.paint(w.value(n, "stroke"), at); ok {
+		at.stroked = v != "none"
+	}
+	return at
+}
+
+// declarations are the properties of an element that stylesheets and its style attribute decide, resolved.
+// Of the root only those count that its drawing inherits.
+func (w *writer) declarations(n *html.Node, at context, root bool) []string {
+	text := attr(n, "style")
+	look := w.cascade != nil && w.lookups < maxStyled
+	if !look && text == "" {
+		return nil
+	}
+	w.lookups++
+	own := parse(text)
+	var out []string
+	for _, property := range styled {
+		if root && (property == "display" || property == "visibility" || property == "opacity") { // those of a moment
+			continue
+		}
+		v := own[property]
+		if look {
+			if c := w.cascade.Value(n, property); c != "" {
+				v = c
+			}
+		}
+		delete(own, property)
+		if v = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "!important")); v == "" {
+			continue
+		}
+		if paints[property] {
+			var ok bool
+			if v, ok = w.paint(v, at); !ok {
+				continue
+			}
+		} else if property == "color" || !plainValue(v) {
+			continue
+		}
+		w.noteReferences(v)
+		out = append(out, property+":"+v)
+	}
+	if root {
+		return out
+	}
+	for _, property := range kept {
+		if v := own[property]; v != "" && len(v) < maxValue {
+			w.noteReferences(v)
+			out = append(out, property+":"+v)
+		}
+	}
+	return out
+}
+
+// kept are further properties that are taken over from a style attribute as they are.
+var kept = []string{"clip-path", "mask", "filter", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "clip-rule", "mask-type", "transform", "font-family", "font-size", "font-weight", "text-anchor"}
+
+const maxValue = 400 // bytes of a property's value
+
+// plainValue says whether a value needs nothing of its surroundings.
+func plainValue(v string) bool {
+	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" && v != "unset" && v != "revert"
+}
+
+// paint resolves the value of a paint. ok is false for one that says nothing: what is inherited holds.
+func (w *writer) paint(value string, at context) (string, bool) {
+	value = strings.TrimSpace(value)
+	lower := strings.ToLower(value)
+	switch {
+	case lower == "", lower == "inherit", lower == "unset", lower == "initial", lower == "revert", len(value) > maxValue:
+		return "", false
+	case lower == "none", lower == "transparent":
+		return "none", true
+	case lower == "currentcolor", lower == "context-fill", lower == "context-stroke":
+		return at.color, true
+	case strings.HasPrefix(lower, "url("):
+		return localReference(value), true
+	case strings.HasPrefix(lower, "var("):
+		// Only what stands behind the comma can be known here; stylesheets were asked before.
+		inside := strings.TrimSuffix(value[4:], ")")
+		if _, fallback, ok := strings.Cut(inside, ","); ok && !strings.HasPrefix(strings.TrimSpace(fallback), "var(") {
+			return w.paint(fallback, at)
+		}
+		return at.color, true
+	}
+	return plainColor(value)
+}
+
+// localReference drops what stands before the # of a reference: some pages write their own address there.
+func localReference(value string) string {
+	m := reference.FindStringSubmatch(value)
+	if m == nil {
+		return "none"
+	}
+	rest := strings.TrimSpace(value[strings.IndexByte(value, ')')+1:])
+	if c, ok := plainColor(rest); ok {
+		return "url(#" + m[1] + ") " + c
+	}
+	return "url(#" + m[1] + ")"
+}
+
+// Inline is what a style attribute says of a property, "" for nothing.
+func Inline(n *html.Node, property string) string { return inline(n, property) }
+
+// Length reads a CSS length in pixels, 0 when it is none or relative to something unknown.
+func Length(v string) float64 { return length(v) }
+
+// inline is what a style attribute says of a property.
+func inline(n *html.Node, property string) string {
+	text := attr(n, "style")
+	if text == "" || !strings.Contains(text, property) {
+		return ""
+	}
+	return parse(text)[property]
+}
+
+const (
+	maxStyleBytes   = 16 << 10
+	maxDeclarations = 100
+)
+
+// parse reads a style attribute. Semicolons inside of brackets and quotes part nothing.
+func parse(text string) map[string]string {
+	out := map[string]string{}
+	text = text[:min(len(text), maxStyleBytes)]
+	depth, from := 0, 0
+	quote := byte(0)
+	take := func(declaration string) {
+		if key, v, ok := strings.Cut(declaration, ":"); ok && len(out) < maxDeclarations {
+			out[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(v)
+		}
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			depth = max(0, depth-1)
+		case c == ';' && depth == 0:
+			take(text[from:i])
+			from = i + 1
+		}
+	}
+	take(text[from:])
+	return out
+}
+
+// size is an svg element's size on the page in CSS pixels, 0 unknown: what the style says holds, and else
+// the attributes.
+func (w *writer) size(svg *html.Node) (width, height float64) {
+	side := func(property string) float64 {
+		if w.cascade != nil {
+			if v := length(w.cascade.Value(svg, property)); v > 0 {
+				return v
+			}
+		}
+		if v := length(inline(svg, property)); v > 0 {
+			return v
+		}
+		return length(attr(svg, property))
+	}
+	return side("width"), side("height")
+}
+
+// pixelsPer are the CSS pixels of a unit; font sizes are taken to be the usual 16.
+var pixelsPer = map[string]float64{"": 1, "px": 1, "rem": 16, "em": 16, "pt": 96.0 / 72, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96}
+
+// length reads a CSS length in pixels, 0 when it is none or relative to something unknown.
+func length(v string) float64 {
+	v = strings.ToLower(strings.TrimSpace(v))
+	end := len(v)
+	for end > 0 && (v[end-1] < '0' || v[end-1] > '9') && v[end-1] != '.' {
+		end--
+	}
+	n, err := strconv.ParseFloat(v[:end], 64)
+	per, ok := pixelsPer[v[end:]]
+	if err != nil || !ok || !(n > -maxLength && n < maxLength) {
+		return 0
+	}
+	return n * per
+}
+
+const maxLength = 1e5

@@ -1,0 +1,103 @@
+package inlinesvg
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// camel are the names of SVG that are not all lower case. The HTML parser restores them; the plain tree
+// that stands in where it refuses does not.
+var camel = func() map[string]string {
+	out := map[string]string{}
+	for _, n := range strings.Fields(`viewBox preserveAspectRatio gradientUnits gradientTransform spreadMethod patternUnits
+		patternContentUnits patternTransform clipPathUnits maskUnits maskContentUnits filterUnits primitiveUnits stdDeviation
+		tableValues pathLength textLength lengthAdjust startOffset markerWidth markerHeight markerUnits refX refY
+		linearGradient radialGradient clipPath foreignObject textPath animateTransform animateMotion animateColor
+		feBlend feColorMatrix feComponentTransfer feComposite feDropShadow feFlood feFuncA feFuncB feFuncG feFuncR
+		feGaussianBlur feMerge feMergeNode feMorphology feOffset`) {
+		out[strings.ToLower(n)] = n
+	}
+	return out
+}()
+
+// name is an element's name in the case that SVG wants.
+func name(n *html.Node) string {
+	if right, ok := camel[n.Data]; ok {
+		return right
+	}
+	return n.Data
+}
+
+func attributeName(key string) string {
+	key = strings.TrimPrefix(key, "xlink:")
+	if right, ok := camel[key]; ok {
+		return right
+	}
+	return key
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if (a.Namespace == "" || a.Namespace == "xlink") && attributeName(a.Key) == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// href is what an element refers to, by either of the two attributes.
+func href(n *html.Node) string { return strings.TrimSpace(attr(n, "href")) }
+
+// each visits the elements below an element until visit says no.
+func each(n *html.Node, visit func(*html.Node) bool) {
+	left := maxElements
+	var walk func(*html.Node, int) bool
+	walk = func(n *html.Node, depth int) bool {
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			if left--; left < 0 || depth > maxDepth {
+				return false
+			}
+			if c.Type == html.ElementNode && (!visit(c) || !walk(c, depth+1)) {
+				return false
+			}
+		}
+		return true
+	}
+	walk(n, 0)
+}
+
+// target is what a use element of this document stands for, nil when it is not there.
+func (r *Resolver) target(use *html.Node) *html.Node {
+	file, id, ok := strings.Cut(href(use), "#")
+	if !ok || id == "" {
+		return nil
+	}
+	if file != "" && (r.base == nil || strings.Contains(file, ".svg")) {
+		return nil
+	}
+	return r.byID(id)
+}
+
+// byID finds an element of a drawing anywhere in the document.
+func (r *Resolver) byID(id string) *html.Node {
+	if r.ids == nil {
+		r.ids = map[string]*html.Node{}
+		r.index(r.root, 0)
+	}
+	return r.ids[id]
+}
+
+func (r *Resolver) index(n *html.Node, depth int) {
+	if n == nil || depth > maxWalk || len(r.ids) >= maxIDs {
+		return
+	}
+	if n.Type == html.ElementNode && n.Namespace == "svg" {
+		if id := attr(n, "id"); id != "" && r.ids[id] == nil {
+			r.ids[id] = n
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		r.index(c, depth+1)
+	}
+}

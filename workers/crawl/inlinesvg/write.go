@@ -1,0 +1,409 @@
+package inlinesvg
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/internal/imaging"
+)
+
+const black = "#000000"
+
+// skipped elements are never written: they run, move, or say what is not drawn.
+var skipped = set("script", "foreignObject", "title", "desc", "metadata", "animate", "animateTransform", "animateMotion", "animateColor", "set", "iframe", "audio", "video", "view")
+
+// shapes are the elements that draw; text is counted apart.
+var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "image")
+
+// styled are the properties that are brought along from stylesheets.
+var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
+
+// paints are those of them that are colors.
+var paints = set("fill", "stroke", "stop-color")
+
+func set(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// context is what an element is drawn in.
+type context struct {
+	color string // of currentColor; "" inside of a pattern that is not resolved
+	fill  string // inherited from outside of the drawing
+	// unfilled and stroked: what a shape here inherits.
+	unfilled, stroked bool
+	depth             int
+	using             []*html.Node // targets of the uses around it
+}
+
+// writer writes one drawing.
+type writer struct {
+	*Resolver
+	out      bytes.Buffer
+	only     *html.Node   // drawn instead of an empty root's children
+	around   []*html.Node // elements between the root and its children whose paint holds
+	elements int
+	uses     int
+	lookups  int
+	shapes   int
+	letters  int // of text
+	needed   []string
+	written  map[string]bool // ids
+	err      error
+	painted  bool // something is to be seen
+	repaint  bool // the root is filled whatever it says
+}
+
+// document writes the root with the children of from, and then what they refer to.
+func (w *writer) document(svg, from *html.Node, box string, at context) {
+	inside := w.enter(svg, at)
+	w.out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"`)
+	if box = cleanBox(box); box != "" {
+		w.attribute("viewBox", box)
+	}
+	if v := attr(from, "preserveAspectRatio"); v != "" {
+		w.attribute("preserveAspectRatio", v)
+	}
+	for _, a := range svg.Attr {
+		if key := attributeName(a.Key); presentation[key] && !(w.repaint && key == "fill") {
+			w.attributeOf(key, a.Val, inside)
+		}
+	}
+	declared := w.declarations(svg, inside, true)
+	if w.repaint {
+		declared = append(slices.DeleteFunc(declared, isFill), "fill:"+inside.color)
+		inside.unfilled = false
+	}
+	if !slices.ContainsFunc(declared, isFill) && attr(svg, "fill") == "" {
+		if fill, ok := w.paint(at.fill, inside); ok {
+			declared = append(declared, "fill:"+fill)
+			inside.unfilled = fill == "none"
+		}
+	}
+	w.style(declared)
+	w.out.WriteByte('>')
+	if from != svg {
+		w.ownDefinitions(svg, inside)
+	}
+	if w.only != nil {
+		w.element(w.only, inside)
+	} else {
+		w.wrapped(w.around, from, inside)
+	}
+	w.references(inside)
+	w.out.WriteString("</svg>")
+}
+
+// wrapped writes the children of an element within groups that carry the paint of others.
+func (w *writer) wrapped(around []*html.Node, from *html.Node, at context) {
+	if len(around) == 0 {
+		w.children(from, at)
+		return
+	}
+	n := around[0]
+	inside := w.enter(n, at)
+	w.out.WriteString("<g")
+	w.presented(n, inside)
+	w.style(w.declarations(n, inside, false))
+	w.out.WriteByte('>')
+	w.wrapped(around[1:], from, inside)
+	w.out.WriteString("</g>")
+}
+
+// presented writes the attributes of an element that its drawing inherits.
+func (w *writer) presented(n *html.Node, at context) {
+	for _, a := range n.Attr {
+		if key := attributeName(a.Key); presentation[key] || key == "class" {
+			w.attributeOf(key, a.Val, at)
+		}
+	}
+}
+
+func isFill(declaration string) bool { return strings.HasPrefix(declaration, "fill:") }
+
+// ownDefinitions writes the definitions of an svg element whose drawing is a symbol elsewhere.
+func (w *writer) ownDefinitions(svg *html.Node, at context) {
+	for c := svg.FirstChild; c != nil; c = c.NextSibling {
+		if n := name(c); n == "style" {
+			w.element(c, at)
+		}
+	}
+}
+
+// finish checks what was written.
+func (w *writer) finish(d *Drawing) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.shapes == 0 && w.letters > 0:
+		return ErrText
+	case w.shapes == 0:
+		return ErrEmpty
+	case w.letters > 0 && w.shapes < minShapesBesideText:
+		return ErrText
+	}
+	d.SVG, d.Shapes = w.out.Bytes(), w.shapes
+	return nil
+}
+
+// minShapesBesideText: a frame and a word in some font are no drawing of the word.
+const minShapesBesideText = 2
+
+func (w *writer) children(n *html.Node, at context) {
+	at.depth++
+	for c := n.FirstChild; c != nil && w.err == nil; c = c.NextSibling {
+		switch c.Type {
+		case html.ElementNode:
+			w.element(c, at)
+		case html.TextNode:
+			switch name(n) {
+			case "text", "tspan", "textPath":
+				w.letters += len(strings.TrimSpace(c.Data))
+				w.text(c.Data)
+			case "style":
+				w.text(c.Data)
+			}
+		}
+	}
+}
+
+func (w *writer) text(s string) {
+	_ = xml.EscapeText(&w.out, []byte(s)) // a bytes.Buffer does not fail
+	w.checkSize()
+}
+
+func (w *writer) checkSize() {
+	if w.out.Len() > MaxBytes && w.err == nil {
+		w.err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxBytes)
+	}
+}
+
+// element writes an element and what it holds.
+func (w *writer) element(n *html.Node, at context) {
+	kind := name(n)
+	if skipped[kind] || n.Namespace != "svg" || w.err != nil {
+		return
+	}
+	w.elements++
+	if w.elements > maxElements || at.depth > maxDepth {
+		w.err = fmt.Errorf("%w: elements or depth", ErrTooLarge)
+		return
+	}
+	inside := w.enter(n, at)
+	declared := w.declarations(n, inside, false)
+	if slices.Contains(declared, "display:none") || attr(n, "display") == "none" && !slices.ContainsFunc(declared, isDisplay) {
+		return
+	}
+	if kind == "use" {
+		w.use(n, inside, declared)
+		return
+	}
+	if kind == "a" || kind == "switch" {
+		kind = "g"
+	}
+	if shapes[kind] && (kind != "image" || isEmbedded(href(n))) {
+		w.shapes++
+		w.painted = w.painted || !inside.unfilled || inside.stroked || kind == "image"
+	}
+	w.painted = w.painted || kind == "style" // which may do anything
+	w.out.WriteString("<" + kind)
+	for _, a := range n.Attr {
+		w.keep(a, inside)
+	}
+	w.style(declared)
+	w.out.WriteByte('>')
+	w.children(n, inside)
+	w.out.WriteString("</" + kind + ">")
+	w.checkSize()
+}
+
+func isDisplay(declaration string) bool { return strings.HasPrefix(declaration, "display:") }
+
+// use writes what a use element stands for in its place.
+func (w *writer) use(n *html.Node, at context, declared []string) {
+	target := w.target(n)
+	if target == nil || slices.Contains(at.using, target) {
+		return
+	}
+	if w.uses++; w.uses > maxUses {
+		w.err = fmt.Errorf("%w: uses", ErrTooLarge)
+		return
+	}
+	at.using = append(at.using[:len(at.using):len(at.using)], target)
+	move := attr(n, "transform")
+	if x, y := length(attr(n, "x")), length(attr(n, "y")); x != 0 || y != 0 {
+		move += fmt.Sprintf(" translate(%g %g)", x, y)
+	}
+	w.out.WriteString("<g")
+	if move != "" {
+		w.attribute("transform", strings.TrimSpace(move))
+	}
+	w.presented(n, at)
+	w.style(declared)
+	w.out.WriteByte('>')
+	if kind := name(target); kind == "symbol" || kind == "svg" {
+		w.symbol(target, n, at)
+	} else {
+		at.depth++
+		w.element(target, at)
+	}
+	w.out.WriteString("</g>")
+	w.checkSize()
+}
+
+// symbol writes a symbol as a nested svg of the size that its use asks for.
+func (w *writer) symbol(symbol, use *html.Node, at context) {
+	inside := w.enter(symbol, at)
+	w.out.WriteString("<svg")
+	for _, side := range []string{"width", "height"} {
+		if v := attr(use, side); v != "" {
+			w.attribute(side, v)
+		} else if v := attr(symbol, side); v != "" && name(symbol) == "svg" {
+			w.attribute(side, v)
+		}
+	}
+	for _, a := range symbol.Attr {
+		key := attributeName(a.Key)
+		if presentation[key] || key == "viewBox" || key == "preserveAspectRatio" || key == "class" {
+			w.attributeOf(key, a.Val, inside)
+		}
+	}
+	w.style(w.declarations(symbol, inside, false))
+	w.out.WriteByte('>')
+	w.written[attr(symbol, "id")] = true
+	w.children(symbol, inside)
+	w.out.WriteString("</svg>")
+}
+
+// references writes what was referred to and stands elsewhere in the document: gradients, masks, clips.
+func (w *writer) references(at context) {
+	for i := 0; i < len(w.needed) && w.err == nil; i++ { // grows while it runs; written ids bound it
+		id := w.needed[i]
+		if w.written[id] {
+			continue
+		}
+		w.written[id] = true
+		target := w.byID(id)
+		if target == nil {
+			continue
+		}
+		w.out.WriteString("<defs>")
+		before, letters := w.shapes, w.letters
+		w.element(target, context{color: at.color, depth: 1})
+		w.shapes, w.letters = before, letters // a clip's shapes draw nothing
+		w.out.WriteString("</defs>")
+	}
+}
+
+// isEmbedded says whether an address holds a picture itself.
+func isEmbedded(ref string) bool { return strings.HasPrefix(ref, "data:image/") }
+
+// keep writes an attribute of an element when it belongs to the drawing.
+func (w *writer) keep(a html.Attribute, at context) {
+	key := attributeName(a.Key)
+	switch {
+	case key == "id":
+		w.written[a.Val] = true
+	case key == "href":
+		id, local := strings.CutPrefix(a.Val, "#")
+		if local {
+			w.need(id)
+		} else if !isEmbedded(a.Val) {
+			return
+		}
+	case key == "style", strings.HasPrefix(key, "on"), strings.HasPrefix(key, "data-"), strings.HasPrefix(key, "aria-"), key == "role", a.Namespace != "" && a.Namespace != "xlink":
+		return
+	}
+	w.attributeOf(key, a.Val, at)
+}
+
+// attributeOf writes an attribute with its colors resolved.
+func (w *writer) attributeOf(key, value string, at context) {
+	if paints[key] || key == "color" {
+		if v, ok := w.paint(value, at); ok {
+			value = v
+		} else {
+			return
+		}
+	}
+	w.noteReferences(value)
+	w.attribute(key, value)
+}
+
+var attributeKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,40}$`)
+
+func (w *writer) attribute(key, value string) {
+	if !attributeKey.MatchString(key) {
+		return
+	}
+	w.out.WriteString(" " + key + `="`)
+	w.text(value)
+	w.out.WriteByte('"')
+}
+
+func (w *writer) style(declared []string) {
+	if len(declared) > 0 {
+		w.attribute("style", strings.Join(declared, ";"))
+	}
+}
+
+var reference = regexp.MustCompile(`url\(\s*['"]?[^'")#]{0,300}#([^'")\s]{1,100})['"]?\s*\)`)
+
+func (w *writer) noteReferences(value string) {
+	if !strings.Contains(value, "url(") {
+		return
+	}
+	for _, m := range reference.FindAllStringSubmatch(value, maxReferences) {
+		w.need(m[1])
+	}
+}
+
+const (
+	maxReferences = 8   // in one value
+	maxNeeded     = 200 // in one drawing
+)
+
+func (w *writer) need(id string) {
+	if len(w.needed) < maxNeeded {
+		w.needed = append(w.needed, id)
+	}
+}
+
+// cleanBox checks a viewBox: four numbers, of which the last two are sizes.
+func cleanBox(box string) string {
+	fields := strings.FieldsFunc(box, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
+	if len(fields) != 4 {
+		return ""
+	}
+	for i, f := range fields {
+		v, err := strconv.ParseFloat(f, 64)
+		if err != nil || i >= 2 && !(v > 0) {
+			return ""
+		}
+	}
+	return strings.Join(fields, " ")
+}
+
+// plainColor is a color in a form that every renderer knows.
+func plainColor(value string) (string, bool) {
+	c, alpha, ok := imaging.ParseColor(value)
+	switch {
+	case !ok:
+		return "", false
+	case alpha >= 1:
+		return c.Hex(), true
+	case alpha <= 0:
+		return "none", true
+	}
+	return fmt.Sprintf("rgba(%d,%d,%d,%.3g)", c.R, c.G, c.B, alpha), true
+}

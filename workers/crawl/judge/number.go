@@ -1,6 +1,0 @@
-package judge
-
-import "math"
-
-// round2 rounds to two digits, so that records and evidence do not differ in the noise.
-func round2(v float64) float64 { return math.Round(v*100) / 100 }

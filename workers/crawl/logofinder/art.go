@@ -1,0 +1,413 @@
+package logofinder
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/inlinesvg"
+	"letterhead/workers/crawl/page"
+)
+
+// Scores of what the page shows. Source: the table and the modifiers of the extraction notes; where they
+// leave a value open it was set on saved pages.
+const (
+	homeScore       = 50.0 // in a link to the home page
+	headerPlus      = 20.0 // … in the header
+	topPlus         = 10.0 // … at the top of a page without one
+	headerLogoScore = 40.0 // in the header, in something called logo, and not in a link home
+	headerScore     = 25.0
+	namedScore      = 25.0 // anywhere, called logo
+	unlinkedPenalty = 15.0
+	namelessPenalty = 15.0
+	sisterPenalty   = 15.0
+	footerPenalty   = 15.0
+	bodyPenalty     = 10.0
+	hiddenPenalty   = 20.0
+	narrowPenalty   = 6.0
+	brandAltScore   = 20.0
+	partAltScore    = 12.0
+	brandFileScore  = 6.0
+	logoWordScore   = 8.0 // its own class or id
+	logoBoxScore    = 6.0 // that of what it stands in
+	logoFileScore   = 6.0
+	logoAltScore    = 5.0
+	firstScore      = 12.0
+	footerToo       = 15.0
+	areaScore       = 5.0
+	vectorScore     = 3.0
+	largePenalty    = 20.0
+	tinyPenalty     = 12.0
+	iconPenalty     = 25.0
+	photoPenalty    = 8.0
+	agreementScore  = 10.0
+	minMarkScore    = 45.0
+	// tinySide: declared pixels below which header art is a menu icon.
+	tinySide = 40
+	// largeArea is the declared square pixels of a share image or a stage picture.
+	largeArea = 200_000
+	minArea   = 1000
+)
+
+const (
+	// maxDrawings bounds the drawings of a page that are resolved.
+	maxDrawings = 24
+	// maxGrounds bounds the elements whose backgrounds are looked up.
+	maxGrounds = 24
+	// maxAncestors is how far up an element is looked for what hides it.
+	maxAncestors = 12
+)
+
+var (
+	// photoFile is a file in the form of photographs: logos have flat colors, and mostly no ground.
+	photoFile = regexp.MustCompile(`(?i)\.jpe?g$`)
+	// bannerFile is one that was cut or named to lie across the head of a page.
+	bannerFile = regexp.MustCompile(`(?i)^cropped-|header|banner`)
+	// themeHeader is a picture that themes bring along for the head of a page.
+	themeHeader = regexp.MustCompile(`(?i)/themes/.*/headers?/`)
+)
+
+const (
+	// bannerWidth and bannerAspect are from where a photograph lies across the page.
+	bannerWidth  = 600 // CSS pixels
+	bannerAspect = 3.0
+)
+
+// banner says whether something is a picture across the head of a page, not a mark: a photograph that nothing
+// but the page's own title names, by its file or its shape.
+func (c *collector) banner(s sight) bool {
+	name := fileName(s.file)
+	if s.data == nil && themeHeader.MatchString(s.file.Path) {
+		return true
+	}
+	if !photoFile.MatchString(name) || says(s.Own) || says(page.SplitWords(name)) {
+		return false
+	}
+	across := s.width > bannerWidth && s.width > bannerAspect*s.height || s.width*s.height > largeArea
+	return bannerFile.MatchString(name) && (across || !c.brand.inText(name)) || across && !c.brand.inText(name)
+}
+
+// sight is something that the page shows, with what is needed to make a candidate of it.
+type sight struct {
+	page.Image
+	file          *url.URL
+	data          []byte
+	part          *inlinesvg.Sprite
+	crop          *Crop
+	width, height float64 // CSS pixels, 0 unknown
+	method        string
+}
+
+// art adds the pictures that the page shows as its logo.
+func (c *collector) art() {
+	var all []sight
+	for _, im := range c.in.Page.Images {
+		if s, ok := c.picture(im); ok {
+			all = append(all, s)
+		}
+	}
+	all = append(all, c.drawings()...)
+	all = append(all, c.grounds()...)
+	slices.SortStableFunc(all, func(a, b sight) int { return a.Order - b.Order })
+	again := map[string]bool{} // what the footer shows too
+	for _, s := range all {
+		if s.Zone == page.Footer {
+			again[s.file.String()] = true
+		}
+	}
+	share := c.shareImages()
+	var found []Candidate
+	var first any // the box of the first in the document
+	for _, s := range all {
+		x, ok := c.weigh(s)
+		if !ok {
+			continue
+		}
+		if first == nil && !s.Hidden && s.Zone != page.Footer {
+			first = s.Box
+		}
+		if first == any(s.Box) {
+			x.add("first on the page", firstScore)
+		}
+		if s.Zone != page.Footer && again[s.file.String()] {
+			x.add(signFooterToo, footerToo)
+		}
+		if edge := s.Zone == page.Header || s.Zone == page.Nav; share[s.file.String()] && !s.Home && !(edge && says(s.Tokens)) {
+			continue
+		}
+		if x.Score >= minMarkScore {
+			found = append(found, x)
+		}
+	}
+	c.list = append(c.list, c.plausible(found)...)
+}
+
+// plausible drops what may be somebody else's beside a clear logo: pictures that neither stand with the best
+// one nor say brand, nor lead home and say logo.
+func (c *collector) plausible(found []Candidate) []Candidate {
+	best := -1
+	for i := range found {
+		if best < 0 || found[i].Score > found[best].Score {
+			best = i
+		}
+	}
+	var out []Candidate
+	for i, x := range found {
+		named := slices.ContainsFunc(x.Reasons, isLogoSign) && strings.HasPrefix(x.Method, methodHome)
+		if x.footer && i != best && !slices.ContainsFunc(x.Reasons, isSureSign) {
+			continue
+		}
+		if i == best || x.box == found[best].box || named || slices.ContainsFunc(x.Reasons, isOwnSign) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// methodHome begins the methods of what stands in a link to the home page.
+const methodHome = "home link "
+
+// ownSigns say that a picture is the brand's own.
+var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}
+
+const (
+	signBrandAlt  = "alt is the brand"
+	signPartAlt   = "alt holds the brand"
+	signBrandFile = "file name holds the brand"
+	signLogoOwn   = "class says logo"
+	signLogoBox   = "stands in a logo"
+	signVector    = "vector"
+	signDrawn     = "drawn on the page"
+	signFooterToo = "in the footer too"
+)
+
+// isSureSign is what a logo of the footer needs beside a better one: its alt may be the brand's all the same
+// when a theme or an owner put it there.
+func isSureSign(r Reason) bool { return r.Sign == signBrandFile || r.Sign == signDrawn }
+
+func isLogoSign(r Reason) bool { return r.Sign == signLogoOwn || r.Sign == signLogoBox }
+
+func isOwnSign(r Reason) bool { return slices.Contains(ownSigns, r.Sign) }
+
+func (c *collector) shareImages() map[string]bool {
+	share := map[string]bool{}
+	for _, key := range []string{"og:image", "twitter:image"} {
+		if u := c.in.Page.Resolve(c.in.Page.Meta(key)); u != nil {
+			share[u.String()] = true
+		}
+	}
+	return share
+}
+
+// picture makes a sight of an element that shows a file.
+func (c *collector) picture(im page.Image) (sight, bool) {
+	s := sight{Image: im, file: im.URL, width: float64(im.Width), height: float64(im.Height), method: "picture"}
+	if im.Part != "" {
+		u := *im.URL
+		u.Fragment = im.Part
+		s.file, s.part = &u, &inlinesvg.Sprite{URL: im.URL, ID: im.Part}
+	}
+	return s, c.possible(im) && im.URL != nil
+}
+
+// possible says whether something on the page can be its logo at all.
+func (c *collector) possible(im page.Image) bool {
+	if im.Foreign || im.Excluded && !c.brand.surely(im) {
+		return false
+	}
+	return !c.brand.stranger(im)
+}
+
+// drawings resolves the svg elements that can be the logo.
+func (c *collector) drawings() []sight {
+	var out []sight
+	resolver := inlinesvg.NewResolver(c.in.Page.Root, c.in.Page.Base, c.in.Style)
+	left := maxDrawings
+	for _, im := range c.in.Page.Drawings {
+		edge := im.Zone == page.Header || im.Zone == page.Nav || im.Top
+		if !c.possible(im) || left == 0 || !(im.Home || says(im.Tokens) || edge && c.brand.fit(im.Alt) > 0 || edge && !im.Linked) {
+			continue
+		}
+		left--
+		d, err := resolver.Resolve(im.Node)
+		if err != nil {
+			continue
+		}
+		s := sight{Image: im, width: d.Width, height: d.Height, method: "drawing"}
+		if d.Sprite != nil {
+			u := *d.Sprite.URL
+			u.Fragment = d.Sprite.ID
+			s.file, s.part = &u, d.Sprite
+			s.method = "drawing in a sprite"
+		} else {
+			s.file, s.data = c.inPage(d.SVG), d.SVG
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// inPage is the address of a drawing in the page: the same drawing has the same one.
+func (c *collector) inPage(data []byte) *url.URL {
+	u := url.URL{Scheme: "https", Host: c.in.Site.Domain, Path: "/"}
+	if c.in.Page.URL != nil {
+		u = *c.in.Page.URL
+	}
+	sum := sha256.Sum256(data)
+	u.Fragment = "drawing-" + hex.EncodeToString(sum[:4])
+	return &u
+}
+
+// hidden says whether stylesheets hide an element.
+func (c *collector) hidden(n *html.Node) bool {
+	if c.in.Style == nil {
+		return false
+	}
+	for i := 0; i < maxAncestors && n != nil && n.Type == html.ElementNode; i, n = i+1, n.Parent {
+		if c.in.Style.Value(n, "display") == "none" {
+			return true
+		}
+	}
+	return false
+}
+
+// weigh adds up the signs that something on the page is its logo. ok is false when it cannot be.
+func (c *collector) weigh(s sight) (x Candidate, ok bool) {
+	if c.banner(s) {
+		return x, false
+	}
+	x = Candidate{
+		URL: s.file, Kind: Mark, Scheme: s.Scheme, Words: slices.Clone(s.Own), Side: int(max(s.width, s.height)), box: s.Box,
+		Data: s.data, Part: s.part, Crop: s.crop, footer: s.Zone == page.Footer,
+	}
+	edge := s.Zone == page.Header || s.Zone == page.Nav || s.Top
+	fileWords := page.SplitWords(fileName(s.URL))
+	own, inBox, inFile := says(s.Own), says(s.Tokens), says(fileWords)
+	label := withoutWords(s.Alt)
+	if label == "" {
+		label = withoutWords(s.LinkLabel)
+	}
+	fit := c.brand.fit(label)
+	switch {
+	case s.Home:
+		x.Method = methodHome + s.method
+		x.add(x.Method, homeScore)
+	case edge && (inBox || fit >= fullFit):
+		x.Method = "header " + s.method + " named logo"
+		x.add(x.Method, headerLogoScore)
+	case edge:
+		x.Method = "header " + s.method
+		x.add(x.Method, headerScore)
+		switch {
+		case s.Linked:
+		case fit > 0:
+			x.add("in no link", -unlinkedPenalty/2)
+		default:
+			x.add("in no link", -unlinkedPenalty)
+		}
+	case !s.Top && fit == 0 && !c.brand.inText(fileName(s.URL)):
+		return x, false // anybody's logo may stand in a text
+	case inBox || inFile || strings.Contains(strings.ToLower(s.Alt), "logo"):
+		x.Method = s.method + " named logo"
+		x.add(x.Method, namedScore)
+	case fit >= fullFit && c.brand.inText(fileName(s.URL)):
+		x.Method = s.method + " named as the brand"
+		x.add(x.Method, namedScore)
+	default:
+		return x, false
+	}
+	if s.Sister {
+		x.add("leads to another part of the site", -sisterPenalty)
+	}
+	switch {
+	case s.Zone == page.Header, s.Zone == page.Nav:
+		if s.Home {
+			x.add("in the "+s.Zone.String(), headerPlus)
+		}
+	case s.Zone == page.Footer:
+		x.add("in the footer", -footerPenalty)
+	case s.Top:
+		x.add("at the top", topPlus)
+	default:
+		x.add("in the body", -bodyPenalty)
+		if !inBox && !inFile && fit == 0 && !c.brand.inText(fileName(s.URL)) {
+			x.add("nothing names it", -namelessPenalty)
+		}
+	}
+	c.weighWords(&x, s, fit, own, inBox, inFile)
+	c.weighShape(&x, s, own || inBox || inFile || fit > 0)
+	x.Words = append(x.Words, fileWords...)
+	return x, true
+}
+
+// weighWords counts what its words say.
+func (c *collector) weighWords(x *Candidate, s sight, fit float64, own, inBox, inFile bool) {
+	switch {
+	case fit >= fullFit:
+		x.add(signBrandAlt, brandAltScore)
+	case fit > 0:
+		x.add(signPartAlt, partAltScore)
+	}
+	switch name := fileName(s.URL); {
+	case c.brand.is(strings.TrimSuffix(name, path.Ext(name))):
+		x.add(signBrandFile, 2*brandFileScore)
+	case c.brand.inText(name):
+		x.add(signBrandFile, brandFileScore)
+	}
+	if own {
+		x.add(signLogoOwn, logoWordScore)
+	} else if inBox {
+		x.add(signLogoBox, logoBoxScore)
+	}
+	if inFile {
+		x.add("file name says logo", logoFileScore)
+	}
+	if strings.Contains(strings.ToLower(s.Alt), "logo") {
+		x.add("alt says logo", logoAltScore)
+	}
+}
+
+// weighShape counts how it is shown.
+func (c *collector) weighShape(x *Candidate, s sight, named bool) {
+	switch {
+	case s.Hidden || c.hidden(s.Node):
+		x.add("hidden", -hiddenPenalty)
+	case s.Narrow:
+		x.add("for small screens", -narrowPenalty)
+	}
+	area := s.width * s.height
+	side := max(s.width, s.height)
+	switch {
+	case area > 0 && side < tinySide && !named:
+		x.add("tiny", -iconPenalty)
+	case area > 0 && side < tinySide:
+		x.add("tiny", -tinyPenalty)
+	case area > largeArea && says(s.Own):
+		x.add("large for a logo", -largePenalty/2)
+	case area > largeArea:
+		x.add("large", -largePenalty)
+	case area >= minArea:
+		x.add("size of a logo", areaScore)
+	}
+	if photoFile.MatchString(fileName(s.URL)) {
+		x.add("file of a photograph", -photoPenalty)
+	}
+	switch {
+	case s.data != nil:
+		x.add(signDrawn, vectorScore)
+	case isVector(s.file):
+		x.add(signVector, vectorScore)
+	}
+	if s.Scheme == "dark" {
+		x.add("for dark pages", -otherSchemeMinus)
+	}
+	if !says(s.Own) && slices.ContainsFunc(s.Own, isToolWord) {
+		x.add("called an icon", -iconPenalty)
+	}
+}

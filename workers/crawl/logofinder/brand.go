@@ -1,0 +1,190 @@
+package logofinder
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
+)
+
+// brand is what the site calls itself, to know its pictures by.
+type brand struct {
+	in    extract.Input
+	names []string // folded
+}
+
+// Fits of a text with the brand: as extract.Input.Fits, from where it is the name and no accident.
+const (
+	fullFit = 0.9
+	partFit = 0.6
+	// minName is the letters from which a name within a text is no accident.
+	minName = 3
+)
+
+func newBrand(in extract.Input) brand {
+	b := brand{in: in}
+	add := func(name string) {
+		if f := site.Letters(name); len(f) >= 2 && len(f) <= 60 && !slices.Contains(b.names, f) {
+			b.names = append(b.names, f)
+		}
+	}
+	for _, label := range in.Site.Labels() {
+		add(label)
+	}
+	for _, key := range []string{"og:site_name", "application-name", "apple-mobile-web-app-title"} {
+		add(in.Page.Meta(key))
+	}
+	if in.Manifest != nil {
+		add(in.Manifest.Name)
+		add(in.Manifest.ShortName)
+	}
+	// A name that nothing but a picture says would prove that picture right.
+	if name, agreed := extract.Name(in); name.Value != "" && (agreed || !strings.Contains(name.Method, "alt")) {
+		add(name.Value)
+	}
+	return b
+}
+
+// fit is how well a text names the brand: 1 when it is its name, 0 when it has nothing to do with it.
+func (b brand) fit(text string) float64 {
+	f := site.Letters(text)
+	if f == "" {
+		return 0
+	}
+	if slices.Contains(b.names, f) {
+		return 1
+	}
+	best := b.in.Fits(text)
+	for _, name := range b.names {
+		if len(name) >= minName && strings.Contains(f, name) {
+			best = max(best, partFit)
+		}
+	}
+	if best < partFit {
+		return 0
+	}
+	return best
+}
+
+// is says whether a text is one of the brand's names and nothing else.
+func (b brand) is(text string) bool {
+	f := site.Letters(text)
+	return len(f) >= minName && slices.Contains(b.names, f)
+}
+
+// inText says whether a file name holds one of the brand's names.
+func (b brand) inText(text string) bool {
+	f := site.Letters(text)
+	return slices.ContainsFunc(b.names, func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
+}
+
+// decoration are words that an alt text or a file name says beside a brand.
+var decoration = regexp.MustCompile(`(?i)\b(logo(s|type)?|icon|light|dark|white|black|small|large|home ?page|home|site|web ?site|brand|header|footer|main|mobile|desktop|the|by|image|svg|png|go to|back to|link to|return to|visit|official|our|start|startseite|zur|accueil|inicio|página de|page d|strona główna)\b`)
+
+func withoutWords(alt string) string {
+	return page.Clean(strings.Trim(decoration.ReplaceAllString(alt, " "), " -–|:·,.'’"), 80)
+}
+
+// fileTalk is what a file is called beside what it shows: its size, its kind, its colors.
+var fileTalk = regexp.MustCompile(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
+
+// maxStrangerWords: a longer text is a sentence, not a name.
+const maxStrangerWords = 3
+
+// surely says whether something is the brand's own wherever it stands: in a link home at the head of the page,
+// and called by the brand's full name.
+func (b brand) surely(im page.Image) bool {
+	return im.Home && atHead(im) && b.fit(withoutWords(im.Alt)) >= fullFit
+}
+
+func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
+
+// stranger says whether something on the page is told to be another thing than the brand's logo: "Visa logo"
+// on a page of Acme, a search icon, a network's button.
+func (b brand) stranger(im page.Image) bool {
+	file := fileName(im.URL)
+	fileWords := page.SplitWords(strings.TrimSuffix(file, path.Ext(file)))
+	if !says(im.Own) && !says(fileWords) && (isSign(im.Own) || isSignFile(fileWords) && !b.inText(file)) {
+		return true
+	}
+	if im.URL != nil && !says(im.Own) && !b.surely(im) && (foreignFolder.MatchString(im.URL.Path) || pluginFolder.MatchString(im.URL.Path) && !says(fileWords)) {
+		return true
+	}
+	rest := withoutWords(im.Alt)
+	if rest == "" || b.fit(rest) > 0 {
+		return false
+	}
+	words := page.SplitWords(rest)
+	if len(words) > 0 && len(words) <= maxStrangerWords && slices.ContainsFunc(words, func(w string) bool { return isTool(w) || slices.Contains(networks, w) }) {
+		return true
+	}
+	// Below the page's head and in no link home, a name is that of somebody else even when it does not say what
+	// it is the name of.
+	below := !im.Home && im.Zone != page.Header && im.Zone != page.Nav
+	if !below && !strings.Contains(strings.ToLower(im.Alt), "logo") || len(strings.Fields(rest)) > maxStrangerWords {
+		return false
+	}
+	if im.Home && atHead(im) {
+		return false // what a logo at the head of the page that leads home is called, the brand is
+	}
+	if rest = fileTalk.ReplaceAllString(rest, " "); !strings.ContainsFunc(rest, unicode.IsLetter) {
+		return false
+	}
+	// Another name than the domain's may still be the brand's own: the page says so elsewhere.
+	own := strings.ToLower(b.in.Page.Meta("og:site_name", "application-name") + " " + b.in.Page.Title)
+	return b.in.Fits(rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
+}
+
+// foreignFolder is a folder of pictures that are not the site's own marks. One called client may be the source
+// of what runs in a browser, with all of the site's pictures somewhere below it.
+var foreignFolder = regexp.MustCompile(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
+
+// pluginFolder holds what an extension of the content system brought along.
+var pluginFolder = regexp.MustCompile(`(?i)/wp-content/plugins/`)
+
+// isSign says whether words name a sign of a header: a tool, or the house of a link home.
+func isSign(words []string) bool {
+	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
+}
+
+// isSignFile says whether the words of a file's name are those of a sign and nothing else.
+func isSignFile(words []string) bool {
+	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
+		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
+	})
+}
+
+// tools are pictures that headers hold beside a logo. networks are those of other sites.
+var (
+	tools = []string{
+		"search", "menu", "hamburger", "burger", "close", "toggle", "toggler", "cart", "basket", "bag", "wishlist", "account", "user", "login", "arrow", "chevron", "caret",
+		"flag", "avatar", "spinner", "loader", "loading", "play", "phone", "envelope", "bell", "badge", "globe", "magnifier", "favorite", "bookmark", "share", "rss", "weather", "suche", "recherche", "buscar", "cerca", "moon", "sun", "house", "breadcrumb", "breadcrumbs",
+	}
+	networks = []string{"facebook", "twitter", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "whatsapp", "telegram", "snapchat", "reddit", "discord", "vimeo", "flickr", "tumblr", "mastodon", "threads", "bluesky", "vkontakte", "weibo", "visa", "mastercard", "paypal", "amex", "klarna", "stripe"}
+	// toolWords of its class say that a picture is a sign, not a mark.
+	toolWords = []string{"icon", "icons", "ico", "glyph", "btn", "button", "symbol"}
+)
+
+func isTool(w string) bool     { return slices.Contains(tools, w) }
+func isToolWord(w string) bool { return slices.Contains(toolWords, w) }
+
+// says is whether words name a logo.
+func says(words []string) bool { return slices.ContainsFunc(words, isLogoWord) }
+
+// notLogos are words that begin or end like logo.
+var notLogos = []string{"logout", "logon", "logoff", "catalogo", "dialogo", "analogo", "prologo", "epilogo", "blogo", "monologo", "logos", "logic"}
+
+func isLogoWord(w string) bool {
+	switch {
+	case slices.Contains(notLogos, w):
+		return false
+	case strings.HasPrefix(w, "logo"), strings.HasSuffix(w, "logo"):
+		return true
+	}
+	return w == "wordmark" || w == "brand" || w == "branding" || w == "brandmark"
+}

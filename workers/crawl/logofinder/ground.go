@@ -1,0 +1,134 @@
+package logofinder
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/inlinesvg"
+	"letterhead/workers/crawl/page"
+)
+
+// maxWithin bounds the elements below one that are looked at for a background.
+const maxWithin = 8
+
+// grounds finds logos that are drawn as backgrounds or masks of elements.
+func (c *collector) grounds() []sight {
+	var out []sight
+	left := maxGrounds
+	for _, im := range c.in.Page.Grounds {
+		if !c.possible(im) || left == 0 {
+			continue
+		}
+		left--
+		around := []*html.Node{im.Node}
+		for n := range im.Node.Descendants() {
+			if len(around) > maxWithin {
+				break
+			}
+			if n.Type == html.ElementNode {
+				around = append(around, n)
+			}
+		}
+		for _, n := range around {
+			if s, ok := c.ground(im, n); ok {
+				out = append(out, s)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// ground looks at the background of one element, and of what CSS puts before and after its content.
+func (c *collector) ground(im page.Image, n *html.Node) (sight, bool) {
+	says := func(property string) string {
+		if v := c.in.Style.Value(n, property); v != "" {
+			return v
+		}
+		return inlinesvg.Inline(n, property)
+	}
+	for _, from := range []func(string) string{
+		says,
+		func(property string) string { return c.in.Style.Generated(n, "before", property) },
+		func(property string) string { return c.in.Style.Generated(n, "after", property) },
+	} {
+		for _, property := range []string{"background-image", "background", "mask-image", "content"} {
+			u := c.address(from(property))
+			if u == nil {
+				continue
+			}
+			s := sight{Image: im, file: u, method: "background"}
+			s.URL = u
+			s.width, s.height = inlinesvg.Length(from("width")), inlinesvg.Length(from("height"))
+			if u.Fragment != "" {
+				file := *u
+				file.Fragment = ""
+				s.part = &inlinesvg.Sprite{URL: &file, ID: u.Fragment}
+			}
+			return s, s.cut(from)
+		}
+	}
+	return sight{}, false
+}
+
+// cut finds the part of a raster sprite that an element shows. It returns false for a sprite whose part
+// cannot be told.
+func (s *sight) cut(says func(string) string) bool {
+	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") || s.file.Scheme == "data" {
+		return true
+	}
+	x, y, placed := position(says("background-position"))
+	sprite := strings.Contains(strings.ToLower(s.file.Path), "sprite") || placed && (x < 0 || y < 0)
+	switch {
+	case !sprite:
+		return true
+	case s.width <= 0 || s.height <= 0, x > 0 || y > 0:
+		return false
+	}
+	s.crop = &Crop{X: -x, Y: -y, Width: s.width, Height: s.height}
+	across, _, _ := strings.Cut(strings.TrimSpace(says("background-size")), " ")
+	s.crop.Across = inlinesvg.Length(across)
+	fragment := *s.file
+	fragment.Fragment = strings.NewReplacer(" ", "", "-", "", ".", "_").Replace(says("background-position"))
+	s.file = &fragment
+	s.method = "sprite"
+	return true
+}
+
+// position reads a background-position in pixels. ok is false for percentages and words.
+func position(v string) (x, y float64, ok bool) {
+	fields := strings.Fields(v)
+	if len(fields) == 0 || len(fields) > 2 {
+		return 0, 0, false
+	}
+	var at [2]float64
+	for i, f := range fields {
+		switch f {
+		case "0", "0px", "0%", "left", "top":
+			continue
+		}
+		if strings.HasSuffix(f, "%") || inlinesvg.Length(f) == 0 {
+			return 0, 0, false
+		}
+		at[i] = inlinesvg.Length(f)
+	}
+	return at[0], at[1], true
+}
+
+var cssAddress = regexp.MustCompile(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
+
+// address is the file that a value names, nil for none.
+func (c *collector) address(value string) *url.URL {
+	if !strings.Contains(value, "url(") || len(value) > page.MaxDataURLBytes {
+		return nil
+	}
+	m := cssAddress.FindStringSubmatch(value)
+	if m == nil {
+		return nil
+	}
+	return c.in.Page.ResolvePicture(m[1] + m[2] + m[3])
+}

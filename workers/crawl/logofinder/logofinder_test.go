@@ -1,0 +1,433 @@
+package logofinder_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+	"letterhead/internal/resvg"
+	"letterhead/workers/crawl/logofinder"
+)
+
+var (
+	blue  = color.NRGBA{0x0b, 0x5f, 0xff, 0xff}
+	red   = color.NRGBA{0xe5, 0x09, 0x14, 0xff}
+	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
+)
+
+// drawing is a picture whose ink a function decides, in coordinates from 0 to 1.
+func drawing(w, h int, ground color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			c := ground
+			if inside((float64(x)+0.5)/float64(w), (float64(y)+0.5)/float64(h)) {
+				c = ink
+			}
+			img.SetNRGBA(x, y, c)
+		}
+	}
+	return img
+}
+
+func disc(x, y float64) bool  { return (x-0.5)*(x-0.5)+(y-0.5)*(y-0.5) < 0.16 }
+func cross(x, y float64) bool { return x > 0.4 && x < 0.6 || y > 0.4 && y < 0.6 }
+func word(x, y float64) bool  { return y > 0.2 && y < 0.8 && int(x*12)%2 == 0 }
+
+func encode(t testing.TB, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+var drawn = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+
+// renderer is one for all tests.
+func renderer(t testing.TB) *resvg.Renderer {
+	t.Helper()
+	r, err := drawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func candidate(kind logofinder.Kind, score float64) logofinder.Candidate {
+	u, _ := url.Parse(fmt.Sprintf("https://acme.com/%v-%v.png", kind, score))
+	return logofinder.Candidate{URL: u, Method: "test", Kind: kind, Score: score}
+}
+
+func TestReadingTellsWhatAPictureIs(t *testing.T) {
+	none := color.NRGBA{}
+	for name, c := range map[string]struct {
+		kind logofinder.Kind
+		img  image.Image
+		want string // type, theme, clear
+	}{
+		"icon":                    {logofinder.Icon, drawing(64, 64, none, blue, disc), "icon dark true"},
+		"icon on white":           {logofinder.Icon, drawing(64, 64, white, blue, disc), "icon  false"},
+		"light icon":              {logofinder.Icon, drawing(64, 64, none, white, disc), "icon light true"},
+		"icon that is not square": {logofinder.Icon, drawing(128, 64, none, blue, disc), "other dark true"},
+		"wordmark":                {logofinder.Mark, drawing(300, 60, none, blue, word), "logo dark true"},
+		"white wordmark":          {logofinder.Mark, drawing(300, 60, none, white, word), "logo light true"},
+		"symbol":                  {logofinder.Mark, drawing(90, 80, none, blue, disc), "symbol dark true"},
+		"square on a ground":      {logofinder.Mark, drawing(200, 200, blue, white, disc), "icon  false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(p.Type(), " ", p.Theme, " ", p.Clear); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	svg := func(body string) []byte {
+		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 240 60">` + body + `</svg>`)
+	}
+	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), svg(`<script>alert(1)</script><path d="M0 0h200v60L100 9z" fill="#0b5fff" onclick="x()"/>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.SVG == nil || bytes.Contains(p.SVG, []byte("script")) || bytes.Contains(p.SVG, []byte("onclick")) || p.Type() != "logo" || p.Width != 240 {
+		t.Errorf("vector: %s, type %s, width %d", p.SVG, p.Type(), p.Width)
+	}
+	if p, err = logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), svg(`<circle r="20" cx="30" cy="30"/>`)); err != nil || p.Type() != "symbol" {
+		t.Errorf("stencil: %v", err)
+	}
+}
+
+func TestAMastheadMayBeLong(t *testing.T) {
+	line := drawing(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
+	for method, want := range map[string]error{"home link picture": nil, "header picture": logofinder.ErrNotLogo} {
+		c := candidate(logofinder.Mark, 80)
+		c.Method = method
+		if _, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, line)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", method, err, want)
+		}
+	}
+}
+
+func TestWhatIsNoLogoIsRefused(t *testing.T) {
+	photo := image.NewNRGBA(image.Rect(0, 0, 256, 256))
+	for y := range 256 {
+		for x := range 256 {
+			photo.SetNRGBA(x, y, color.NRGBA{uint8(x), uint8(y), uint8(x * y / 200), 255})
+		}
+	}
+	var photograph bytes.Buffer
+	jpeg.Encode(&photograph, photo, nil)
+	for name, c := range map[string]struct {
+		kind logofinder.Kind
+		data []byte
+		want error
+	}{
+		"web page":               {logofinder.Icon, []byte("<!doctype html><title>Not found</title>"), imaging.ErrUnknown},
+		"nothing":                {logofinder.Icon, nil, imaging.ErrUnknown},
+		"cut off":                {logofinder.Icon, encode(t, drawing(64, 64, white, blue, disc))[:200], imaging.ErrMalformed},
+		"tracker":                {logofinder.Icon, encode(t, drawing(1, 1, white, blue, disc)), logofinder.ErrNotLogo},
+		"all clear":              {logofinder.Icon, encode(t, drawing(64, 64, color.NRGBA{}, blue, func(float64, float64) bool { return false })), logofinder.ErrNotLogo},
+		"one color":              {logofinder.Icon, encode(t, drawing(64, 64, white, white, disc)), logofinder.ErrNotLogo},
+		"tiny header picture":    {logofinder.Mark, encode(t, drawing(16, 16, color.NRGBA{}, blue, disc)), logofinder.ErrNotLogo},
+		"stripe":                 {logofinder.Mark, encode(t, drawing(900, 30, color.NRGBA{}, blue, cross)), logofinder.ErrNotLogo},
+		"photograph":             {logofinder.Mark, photograph.Bytes(), logofinder.ErrNotLogo},
+		"30000×30000 pixels":     {logofinder.Icon, pngBomb(t), imaging.ErrTooLarge},
+		"ICO of a huge picture":  {logofinder.Icon, icoBomb(), imaging.ErrMalformed},
+		"SVG of nothing":         {logofinder.Icon, []byte(`<svg xmlns="http://www.w3.org/2000/svg"></svg>`), imaging.ErrMalformed},
+		"billion laughs":         {logofinder.Icon, []byte(`<!DOCTYPE svg [<!ENTITY a "<g/>"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><svg xmlns="http://www.w3.org/2000/svg">&b;&b;</svg>`), nil},
+		"animated GIF of bounds": {logofinder.Icon, []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), imaging.ErrTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), c.data)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if !logofinder.IsFileFault(err) {
+				t.Errorf("%v is not told as the file's fault", err)
+			}
+		})
+	}
+	if logofinder.IsFileFault(errors.New("disk is full")) {
+		t.Error("a fault of the store is told as the file's")
+	}
+}
+
+// pngBomb is a small PNG of 30000×30000 pixels.
+func pngBomb(t *testing.T) []byte {
+	data := encode(t, drawing(8, 8, white, blue, disc))
+	binary.BigEndian.PutUint32(data[16:], 30000)
+	binary.BigEndian.PutUint32(data[20:], 30000)
+	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+	return data
+}
+
+// icoBomb is an ICO whose only entry is a bitmap of 40000×40000 pixels without the pixels.
+func icoBomb() []byte {
+	b := make([]byte, 62)
+	binary.LittleEndian.PutUint16(b[2:], 1)
+	binary.LittleEndian.PutUint16(b[4:], 1)
+	binary.LittleEndian.PutUint32(b[14:], 40)
+	binary.LittleEndian.PutUint32(b[18:], 22)
+	binary.LittleEndian.PutUint32(b[22:], 40)
+	binary.LittleEndian.PutUint32(b[26:], 40000)
+	binary.LittleEndian.PutUint32(b[30:], 80000)
+	binary.LittleEndian.PutUint16(b[34:], 1)
+	binary.LittleEndian.PutUint16(b[36:], 32)
+	return b
+}
+
+func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder.Picture {
+	t.Helper()
+	p, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, img))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestEachDrawingIsKeptOnce(t *testing.T) {
+	none := color.NRGBA{}
+	small := mustRead(t, candidate(logofinder.Icon, 30), drawing(48, 48, none, blue, disc))
+	large := mustRead(t, candidate(logofinder.Icon, 31), drawing(180, 180, none, blue, disc))
+	other := mustRead(t, candidate(logofinder.Icon, 20), drawing(96, 96, none, blue, cross))
+	onWhite := mustRead(t, candidate(logofinder.Icon, 19), drawing(96, 96, white, blue, disc))
+	inWhite := mustRead(t, candidate(logofinder.Icon, 18), drawing(96, 96, none, white, disc))
+	got := logofinder.Select([]*logofinder.Picture{small, other, large}).Chosen
+	if len(got) != 2 || got[0] != large || got[1] != other {
+		t.Errorf("kept %d, want the large disc and the cross", len(got))
+	}
+	if got := logofinder.Select([]*logofinder.Picture{large, onWhite, inWhite}).Chosen; len(got) != 3 {
+		t.Errorf("kept %d of one drawing in three treatments, want all", len(got))
+	}
+	again := mustRead(t, candidate(logofinder.Mark, 60), drawing(180, 180, none, blue, disc))
+	if got := logofinder.Select([]*logofinder.Picture{large, again}).Chosen; len(got) != 1 || got[0] != again {
+		t.Errorf("kept %d, want one file once, as the mark", len(got))
+	}
+	tiny := mustRead(t, candidate(logofinder.Icon, 40), drawing(16, 16, none, red, cross))
+	if got := logofinder.Select([]*logofinder.Picture{tiny, other}).Chosen; len(got) != 1 || got[0] != other {
+		t.Errorf("kept %d, want the tiny icon dropped for a better one", len(got))
+	}
+	if got := logofinder.Select([]*logofinder.Picture{mustRead(t, candidate(logofinder.Icon, 60), drawing(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
+		t.Errorf("kept %d, want the larger of two sizes although the small one scores higher", len(got))
+	}
+	if got := logofinder.Select([]*logofinder.Picture{tiny}).Chosen; len(got) != 1 {
+		t.Error("a tiny icon is better than none")
+	}
+	if got := logofinder.Select(nil).Chosen; len(got) != 0 {
+		t.Errorf("kept %d of none", len(got))
+	}
+	var many []*logofinder.Picture
+	for i := range 40 {
+		kind := logofinder.Kind(i % 3)
+		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 && x+y > 0.3 })))
+	}
+	if got := logofinder.Select(many).Chosen; len(got) > logofinder.MaxLogos {
+		t.Errorf("kept %d", len(got))
+	}
+}
+
+// shelf is an asset store in memory.
+type shelf map[string][]byte
+
+func (s shelf) Put(_ context.Context, data []byte, ext string) (string, error) {
+	id := fmt.Sprintf("%x", crc32.ChecksumIEEE(data))
+	s[id+"."+ext] = data
+	return id, nil
+}
+
+type full struct{}
+
+func (full) Put(context.Context, []byte, string) (string, error) {
+	return "", errors.New("disk is full")
+}
+
+func TestLogosAreStoredInEveryFormat(t *testing.T) {
+	assets := shelf{}
+	p := mustRead(t, candidate(logofinder.Mark, 80), drawing(3000, 600, color.NRGBA{}, blue, word))
+	logo, err := p.Store(t.Context(), assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := formats(logo); got != "png 1024×205, webp 1024×205, png 256×51, webp 256×51" || logo.Tags == nil {
+		t.Fatalf("formats are %s", got)
+	}
+	for _, f := range logo.Formats {
+		data := assets[f.ID+"."+f.Format]
+		info, err := imaging.Probe(data)
+		if err != nil || string(info.Format) != f.Format || info.Width != *f.Width || *f.Height != info.Height || f.Size != int64(len(data)) || f.Background == nil {
+			t.Errorf("%s: %+v, stored %+v, %v", f.Format, f, info, err)
+		}
+	}
+	small, err := mustRead(t, candidate(logofinder.Icon, 80), drawing(40, 40, white, blue, disc)).Store(t.Context(), assets)
+	if err != nil || *small.Formats[0].Width != 40 || small.Formats[0].Background != nil || small.Theme != nil {
+		t.Errorf("a small icon on white: %+v, %v", small, err)
+	}
+	if _, err := p.Store(t.Context(), full{}); err == nil || logofinder.IsFileFault(err) {
+		t.Errorf("a full disk: %v", err)
+	}
+}
+
+// formats lists the forms of a logo in their order.
+func formats(logo eventschemas.Logo) string {
+	var out []string
+	for _, f := range logo.Formats {
+		out = append(out, fmt.Sprintf("%s %d×%d", f.Format, *f.Width, *f.Height))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestVectorsAreStoredWithALadderOfRasters(t *testing.T) {
+	assets := shelf{}
+	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logo, err := p.Store(t.Context(), assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := formats(logo); got != "svg 200×50, png 512×128, webp 512×128, png 256×64, webp 256×64" {
+		t.Errorf("formats are %s", got)
+	}
+	if logo.Type != "logo" || logo.Theme == nil || *logo.Theme != "light" {
+		t.Errorf("%s, theme %v: want a light logo", logo.Type, logo.Theme)
+	}
+	img, _, err := imaging.Decode(assets[logo.Formats[1].ID+".png"], imaging.Limits{})
+	if err != nil || img.NRGBAAt(64, 64) != white || img.NRGBAAt(2, 2).A != 0 {
+		t.Errorf("the larger PNG does not show the drawing: %v, %v", img.NRGBAAt(64, 64), err)
+	}
+}
+
+// frail refuses to draw larger than it can.
+type frail struct {
+	logofinder.Renderer
+	most int
+}
+
+func (f frail) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	if side > f.most {
+		return nil, fmt.Errorf("%d pixels: %w", side, imaging.ErrTooLarge)
+	}
+	return f.Renderer.Render(ctx, svg, side)
+}
+
+func TestAVectorThatTakesTooMuchInOneSizeIsKeptInTheOthers(t *testing.T) {
+	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20"/><path d="M60 5h130L125 45z"/></svg>`)
+	p, err := logofinder.Read(t.Context(), frail{renderer(t), 256}, candidate(logofinder.Mark, 80), svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logo, err := p.Store(t.Context(), shelf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := formats(logo); got != "svg 200×50, png 256×64, webp 256×64" {
+		t.Errorf("formats are %s", got)
+	}
+	// What was never seen is not kept.
+	if _, err := logofinder.Read(t.Context(), frail{renderer(t), 255}, candidate(logofinder.Mark, 80), svg); !errors.Is(err, imaging.ErrTooLarge) {
+		t.Errorf("unseen: %v", err)
+	}
+}
+
+// storeBanner and storePicture store a file that was not decoded before.
+func storeBanner(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.Image, error) {
+	t.Helper()
+	f, err := logofinder.Open(t.Context(), renderer(t), data, nil, false)
+	if err != nil {
+		return eventschemas.Image{}, err
+	}
+	return f.StoreBanner(t.Context(), to)
+}
+
+func storePicture(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.Image, error) {
+	t.Helper()
+	f, err := logofinder.Open(t.Context(), renderer(t), data, nil, false)
+	if err != nil {
+		return eventschemas.Image{}, err
+	}
+	return f.StorePicture(t.Context(), to)
+}
+
+func TestBannersAreJPEG(t *testing.T) {
+	assets := shelf{}
+	banner, err := storeBanner(t, assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := banner.Formats[0]
+	info, err := imaging.Probe(assets[f.ID+".jpeg"])
+	if err != nil || info.Format != imaging.JPEG || info.Width != 1200 || *f.Height != 600 || banner.Type != "banner" || f.Background != nil {
+		t.Errorf("banner %+v, %+v, %v", banner, info, err)
+	}
+	for name, data := range map[string][]byte{
+		"icon":     encode(t, drawing(64, 64, white, blue, disc)),
+		"web page": []byte("<html>"),
+		"vector":   []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="10" height="10"/></svg>`),
+	} {
+		if _, err := storeBanner(t, assets, data); err == nil || !logofinder.IsFileFault(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPalettesLeaveStencilsOut(t *testing.T) {
+	icon := mustRead(t, candidate(logofinder.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
+	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := logofinder.Palettes([]*logofinder.Picture{icon, stencil})
+	if len(got) != 1 || len(got[0].Inks) != 1 || got[0].Inks[0].Color.Hex() != "#0b5fff" {
+		t.Errorf("palettes are %+v", got)
+	}
+}
+
+func TestDataAddressesAreDecoded(t *testing.T) {
+	for text, want := range map[string]string{
+		"image/svg+xml,%3Csvg/%3E":               "<svg/>",
+		"image/svg+xml;utf8,<svg width='100%'/>": "<svg width='100%'/>",
+		"image/png;base64,aGVsbG8=":              "hello",
+		"image/png;base64,aGVs bG8":              "hello",
+		"image/png;base64,aGVs%0AbG8%3D":         "hello",
+		"image/png;charset=x;BASE64,aGVsbG8=":    "hello",
+		"image/png;base64,***":                   "",
+		"image/png":                              "",
+		"image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 100))): strings.Repeat("x", 100),
+	} {
+		got, err := logofinder.DataURL(&url.URL{Scheme: "data", Opaque: text})
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%.50s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzDataURL(f *testing.F) {
+	for _, seed := range []string{"image/png;base64,aGVsbG8=", "image/svg+xml,%3Csvg%3E", ",", ";base64,%", "image/svg+xml;base64,%zz"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		data, err := logofinder.DataURL(&url.URL{Scheme: "data", Opaque: text})
+		if err == nil && len(data) > len(text) {
+			t.Errorf("%q gives %d bytes", text, len(data))
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package logofinder
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+)
+
+// Limits of the pictures of a page that are kept beside its share image.
+const (
+	// MaxPictures bounds them.
+	MaxPictures = 4
+	// minPictureWidth and minPicture are the declared pixels from which one is worth keeping; minPicture is
+	// also the shorter side that its file must have.
+	minPictureWidth = 600
+	minPicture      = 300
+	// minRatio and maxRatio bound width to height: beyond are stripes.
+	minRatio = 0.5
+	maxRatio = 3.0
+)
+
+// signWords of a picture's class, file or alt say that it is a sign or a face, not a scene.
+var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
+
+// Pictures lists the pictures of a page that show what the brand does, in the order of the page: large, in
+// the shape of a picture, and neither logos nor anybody else's.
+func Pictures(in extract.Input) []*url.URL {
+	var out []*url.URL
+	seen := map[string]bool{}
+	for _, key := range []string{"og:image", "twitter:image"} {
+		if u := in.Page.Resolve(in.Page.Meta(key)); u != nil {
+			seen[pictureKey(u)] = true // the banner
+		}
+	}
+	for _, im := range in.Page.Images {
+		u := scene(im)
+		if u == nil || seen[pictureKey(u)] {
+			continue
+		}
+		seen[pictureKey(u)] = true
+		if out = append(out, u); len(out) == MaxPictures {
+			break
+		}
+	}
+	return out
+}
+
+// pictureKey is the same for the sizes of one picture that differ in the query.
+func pictureKey(u *url.URL) string { return u.Host + u.Path }
+
+// scene is the best file of an element that shows a scene, nil when it shows something else.
+func scene(im page.Image) *url.URL {
+	if im.Excluded || im.Hidden || im.Home || im.Zone == page.Footer || im.Zone == page.Nav || im.URL == nil {
+		return nil
+	}
+	u, width, height := im.URL, im.Width, im.Height
+	if im.Large.URL != nil && im.Large.Width > width {
+		if width > 0 {
+			height = height * im.Large.Width / width
+		}
+		u, width = im.Large.URL, im.Large.Width
+	}
+	words := slices.Concat(im.Own, page.SplitWords(fileName(im.URL)))
+	switch {
+	case u.Scheme == "data" || isVector(u) || strings.HasSuffix(strings.ToLower(u.Path), ".gif"):
+	case width < minPictureWidth, height > 0 && height < minPicture:
+	case height > 0 && (float64(width) < minRatio*float64(height) || float64(width) > maxRatio*float64(height)):
+	case says(words), slices.ContainsFunc(words, func(w string) bool { return slices.Contains(signWords, w) }):
+	default:
+		return u
+	}
+	return nil
+}

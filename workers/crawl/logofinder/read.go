@@ -1,0 +1,406 @@
+package logofinder
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"image"
+	xdraw "image/draw"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+
+	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/extract/colors"
+	"letterhead/workers/crawl/inlinesvg"
+)
+
+// Limits of files.
+const (
+	// MaxBytes bounds one file.
+	MaxBytes = imaging.MaxBytes
+	// maxSpritePixels bounds those of a file that a logo is cut from.
+	maxSpritePixels = 2048 * 2048
+	// minSide is the longest side, in pixels, below which nothing is a logo; an icon may be minIconSide
+	// when there is nothing better.
+	minSide     = 24
+	minIconSide = 16
+	// maxAspect is how much longer than high a logo may be; separators and banners are longer.
+	maxAspect = 12.0
+	// maxMasthead is that of a picture that the page links home: the name of a newspaper or of an authority may
+	// be written in one long line.
+	maxMasthead = 24.0
+	// photoPalette and photoShare tell a photograph: so many colors, and none with a larger share.
+	photoPalette = 12
+	photoShare   = 0.35
+)
+
+// Errors of Open and As.
+var (
+	// ErrNotLogo: the file is a picture, and no logo: blank, tiny, a stripe, a photograph.
+	ErrNotLogo = errors.New("not a logo")
+	// ErrDefault: the file is what a framework or a site builder puts where nobody chose one.
+	ErrDefault = errors.New("a framework's own icon")
+)
+
+// Picture is a candidate whose file was read.
+type Picture struct {
+	Candidate
+	Format        imaging.Format
+	Width, Height int // pixels; 0 for a vector without a size
+
+	SVG    []byte         // rebuilt; nil for a raster
+	Raster *image.NRGBA   // readSide pixels long at most; of a vector: drawn analysisSide pixels long
+	Colors colors.Palette // of its ink
+	Theme  string         // of its ink: light, dark, "" when its background decides
+	Clear  bool           // its background is transparent
+	Hash   uint64         // perceptual
+	Sum    [32]byte       // of the file as it came, or of the part of it
+	thumb  *thumb
+	aspect float64 // of its ink, width to height
+	draw   Renderer
+}
+
+// DataURL decodes an address that holds the picture itself.
+func DataURL(u *url.URL) ([]byte, error) {
+	head, body, ok := strings.Cut(u.Opaque, ",")
+	if u.Scheme != "data" || !ok {
+		return nil, errors.New("not a data address")
+	}
+	text, err := url.PathUnescape(body)
+	if err != nil {
+		text = body // SVG in data addresses is often not escaped, percent signs included
+	}
+	if !strings.HasSuffix(strings.ToLower(strings.TrimSpace(head)), ";base64") {
+		return []byte(text), nil
+	}
+	text = strings.Map(func(r rune) rune {
+		if r == ' ' || r == '\n' || r == '\r' || r == '\t' || r == '=' {
+			return -1
+		}
+		return r
+	}, text)
+	data, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("decode data address: %w", err)
+	}
+	return data, nil
+}
+
+// Renderer draws vectors. internal/resvg is the real one. It is safe for concurrent use.
+type Renderer interface {
+	// Render draws a rebuilt SVG so that its longer side has that many pixels, on a transparent ground.
+	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too many
+	// steps or too much memory, context.DeadlineExceeded for what took too long, ctx.Err().
+	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
+}
+
+// Home reports whether the candidate is shown in a link to the home page.
+func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) }
+
+// vectorCost is what rebuilding a vector holds, in bytes. What drawing it holds the renderer bounds by itself.
+const vectorCost = 4 << 20
+
+// Cost is what Open holds at most of a file, and As of the picture that is in it, in bytes, the file not counted. It is
+// 0 for one that Open refuses by its header.
+func Cost(data []byte, sprites bool) int64 {
+	if imaging.Sniff(data).IsVector() {
+		return vectorCost
+	}
+	info, err := imaging.ProbeWithin(data, limits)
+	if err != nil {
+		return 0
+	}
+	cost, err := imaging.DecodeCost(data, limits, readAt(info, sprites))
+	if err != nil {
+		return 0
+	}
+	return cost
+}
+
+// limits of a file. A larger one is no picture of a home page.
+var limits = imaging.Limits{Bytes: MaxBytes, Pixels: imaging.MaxPixels}
+
+// readSide is the longest side, in pixels, that a raster is read at: the largest that any use of it needs, so that one
+// reading serves all of them, and in one way, so that what is made of it does not depend on who came first.
+const readSide = bannerSide
+
+// readAt is the longest side, in pixels, that a raster is read at. Sprites are cut from the whole.
+func readAt(info imaging.Info, sprites bool) int {
+	if sprites && info.Width*info.Height <= maxSpritePixels {
+		return imaging.MaxSide
+	}
+	return readSide
+}
+
+// File is a file that was decoded, whatever the page names it as.
+type File struct {
+	format        imaging.Format
+	width, height int // pixels, as its header says; of a vector 0 without a size
+	sum           [sha256.Size]byte
+	svg           []byte // rebuilt; nil for a raster
+	draw          Renderer
+
+	// Pixels are those of a raster, or of a vector that was drawn analysisSide pixels long.
+	Pixels *image.NRGBA
+}
+
+// Bytes is what the file holds: its pixels and the rebuilt vector.
+func (f *File) Bytes() int64 { return int64(len(f.Pixels.Pix) + len(f.svg)) }
+
+// Open decodes a file: all of it, or the part of a sprite of vectors. sprites says that As may cut a raster into
+// pieces. What the file is, its bytes say: a web page that answers for a missing icon is refused here.
+//
+// Errors: those of imaging and of package inlinesvg, those of the renderer, ErrNotLogo for a vector of text, ctx.Err().
+func Open(ctx context.Context, draw Renderer, data []byte, part *inlinesvg.Sprite, sprites bool) (*File, error) {
+	if part != nil {
+		cut, err := inlinesvg.Cut(data, *part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotLogo, err)
+		}
+		data = cut
+	}
+	info, err := imaging.ProbeWithin(data, limits)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{format: info.Format, width: info.Width, height: info.Height, sum: sha256.Sum256(data), draw: draw}
+	if info.Format.IsVector() {
+		return f, f.drawVector(ctx, data)
+	}
+	f.Pixels, _, err = imaging.DecodeSmaller(data, limits, readAt(info, sprites))
+	return f, err
+}
+
+// drawVector rebuilds the vector and draws it.
+func (f *File) drawVector(ctx context.Context, data []byte) error {
+	clean, info, err := imaging.SanitizeSVG(data)
+	if err != nil {
+		return err
+	}
+	if info.Text {
+		return fmt.Errorf("%w: it consists of text", ErrNotLogo)
+	}
+	f.svg, f.width, f.height = clean, 0, 0
+	if info.Width != nil && info.Height != nil {
+		f.width, f.height = *info.Width, *info.Height
+	}
+	f.Pixels, err = f.draw.Render(ctx, clean, analysisSide)
+	return err
+}
+
+// As is the picture that a candidate names by the file. Errors: imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
+func (f *File) As(c Candidate) (*Picture, error) {
+	p := &Picture{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
+	if c.Crop != nil {
+		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
+	}
+	if name, ok := p.frameworkFile(hex.EncodeToString(p.Sum[:])); ok {
+		return nil, fmt.Errorf("%w: %s", ErrDefault, name)
+	}
+	if p.SVG == nil {
+		if err := p.size(); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.look(p.Raster)
+}
+
+// size brings a raster to the size that is looked at.
+func (p *Picture) size() error {
+	least := minSide
+	if p.Kind != Mark {
+		least = minIconSide
+	}
+	switch {
+	case max(p.Width, p.Height) < least:
+		return fmt.Errorf("%w: %d×%d pixels", ErrNotLogo, p.Width, p.Height)
+	case p.Crop != nil && p.Width*p.Height > maxSpritePixels:
+		return fmt.Errorf("%w: a sprite of %d×%d pixels", imaging.ErrTooLarge, p.Width, p.Height)
+	case p.Crop != nil:
+		var err error
+		if p.Raster, err = p.Crop.of(p.Raster); err != nil {
+			return err
+		}
+	}
+	p.Raster = imaging.Scale(p.Raster, readSide)
+	p.Width, p.Height = p.Raster.Rect.Dx(), p.Raster.Rect.Dy()
+	return nil
+}
+
+// Read opens a candidate's file and makes the picture of it. Errors: those of Open and As.
+func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
+	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.As(c)
+}
+
+// analysisSide is the longer side, in pixels, that a vector is drawn at to be looked at. It takes about 15 ms.
+const analysisSide = 256
+
+// look tells what the pixels show.
+func (p *Picture) look(img *image.NRGBA) error {
+	seen := imaging.Analyze(img)
+	if seen.Blank {
+		return fmt.Errorf("%w: blank", ErrNotLogo)
+	}
+	// The ink of a wordmark that is cut close reaches its corners; what lies between the letters is clear.
+	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
+	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
+	p.Theme = p.theme(seen)
+	p.Colors = colors.Palette{Source: p.source(), Inks: seen.Palette}
+	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
+	longest := maxAspect
+	if p.Kind == Mark && strings.HasPrefix(p.Method, methodHome) {
+		longest = maxMasthead
+	}
+	if p.aspect > longest || p.aspect < 1/maxAspect {
+		return fmt.Errorf("%w: its ink is %d×%d", ErrNotLogo, seen.Ink.Dx(), seen.Ink.Dy())
+	}
+	if isPlain(img, seen) {
+		return fmt.Errorf("%w: a plain rectangle", ErrNotLogo)
+	}
+	if p.Kind == Mark && p.SVG == nil && isPhoto(seen) {
+		return fmt.Errorf("%w: a photograph", ErrNotLogo)
+	}
+	return nil
+}
+
+// of cuts its part out of a sprite. Errors: ErrNotLogo when it lies outside.
+func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
+	scale := 1.0
+	if c.Across > 0 {
+		scale = float64(img.Rect.Dx()) / c.Across
+	}
+	at := func(v float64) int { return int(math.Round(min(max(v*scale, -maxCrop), maxCrop))) }
+	part := image.Rect(at(c.X), at(c.Y), at(c.X+c.Width), at(c.Y+c.Height)).Intersect(img.Rect)
+	if part.Empty() {
+		return nil, fmt.Errorf("%w: no such part in a sprite of %d×%d pixels", ErrNotLogo, img.Rect.Dx(), img.Rect.Dy())
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
+	xdraw.Draw(out, out.Rect, img, part.Min, xdraw.Src)
+	return out, nil
+}
+
+const maxCrop = 1 << 15 // pixels
+
+const (
+	// plainShare of its box that ink of one color fills is a rectangle. A disc fills 79 %.
+	plainShare = 0.985
+	// plainColor is the share of that color in all ink.
+	plainColor = 0.99
+)
+
+// isPlain says whether all that is seen is one rectangle of one color: what stands where a logo is missing.
+func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
+	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
+		return false
+	}
+	ink := 0
+	for y := seen.Ink.Min.Y; y < seen.Ink.Max.Y; y++ {
+		for x := seen.Ink.Min.X; x < seen.Ink.Max.X; x++ {
+			if img.Pix[y*img.Stride+4*x+3] >= 128 {
+				ink++
+			}
+		}
+	}
+	// A picture without clear parts has its ground's color beside the ink's, or is blank.
+	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
+}
+
+const (
+	// surelyLight and surelyDark are lumas beyond which the ink speaks for itself, whatever its file is called.
+	surelyLight = 190
+	surelyDark  = 70
+)
+
+// Words of a file or a class that tell the ink.
+var (
+	lightInk = []string{"white", "light", "inverse", "inverted", "reverse", "reversed", "negative", "neg", "blanc", "blanco", "bianco", "weiss", "weis", "branco", "ondark"}
+	darkInk  = []string{"black", "dark", "noir", "negro", "nero", "schwarz", "preto", "onlight"}
+)
+
+// theme names the ink. What pages and files say counts between light and dark, where the eye may differ from
+// the mean.
+func (p *Picture) theme(seen imaging.Analysis) string {
+	byEye := seen.Theme()
+	if byEye == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
+		// A logo with its own ground is no icon: its ink is what the ground is not.
+		if groundLuma(p.Raster) > lightGround {
+			return "dark"
+		}
+		return "light"
+	}
+	if byEye == "" || seen.Luma > surelyLight || seen.Luma < surelyDark {
+		return byEye
+	}
+	light := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(lightInk, w) })
+	dark := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(darkInk, w) })
+	switch {
+	case p.Scheme == "dark":
+		return "light"
+	case p.Scheme == "light":
+		return "dark"
+	case light != dark && light:
+		return "light"
+	case light != dark:
+		return "dark"
+	}
+	return byEye
+}
+
+// cutClose is the share of clear pixels from which a logo has no ground. The corners of a rounded icon are
+// less than a tenth of it.
+const cutClose = 0.15
+
+// clearShare is the share of pixels that are clear.
+func clearShare(img *image.NRGBA) float64 {
+	clear := 0
+	for i := 3; i < len(img.Pix); i += 4 {
+		if img.Pix[i] < 8 {
+			clear++
+		}
+	}
+	return float64(clear) / float64(max(1, len(img.Pix)/4))
+}
+
+const lightGround = 128 // luma
+
+// groundLuma is the mean luma of a picture's corners.
+func groundLuma(img *image.NRGBA) float64 {
+	sum, w, h := 0.0, img.Rect.Dx(), img.Rect.Dy()
+	for _, at := range []image.Point{{}, {X: w - 1}, {Y: h - 1}, {X: w - 1, Y: h - 1}} {
+		c := img.NRGBAAt(at.X, at.Y)
+		sum += imaging.RGB{R: c.R, G: c.G, B: c.B}.Luma()
+	}
+	return sum / 4
+}
+
+// isPhoto says whether an opaque picture has many colors and none that stands out, as no logo does.
+func isPhoto(a imaging.Analysis) bool {
+	return !a.Transparent && len(a.Palette) >= photoPalette && a.Palette[0].Share < photoShare
+}
+
+// source is the address for evidence; a picture inside of the page has none of its own.
+func (p *Picture) source() string {
+	if p.URL.Scheme == "data" {
+		return "data:"
+	}
+	return p.URL.String()
+}
+
+// IsFileFault says whether an error lies in the file, not in what it was to be stored in.
+func IsFileFault(err error) bool {
+	for _, fault := range []error{ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}

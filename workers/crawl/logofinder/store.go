@@ -1,0 +1,192 @@
+package logofinder
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
+)
+
+const (
+	// storedSide is the longest side, in pixels, of a stored raster. Nothing is made larger.
+	storedSide = 1024
+	// bannerSide is that of a stored share image.
+	bannerSide = 1200
+	// minBanner is the shorter side below which a share image is an icon.
+	minBanner = 100
+)
+
+// Assets keeps files by their content and returns their ids.
+type Assets interface {
+	Put(ctx context.Context, data []byte, ext string) (id string, err error)
+}
+
+// ladder is the longest sides, in pixels, of the rasters that are kept of a vector, largest first. 1024 would
+// take another 110 ms to draw and 55 ms to encode, for a file that its SVG does better.
+var ladder = []int{512, smallStored}
+
+// smallStored is the side of the small form of a larger raster.
+const smallStored = 256
+
+// Store keeps a logo in every format that is served: a vector as it was rebuilt and as PNG and WebP in two
+// sizes, a raster as PNG and WebP in its own size and, when that is larger than smallStored, in that. SVG
+// comes first, then large before small. Errors: of the store, of the renderer, ctx.Err(); the logo then has the
+// formats that are kept.
+func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
+	logo := eventschemas.Logo{Type: p.Type(), Formats: []eventschemas.Asset{}, Tags: []string{}}
+	if p.Theme != "" {
+		theme := p.Theme
+		logo.Theme = &theme
+	}
+	var rungs []*image.NRGBA
+	if p.SVG != nil {
+		asset, err := put(ctx, to, p.SVG, "svg", p.Width, p.Height, p.Clear)
+		if err != nil {
+			return logo, err
+		}
+		logo.Formats = append(logo.Formats, asset)
+		if rungs, err = p.rungs(ctx); err != nil {
+			return logo, err
+		}
+	} else {
+		rungs = []*image.NRGBA{imaging.Scale(p.Raster, storedSide)}
+		if p.side() > smallStored {
+			rungs = append(rungs, imaging.Scale(rungs[0], smallStored))
+		}
+	}
+	for _, img := range rungs {
+		assets, err := putRaster(ctx, to, img, p.Clear)
+		logo.Formats = append(logo.Formats, assets...)
+		if err != nil {
+			return logo, err
+		}
+	}
+	return logo, nil
+}
+
+// rungs draws a vector in the sizes of the ladder. The size that it was looked at in is there already.
+func (p *Picture) rungs(ctx context.Context) ([]*image.NRGBA, error) {
+	var out []*image.NRGBA
+	for _, side := range ladder {
+		if side == analysisSide {
+			out = append(out, p.Raster)
+			continue
+		}
+		img, err := p.draw.Render(ctx, p.SVG, side)
+		switch {
+		case err == nil:
+			out = append(out, img)
+		case !IsFileFault(err):
+			return nil, err
+		}
+		// One that takes too much in this size is kept in the others: a wide blur may in 512 pixels, and not in
+		// the 256 that it was looked at in.
+	}
+	return out, nil
+}
+
+// putRaster keeps a raster as PNG and WebP; on an error it returns what is kept by then.
+func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]eventschemas.Asset, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	png, err := imaging.EncodePNG(img)
+	if err != nil {
+		return nil, err
+	}
+	asset, err := put(ctx, to, png, "png", img.Rect.Dx(), img.Rect.Dy(), clear)
+	if err != nil {
+		return nil, err
+	}
+	out := []eventschemas.Asset{asset}
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
+	webp, err := imaging.EncodeWebP(img)
+	if err != nil {
+		return out, err
+	}
+	if asset, err = put(ctx, to, webp, "webp", img.Rect.Dx(), img.Rect.Dy(), clear); err != nil {
+		return out, err
+	}
+	return append(out, asset), nil
+}
+
+// What encoding holds at most, in bytes for each pixel.
+const (
+	heldByLogo  = 28 // as WebP: pixels, what they differ by, the places they are found at, symbols
+	heldByImage = 12 // as JPEG: pixels, the same on a ground, the file
+)
+
+// StoreCost is what Store holds at most beside the picture itself, in bytes.
+func (p *Picture) StoreCost() int64 {
+	if p.SVG != nil {
+		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
+	}
+	if p.Raster == nil {
+		return 0
+	}
+	cost := int64(heldByLogo * len(p.Raster.Pix) / 4)
+	if p.side() > storedSide {
+		cost += int64(len(p.Raster.Pix)) // made smaller
+	}
+	return cost
+}
+
+// CutCost is what As and storing hold at most beside the pixels of a file that was opened for its sprites, in bytes: a
+// piece, and what is made smaller of it.
+const CutCost = 2 * 4 * maxSpritePixels
+
+// ImageCost is what StoreBanner and StorePicture hold at most beside the file's pixels, in bytes.
+const ImageCost = heldByImage * bannerSide * bannerSide
+
+// StoreBanner keeps a share image as JPEG on white. Errors: those of imaging, of the store, ErrNotLogo for
+// what is too small to be a picture, and for a vector.
+func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, error) {
+	return f.storeImage(ctx, to, "banner", minBanner)
+}
+
+// StorePicture keeps a picture of the page as JPEG on white. Errors: those of StoreBanner.
+func (f *File) StorePicture(ctx context.Context, to Assets) (eventschemas.Image, error) {
+	return f.storeImage(ctx, to, "other", minPicture)
+}
+
+func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int) (eventschemas.Image, error) {
+	out := eventschemas.Image{Type: kind, Formats: []eventschemas.Asset{}, Tags: []string{}}
+	if f.svg != nil {
+		return out, fmt.Errorf("%w: a vector", ErrNotLogo)
+	}
+	img := imaging.Scale(f.Pixels, bannerSide)
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	if min(w, h) < least {
+		return out, fmt.Errorf("%w: a picture of %d×%d pixels", ErrNotLogo, w, h)
+	}
+	jpeg, err := imaging.EncodeJPEG(img, imaging.White)
+	if err != nil {
+		return out, err
+	}
+	asset, err := put(ctx, to, jpeg, "jpeg", w, h, false)
+	if err != nil {
+		return out, err
+	}
+	out.Formats = append(out.Formats, asset)
+	return out, nil
+}
+
+func put(ctx context.Context, to Assets, data []byte, ext string, width, height int, clear bool) (eventschemas.Asset, error) {
+	id, err := to.Put(ctx, data, ext)
+	if err != nil {
+		return eventschemas.Asset{}, fmt.Errorf("store a %s of %d bytes: %w", ext, len(data), err)
+	}
+	asset := eventschemas.Asset{ID: id, Format: ext, Size: int64(len(data))}
+	if width > 0 && height > 0 {
+		asset.Width, asset.Height = &width, &height
+	}
+	if clear {
+		transparent := "transparent"
+		asset.Background = &transparent
+	}
+	return asset, nil
+}

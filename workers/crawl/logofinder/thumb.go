@@ -1,0 +1,58 @@
+package logofinder
+
+import "image"
+
+// thumbSide is the side of the grid that two drawings are compared on.
+const thumbSide = 16
+
+// sameDrawing is the mean difference per channel, 0 to 255, below which two grids show one drawing in two
+// sizes. Perceptual hashes alone miss that: in flat areas their bits follow the noise of scaling.
+const sameDrawing = 10.0
+
+// thumb is a picture as a grid of mean colors, premultiplied, with alpha.
+type thumb [thumbSide * thumbSide * 4]float32
+
+// newThumb averages the pixels of each cell. A picture smaller than the grid gives its nearest pixels.
+func newThumb(img *image.NRGBA) *thumb {
+	var t thumb
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	for cy := range thumbSide {
+		y0, y1 := span(cy, h)
+		for cx := range thumbSide {
+			x0, x1 := span(cx, w)
+			var sum [4]float64
+			for y := y0; y < y1; y++ {
+				for x := x0; x < x1; x++ {
+					p := img.Pix[y*img.Stride+4*x:]
+					alpha := float64(p[3]) / 255
+					for c := range 3 {
+						sum[c] += float64(p[c]) * alpha
+					}
+					sum[3] += float64(p[3])
+				}
+			}
+			n := float64((x1 - x0) * (y1 - y0))
+			for c := range sum {
+				t[(cy*thumbSide+cx)*4+c] = float32(sum[c] / n)
+			}
+		}
+	}
+	return &t
+}
+
+// span is the pixels of one cell of the grid.
+func span(cell, length int) (from, to int) {
+	from = cell * length / thumbSide
+	to = max(from+1, (cell+1)*length/thumbSide)
+	return from, to
+}
+
+// difference is the mean difference of two grids per channel.
+func (t *thumb) difference(u *thumb) float64 {
+	sum := 0.0
+	for i := range t {
+		d := float64(t[i] - u[i])
+		sum += max(d, -d)
+	}
+	return sum / float64(len(t))
+}

@@ -1,0 +1,63 @@
+package logofinder
+
+import "letterhead/eventschemas"
+
+// Trial is what became of one candidate.
+type Trial struct {
+	Candidate
+	// Refused says why it is no logo: not there, not a picture, a photograph, the same drawing as a better
+	// one. "" when it was chosen.
+	Refused string
+	Chosen  int    // its place among the record's logos, -1 when it is none of them
+	Type    string // icon, symbol, logo, other; "" when no picture was read
+	Theme   string // of its ink; "" when its background decides, or unknown
+	Format  string // of the file; "" when none was read
+	// Width and Height are pixels, 0 unknown.
+	Width, Height int
+	// AssetID names a stored form of it that browsers show; "" when it was not chosen.
+	AssetID string
+}
+
+// Stored says what became of a chosen picture in a record.
+type Stored struct {
+	Place int // among the record's logos
+	Logo  eventschemas.Logo
+}
+
+// Trials says what became of each candidate, in the order of the candidates. read and refused go with the
+// candidates by place: a picture, or why there is none. stored are the chosen ones that were kept.
+func Trials(candidates []Candidate, read []*Picture, refused []error, s Selection, stored map[*Picture]Stored) []Trial {
+	why := map[*Picture]string{}
+	for _, d := range s.Dropped {
+		why[d.Picture] = d.Why
+	}
+	out := make([]Trial, len(candidates))
+	for i, c := range candidates {
+		t := Trial{Candidate: c, Chosen: -1}
+		var p *Picture
+		if i < len(read) {
+			p = read[i]
+		}
+		kept, isKept := stored[p]
+		switch {
+		case p == nil && i < len(refused) && refused[i] != nil:
+			t.Refused = refused[i].Error()
+		case p == nil:
+			t.Refused = "not there"
+		case isKept:
+			t.Chosen = kept.Place
+			if len(kept.Logo.Formats) > 0 {
+				t.AssetID = kept.Logo.Formats[0].ID
+			}
+		case why[p] != "":
+			t.Refused = why[p]
+		default:
+			t.Refused = "could not be stored"
+		}
+		if p != nil {
+			t.Type, t.Theme, t.Format, t.Width, t.Height = p.Type(), p.Theme, string(p.Format), p.Width, p.Height
+		}
+		out[i] = t
+	}
+	return out
+}

@@ -1,0 +1,492 @@
+package postal
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Address is a postal address that was found in text.
+type Address struct {
+	Street, PostalCode, City string
+	State                    string  // name, "" when none is written
+	Country                  Country // always known
+	// Named says that the country is written or follows from the form of the address alone; else it was
+	// taken from where the text was found.
+	Named bool
+	// Line is the line that holds the postal code.
+	Line int
+}
+
+// Limits of one line and of what is looked for in it.
+const (
+	maxAddressLine  = 300 // bytes; addresses stand in short lines
+	maxTokens       = 60
+	maxCityWords    = 4
+	maxAddresses    = 20
+	countryDistance = 2 // lines below the postal code in which the country may stand
+	minCityRunes    = 2
+	maxCityRunes    = 40
+	maxStreetTokens = 8 // before a postal code
+	linesOfStreet   = 2 // above it
+	minNameBytes    = 4 // of a country's name; shorter ones are words of other languages
+)
+
+// token is one word of a line.
+type token struct {
+	text  string // without punctuation around it
+	comma bool   // a comma, semicolon, bar or dash stands behind it
+	shape string // digits as 9, capitals as A, other letters as a
+}
+
+// Addresses finds postal addresses in lines of text. Near is the country that the place of finding speaks
+// for, such as the domain's ending; it decides where the form of an address fits several countries. An
+// address whose country remains open is not reported, and neither is a number and a word that have no
+// street near them.
+func Addresses(lines []string, near Country) []Address {
+	var out []Address
+	for i, line := range lines {
+		if len(out) >= maxAddresses {
+			break
+		}
+		if len(line) > maxAddressLine || !strings.ContainsAny(line, "0123456789") {
+			continue
+		}
+		r := reader{lines: lines, at: i, tokens: tokens(line), near: near}
+		if a, ok := r.read(); ok {
+			if before, _, _ := strings.Cut(line, a.PostalCode); clock.MatchString(before) {
+				continue // "12:47, 9102 Visitor wrote"
+			}
+			if isCopyright(line) && (len(a.PostalCode) <= len("2024") || a.Street == "" && !a.Named) {
+				continue
+			}
+			a.Line = i
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// clock is a time of day, which stands before a number in comments and lists of news, and in no address.
+var clock = regexp.MustCompile(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
+
+// isCopyright says whether a line is a copyright notice, whose number is a year and whose words are its holder. An
+// address in it is believed when its code can be no year, and it has a street or names its country.
+func isCopyright(line string) bool {
+	lower := strings.ToLower(line)
+	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") || strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
+}
+
+// isYear says whether a postal code may be a year of our time.
+func isYear(code string) bool {
+	return len(code) == len("2000") && (strings.HasPrefix(code, "19") || strings.HasPrefix(code, "20"))
+}
+
+// cityless are words that no city begins with: units and things that are counted, days, and the phrases of
+// footers. As the last word of a city they belong to what follows it.
+var cityless = map[string]bool{
+	"euro": true, "eur": true, "chf": true, "usd": true, "dollar": true, "dollars": true, "watt": true, "kwh": true, "meter": true, "liter": true, "prozent": true, "percent": true, "kredit": true,
+	"uhr": true, "mal": true, "jahre": true, "years": true, "stunden": true, "seiten": true, "artikel": true, "produkte": true, "kunden": true, "customers": true, "mitglieder": true, "members": true,
+	"all": true, "alle": true, "tous": true, "todos": true, "tutti": true, "rights": true, "rechte": true, "copyright": true, "reserved": true, "impressum": true, "imprint": true, "datenschutz": true,
+	"privacy": true, "agb": true, "sitemap": true, "vor": true, "nach": true, "seit": true, "bis": true, "mo": true, "mo-fr": true, "mo-do": true, "mo-sa": true, "mon-fri": true, "montag": true,
+	"monday": true, "lundi": true, "lunes": true, "öffnungszeiten": true, "besuchszentrum": true, "newsletter": true, "impression": true, "forum": true, "version": true,
+	"january": true, "januar": true, "februar": true, "märz": true, "april": true, "mai": true, "juni": true, "juli": true, "august": true, "september": true, "oktober": true, "november": true, "dezember": true,
+}
+
+// companyEnds are the last words of companies' names, which no city ends with.
+var companyEnds = map[string]bool{
+	"gmbh": true, "ag": true, "kg": true, "ohg": true, "gbr": true, "e.v": true, "e.v.": true, "inc": true, "inc.": true, "ltd": true, "ltd.": true, "llc": true, "plc": true, "corp": true, "limited": true,
+	"s.a": true, "s.a.": true, "sarl": true, "sas": true, "s.r.l": true, "srl": true, "s.p.a": true, "spa": true, "b.v": true, "bv": true, "n.v": true, "nv": true, "aps": true, "oy": true, "a/s": true, "verlag": true, "media": true,
+	"group": true, "holding": true, "verein": true, "stiftung": true,
+}
+
+// notCity says whether words in the place of a city are something else.
+func notCity(words []string) bool {
+	return cityless[strings.ToLower(words[0])] || companyEnds[strings.ToLower(words[len(words)-1])]
+}
+
+func tokens(line string) []token {
+	var out []token
+	for word := range strings.FieldsFuncSeq(strings.ReplaceAll(line, ",", ", "), unicode.IsSpace) {
+		if len(out) >= maxTokens {
+			break
+		}
+		bare := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '(' && r != ')' })
+		if bare == "" {
+			if len(out) > 0 { // a dash or a bar on its own
+				out[len(out)-1].comma = true
+			}
+			continue
+		}
+		t := token{text: bare, comma: strings.ContainsAny(word[len(word)-1:], ",;|") || strings.HasSuffix(word, "·") || strings.HasSuffix(word, "•")}
+		t.shape = shape(bare)
+		out = append(out, t)
+	}
+	return out
+}
+
+// maxShape bounds the tokens that have a shape; longer ones are words.
+const maxShape = 10
+
+func shape(text string) string {
+	if len(text) > maxShape {
+		return ""
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9':
+			return '9'
+		case unicode.IsUpper(r):
+			return 'A'
+		case unicode.IsLetter(r):
+			return 'a'
+		}
+		return r
+	}, text)
+}
+
+// reader reads one line.
+type reader struct {
+	lines  []string
+	at     int
+	tokens []token
+	near   Country
+}
+
+// read tries each word of the line as the beginning of a postal code. The first address counts.
+func (r *reader) read() (Address, bool) {
+	for i, t := range r.tokens {
+		if t.shape == "" || !strings.ContainsRune(t.shape, '9') {
+			continue
+		}
+		for _, try := range []func(int) (Address, bool){r.codeLast, r.codeFirst} {
+			if a, ok := try(i); ok {
+				return a, true
+			}
+		}
+	}
+	return Address{}, false
+}
+
+// after is the shape of the token behind i, "" when there is none.
+func (r *reader) after(i int) string {
+	if i+1 < len(r.tokens) {
+		return r.tokens[i+1].shape
+	}
+	return ""
+}
+
+// prefixes are the country letters that stand before postal codes on the continent.
+var prefixes = map[string]string{
+	"D": "DE", "DE": "DE", "A": "AT", "AT": "AT", "CH": "CH", "F": "FR", "FR": "FR", "I": "IT", "IT": "IT", "E": "ES", "ES": "ES",
+	"B": "BE", "BE": "BE", "L": "LU", "LU": "LU", "NL": "NL", "DK": "DK", "N": "NO", "NO": "NO", "S": "SE", "SE": "SE", "FI": "FI",
+	"FIN": "FI", "PL": "PL", "CZ": "CZ", "SK": "SK", "H": "HU", "HU": "HU", "SI": "SI", "HR": "HR", "LT": "LT", "LV": "LV", "FL": "LI",
+	"GR": "GR", "RO": "RO", "BG": "BG", "P": "PT", "PT": "PT", "EE": "EE", "MC": "MC", "SRB": "RS", "IS": "IS",
+}
+
+// codeFirst reads what the continent of Europe writes: postal code, then city.
+func (r *reader) codeFirst(i int) (Address, bool) {
+	code, form := r.tokens[i].text, r.tokens[i].shape
+	a := Address{}
+	if letters, digits, ok := strings.Cut(code, "-"); ok && prefixes[letters] != "" {
+		a.Country, _ = ByCode(prefixes[letters])
+		a.Named = true
+		code, form = digits, shape(digits)
+	} else if i > 0 && prefixes[r.tokens[i-1].text] != "" && len(r.tokens[i-1].text) > 1 && i == 1 {
+		a.Country, _ = ByCode(prefixes[r.tokens[i-1].text])
+		a.Named = true
+	}
+	next := i + 1
+	var countries []string
+	switch {
+	case form == "99999":
+		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "UA", "MA", "MC", "GR", "LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
+	case form == "9999" && r.after(i) == "AA" && len(r.tokens[i+1].text) == 2 && i+2 < len(r.tokens):
+		countries, next = []string{"NL"}, i+2
+		code += " " + r.tokens[i+1].text
+	case form == "9999AA":
+		countries = []string{"NL"}
+	case form == "9999":
+		countries = []string{"AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM", "LI", "LV", "PH", "TN"}
+	case form == "99-999":
+		countries = []string{"PL"}
+	case form == "9999-999":
+		countries = []string{"PT"}
+	case form == "999" && r.after(i) == "99":
+		countries, next = []string{"SE", "CZ", "SK", "GR"}, i+2
+		code += " " + r.tokens[i+1].text
+	case form == "999999":
+		countries = []string{"RO", "RU"}
+	case form == "999":
+		countries = []string{"IS", "FO"}
+	default:
+		return Address{}, false
+	}
+	if next >= len(r.tokens) || next > i+1 && r.tokens[i].comma {
+		return Address{}, false
+	}
+	if form == "999999" && next+1 < len(r.tokens) && (r.tokens[next].text == "г" || r.tokens[next].text == "город") {
+		next++ // "city" in Russian
+	}
+	city, end := r.cityFrom(next)
+	if city == "" {
+		return Address{}, false
+	}
+	a.PostalCode, a.City = code, city
+	if !a.Named {
+		a.Country, a.Named = r.country(end)
+	}
+	if a.Named && !slices.Contains(countries, a.Country.Code) {
+		return Address{}, false
+	}
+	a.Street = r.streetBefore(i)
+	if !a.Named {
+		switch {
+		case a.Street == "", isYear(code):
+			return Address{}, false
+		case len(countries) == 1:
+			a.Country, _ = ByCode(countries[0])
+		case slices.Contains(countries, r.near.Code):
+			a.Country = r.near
+		default:
+			guess := streetCountry(a.Street)
+			if !slices.Contains(countries, guess) {
+				return Address{}, false
+			}
+			a.Country, _ = ByCode(guess)
+		}
+	}
+	return a, true
+}
+
+// particles are the small words inside of names of cities.
+var particles = map[string]bool{
+	"am": true, "an": true, "der": true, "im": true, "in": true, "ob": true, "bei": true, "a.d.": true, "sur": true, "sous": true, "de": true, "du": true,
+	"la": true, "le": true, "les": true, "del": true, "di": true, "da": true, "den": true, "aan": true, "en": true, "do": true, "dos": true, "el": true, "nad": true, "v": true, "i": true,
+	"upon": true, "on": true, "under": true, "of": true,
+}
+
+// labels are words that follow an address without a comma.
+var labels = map[string]bool{
+	"tel": true, "telefon": true, "phone": true, "fon": true, "fax": true, "email": true, "e-mail": true, "mail": true, "t": true, "f": true, "m": true, "p": true,
+	"mobile": true, "mobil": true, "téléphone": true, "teléfono": true, "telefono": true, "telefoon": true, "siret": true, "siren": true, "rcs": true, "cif": true,
+	"nif": true, "vat": true, "hrb": true, "kvk": true, "btw": true, "p.iva": true, "www": true, "web": true, "cedex": true, "phone:": true, "cvr": true, "org": true,
+	"uid": true, "ust": true, "ust-id": true, "orgnr": true, "registergericht": true, "amtsgericht": true, "handelsregister": true, "siège": true, "capital": true,
+	"geschäftsführer": true, "vertreten": true, "kontakt": true, "contact": true, "google": true, "maps": true, "route": true, "directions": true, "map": true,
+}
+
+// cityFrom reads the words of a city from token i on, and says where they end.
+func (r *reader) cityFrom(i int) (city string, end int) {
+	var words []string
+	for end = i; end < len(r.tokens) && len(words) < maxCityWords; end++ {
+		t := r.tokens[end]
+		if !isName(t.text) && !(len(words) > 0 && particles[t.text]) || labels[strings.ToLower(t.text)] {
+			break
+		}
+		if len(words) > 0 {
+			if _, ok := byName(t.text); ok {
+				break
+			}
+		}
+		words = append(words, t.text)
+		if t.comma {
+			end++
+			break
+		}
+	}
+	for len(words) > 0 && particles[words[len(words)-1]] {
+		words, end = words[:len(words)-1], end-1
+	}
+	// After the city: a province in brackets or as two letters, Cedex and its number.
+	for end < len(r.tokens) && (strings.HasPrefix(r.tokens[end].text, "(") || strings.EqualFold(r.tokens[end].text, "cedex") || r.tokens[end].shape == "99" || r.tokens[end].shape == "9") {
+		end++
+	}
+	for len(words) > 1 && cityless[strings.ToLower(words[len(words)-1])] {
+		words = words[:len(words)-1]
+	}
+	if len(words) > 0 && notCity(words) {
+		return "", i
+	}
+	// Or as a last word of two capitals.
+	if last := len(words) - 1; last > 0 && len(words[last]) == 2 && words[last] == strings.ToUpper(words[last]) {
+		words = words[:last]
+	}
+	city = strings.Trim(strings.Join(words, " "), "()")
+	if utf8.RuneCountInString(city) < minCityRunes || utf8.RuneCountInString(city) > maxCityRunes {
+		return "", i
+	}
+	if c, ok := byName(city); ok && c.Code != "SG" && c.Code != "LU" && c.Code != "MC" && c.Code != "MX" {
+		return "", i
+	}
+	return titled(city), end
+}
+
+// isName says whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
+func isName(word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	if !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
+		return false
+	}
+	return strings.IndexFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' && r != '.' && r != '\'' && r != '’' && r != '/' && r != 'ʼ'
+	}) < 0
+}
+
+// titled writes a city that is all in capitals as names are written.
+func titled(city string) string {
+	if len(city) <= 3 || city != strings.ToUpper(city) {
+		return city
+	}
+	previous := ' '
+	return strings.Map(func(r rune) rune {
+		p := previous
+		previous = r
+		if p == ' ' || p == '-' || p == '\'' || p == '’' {
+			return r
+		}
+		return unicode.ToLower(r)
+	}, city)
+}
+
+// country reads the name of a country from the rest of the line behind token end, or from one of the next
+// lines.
+func (r *reader) country(end int) (Country, bool) {
+	var words []string
+	for i := end; i < len(r.tokens) && i < end+2*maxCityWords; i++ {
+		words = append(words, strings.Trim(r.tokens[i].text, "()"))
+		if c, ok := countryName(strings.Join(words, " ")); ok {
+			return c, true
+		}
+		if r.tokens[i].comma || hasDigits(r.tokens[i].text) {
+			words = nil
+		}
+	}
+	for i := r.at + 1; i < len(r.lines) && i <= r.at+countryDistance; i++ {
+		line := strings.Trim(r.lines[i], " .,;()")
+		if c, ok := countryName(line); ok {
+			return c, true
+		}
+		if strings.ContainsAny(line, "0123456789@:") {
+			break // telephone, mail: the address is over
+		}
+	}
+	return Country{}, false
+}
+
+func hasDigits(word string) bool { return strings.ContainsFunc(word, unicode.IsDigit) }
+
+// What a line of an address may hold of words in small letters, besides those within names.
+const (
+	maxSmallWords   = 1
+	maxAbbreviation = 4 // runes of "ul." and the like, with the stop
+)
+
+// IsAddressLine says whether a line can be a part of an address rather than a sentence that mentions one: it is
+// short, and its words begin with capitals or digits.
+func IsAddressLine(line string) bool {
+	if len(line) > maxAddressLine/2 {
+		return false
+	}
+	small := 0
+	for w := range strings.FieldsSeq(line) {
+		w = strings.TrimRight(w, ",;")
+		abbreviated := strings.HasSuffix(w, ".") && utf8.RuneCountInString(w) <= maxAbbreviation
+		if r, _ := utf8.DecodeRuneInString(w); unicode.IsLower(r) && !particles[w] && !abbreviated {
+			small++
+		}
+	}
+	return small <= maxSmallWords
+}
+
+// countryName finds a country by its name or by the few codes that people write for names.
+func countryName(text string) (Country, bool) {
+	switch text {
+	case "USA", "US", "U.S.A.", "U.S.A", "U.S.", "UK", "U.K.", "UAE", "GB":
+		return Find(text)
+	}
+	if utf8.RuneCountInString(text) < minCityRunes || len(text) < minNameBytes {
+		return Country{}, false
+	}
+	return byName(text)
+}
+
+// streetBefore is what stands before token i in the line, or the line above, when that can be a street.
+func (r *reader) streetBefore(i int) string {
+	if i > 0 {
+		var words []string
+		for _, t := range r.tokens[max(0, i-maxStreetTokens):i] {
+			word := t.text
+			if t.comma {
+				word += ","
+			}
+			words = append(words, word)
+		}
+		if text := strings.TrimRight(strings.Join(words, " "), ","); isStreet(text) {
+			return text
+		}
+	}
+	for k := r.at - 1; k >= 0 && k >= r.at-linesOfStreet; k-- {
+		if len(r.lines[k]) <= maxAddressLine/2 && isStreet(r.lines[k]) {
+			return r.lines[k]
+		}
+	}
+	return ""
+}
+
+// streetWords tell streets, and some of them the countries whose language they are of.
+var streetWords = []struct{ part, country string }{
+	{"straße", "DE"}, {"strasse", "DE"}, {"str. ", "DE"}, {"str ", "DE"}, {"platz ", "DE"}, {"allee ", "DE"}, {"weg ", "DE"}, {"ufer ", "DE"}, {"gasse ", "DE"}, {"postfach", "DE"}, {"markt ", "DE"},
+	{" rue ", "FR"}, {" avenue d", "FR"}, {" boulevard d", "FR"}, {" bd ", "FR"}, {" place d", "FR"}, {" chemin ", "FR"}, {" quai ", "FR"}, {" impasse ", "FR"}, {" allée", "FR"}, {" cours d", "FR"},
+	{" calle ", "ES"}, {" c/", "ES"}, {" avda", "ES"}, {" avenida", "ES"}, {" paseo ", "ES"}, {" plaza d", "ES"}, {" carrer ", "ES"}, {" passeig ", "ES"}, {"polígono", "ES"}, {" pol. ind", "ES"},
+	{" via ", "IT"}, {" viale ", "IT"}, {" piazza ", "IT"}, {" corso ", "IT"}, {" largo ", "IT"},
+	{"katu ", "FI"}, {" mah. ", "TR"}, {"mahallesi", "TR"}, {" cad. ", "TR"}, {" sok. ", "TR"}, {"caddesi", "TR"},
+	{"gatan ", "SE"}, {"vägen ", "SE"}, {"vej ", "DK"}, {"gade ", "DK"}, {"veien ", "NO"}, {"náměstí", "CZ"}, {" ul. ", "PL"}, {" ул. ", "RU"}, {" ул ", "RU"}, {" utca ", "HU"}, {"straat ", "NL"}, {"laan ", "NL"}, {"kade ", "NL"}, {"plein ", "NL"},
+}
+
+// maxHouseNumber bounds the digits of a house number.
+const maxHouseNumber = 4
+
+// isStreet says whether a text can be a street with a house number: one of its parts begins or ends with the
+// number, or it names a kind of street.
+func isStreet(text string) bool {
+	if strings.ContainsAny(text, "@©") || strings.Contains(text, "://") {
+		return false
+	}
+	if streetCountry(text) != "" {
+		return true
+	}
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == '·' || r == '|' || r == ';' || r == '•' }) {
+		words := strings.Fields(part)
+		if len(words) < 2 || len(words) > maxStreetTokens {
+			continue
+		}
+		first, last := words[0], words[len(words)-1]
+		if isHouseNumber(last) && isName(words[0]) || isHouseNumber(first) && !strings.HasSuffix(first, ".") && isName(words[1]) && (len(words[1]) >= 2 || len(words) > 2 && strings.Contains("NESW", words[1])) {
+			return true
+		}
+	}
+	return false
+}
+
+func isHouseNumber(word string) bool {
+	digits := 0
+	for _, r := range word {
+		if unicode.IsDigit(r) {
+			digits++
+		}
+	}
+	return digits >= 1 && digits <= maxHouseNumber && unicode.IsDigit(rune(word[0])) && len(word) <= digits+4
+}
+
+// streetCountry is the country whose language a street is written in, "" when that is open.
+func streetCountry(street string) string {
+	lower := " " + strings.ToLower(street) + " "
+	for _, w := range streetWords {
+		if strings.Contains(lower, w.part) {
+			return w.country
+		}
+	}
+	return ""
+}

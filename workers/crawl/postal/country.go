@@ -1,0 +1,192 @@
+package postal
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Country is a country or territory of ISO 3166-1.
+type Country struct {
+	Code string // alpha-2
+	Name string // English, as in common use
+	// Region and Subregion are those of UN M49, "" for Antarctica, which has none.
+	Region, Subregion string
+}
+
+//go:embed countries.txt
+var countriesText string
+
+// subregions are the sub-regions of UN M49 and the regions they belong to. Taiwan, which M49 does not list,
+// stands with its neighbors.
+var subregions = map[string][2]string{
+	"000": {"", ""},
+	"015": {"Africa", "Northern Africa"},
+	"202": {"Africa", "Sub-Saharan Africa"},
+	"021": {"Americas", "Northern America"},
+	"419": {"Americas", "Latin America and the Caribbean"},
+	"030": {"Asia", "Eastern Asia"},
+	"034": {"Asia", "Southern Asia"},
+	"035": {"Asia", "South-eastern Asia"},
+	"143": {"Asia", "Central Asia"},
+	"145": {"Asia", "Western Asia"},
+	"039": {"Europe", "Southern Europe"},
+	"151": {"Europe", "Eastern Europe"},
+	"154": {"Europe", "Northern Europe"},
+	"155": {"Europe", "Western Europe"},
+	"053": {"Oceania", "Australia and New Zealand"},
+	"054": {"Oceania", "Melanesia"},
+	"057": {"Oceania", "Micronesia"},
+	"061": {"Oceania", "Polynesia"},
+}
+
+// gazetteer finds countries.
+type gazetteer struct {
+	all    []Country
+	byCode map[string]Country // alpha-2 and alpha-3
+	byName map[string]Country // folded, in several languages
+}
+
+// nameLanguages are the languages that countries are found in, the likelier first: where two languages mean
+// different countries by one word, the earlier one wins.
+var nameLanguages = []string{"en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "pl", "cs", "tr", "hu", "ro", "el", "ru", "uk", "ja", "zh", "ko"}
+
+// otherNames are names in use that the tables of languages lack.
+var otherNames = map[string]string{
+	"united states of america": "US", "usa": "US", "u.s.a.": "US", "u.s.": "US", "america": "US", "uk": "GB", "u.k.": "GB",
+	"great britain": "GB", "england": "GB", "scotland": "GB", "wales": "GB", "northern ireland": "GB", "großbritannien": "GB", "grossbritannien": "GB",
+	"holland": "NL", "the netherlands": "NL", "czech republic": "CZ", "turkey": "TR", "korea": "KR", "republic of korea": "KR",
+	"russian federation": "RU", "uae": "AE", "republic of ireland": "IE", "eire": "IE", "macedonia": "MK", "burma": "MM",
+	"ivory coast": "CI", "cote d'ivoire": "CI", "swaziland": "SZ", "hong kong sar": "HK", "macau": "MO", "viet nam": "VN",
+	"people's republic of china": "CN", "pr china": "CN", "p.r. china": "CN", "brunei darussalam": "BN", "cabo verde": "CV",
+	"bundesrepublik deutschland": "DE", "brd": "DE", "republik österreich": "AT", "schweizerische eidgenossenschaft": "CH", "bosnia": "BA",
+	"česká republika": "CZ", "slovenská republika": "SK", "российская федерация": "RU", "中华人民共和国": "CN", "日本国": "JP", "대한민국": "KR", "المملكة العربية السعودية": "SA", "الإمارات": "AE", "مصر": "EG",
+	"trinidad": "TT", "vatican": "VA", "holy see": "VA", "east timor": "TL", "congo-kinshasa": "CD", "dr congo": "CD", "palestinian territories": "PS",
+}
+
+var gazette = sync.OnceValue(func() *gazetteer {
+	g := &gazetteer{byCode: map[string]Country{"UK": {}}, byName: map[string]Country{}}
+	for line := range strings.Lines(countriesText) {
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(fields) < 4 || fields[0] == "#" {
+			continue
+		}
+		where := subregions[fields[2]]
+		c := Country{Code: fields[0], Name: fields[3], Region: where[0], Subregion: where[1]}
+		g.all = append(g.all, c)
+		g.byCode[c.Code], g.byCode[fields[1]] = c, c
+		g.byName[folded(c.Name)] = c
+	}
+	g.byCode["UK"] = g.byCode["GB"] // not ISO's code, but what Britons write; .uk is its domain too
+	for name, code := range otherNames {
+		g.byName[folded(name)] = g.byCode[code]
+	}
+	for _, tag := range nameLanguages {
+		names := display.Regions(language.MustParse(tag))
+		for _, c := range g.all {
+			name := folded(names.Name(language.MustParseRegion(c.Code)))
+			if _, taken := g.byName[name]; !taken && len(name) > 3 {
+				g.byName[name] = c
+			}
+		}
+	}
+	delete(g.byName, "")
+	return g
+})
+
+// ByCode finds a country by its two- or three-letter code, in any case; UK counts as GB.
+func ByCode(code string) (Country, bool) {
+	c, ok := gazette().byCode[strings.ToUpper(code)]
+	return c, ok
+}
+
+// Find finds a country by its code or by its name in one of some twenty languages.
+func Find(text string) (Country, bool) {
+	text = strings.Trim(strings.TrimSpace(text), ".,;")
+	if len(text) <= 3 {
+		if c, ok := ByCode(text); ok {
+			return c, true
+		}
+	}
+	return byName(text)
+}
+
+func byName(text string) (Country, bool) {
+	if len(text) > maxNameBytes {
+		return Country{}, false
+	}
+	c, ok := gazette().byName[folded(text)]
+	return c, ok
+}
+
+// maxNameBytes bounds what is looked up as a country's name.
+const maxNameBytes = 100
+
+// soldEndings are country domains that are mostly used for what their letters say.
+var soldEndings = map[string]bool{
+	"io": true, "co": true, "ai": true, "tv": true, "me": true, "cc": true, "ws": true, "fm": true, "ly": true, "gg": true,
+	"to": true, "so": true, "sh": true, "la": true, "ac": true, "vc": true, "im": true, "is": true, "st": true, "tk": true, "ml": true,
+	"cf": true, "ga": true, "gq": true, "eu": true, "nu": true, "bz": true, "gl": true, "lc": true, "mn": true, "pw": true, "sc": true,
+	"vg": true, "ag": true, "am": true, "as": true, "cx": true, "dj": true, "fo": true, "gs": true, "hn": true, "ms": true, "tc": true, "tl": true,
+}
+
+// OfDomain is the country that a domain's ending speaks of; none for endings that are sold to everybody.
+func OfDomain(domain string) (Country, bool) {
+	ending := domain[strings.LastIndexByte(domain, '.')+1:]
+	if len(ending) != 2 || soldEndings[ending] {
+		return Country{}, false
+	}
+	return ByCode(ending)
+}
+
+// languageCountries are the countries of languages that are official in hardly more than one; where a postal
+// code's form excludes the others, German, French and Spanish tell theirs too.
+var languageCountries = map[string]string{
+	"pl": "PL", "ja": "JP", "cs": "CZ", "hu": "HU", "fi": "FI", "da": "DK", "nb": "NO", "no": "NO", "nn": "NO", "sv": "SE", "it": "IT", "tr": "TR", "ro": "RO", "el": "GR",
+	"uk": "UA", "ru": "RU", "ko": "KR", "he": "IL", "et": "EE", "lv": "LV", "lt": "LT", "sk": "SK", "sl": "SI", "hr": "HR", "bg": "BG", "is": "IS", "de": "DE", "fr": "FR", "es": "ES",
+}
+
+// OfLanguage is the country that a page's language speaks for: its region, as in pt-BR, or that of a language
+// of hardly more than one country. It is a hint, to decide between countries that an address could be in.
+func OfLanguage(tag string) (Country, bool) {
+	code, region, _ := strings.Cut(strings.ReplaceAll(tag, "_", "-"), "-")
+	if len(region) == 2 {
+		return ByCode(region)
+	}
+	return ByCode(languageCountries[strings.ToLower(code)])
+}
+
+// folded is a text's letters and digits, lower case, without diacritics.
+func folded(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return r >= unicode.MaxASCII }) < 0 {
+		return strings.Map(func(r rune) rune {
+			switch {
+			case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+				return r
+			case r >= 'A' && r <= 'Z':
+				return r - 'A' + 'a'
+			}
+			return -1
+		}, text)
+	}
+	plain, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), text)
+	if err != nil {
+		plain = text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 'ß':
+			return 's'
+		case unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, plain)
+}

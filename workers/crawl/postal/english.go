@@ -1,0 +1,243 @@
+package postal
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// codeLast reads what English-speaking and some other countries write: city, state, then postal code.
+func (r *reader) codeLast(i int) (Address, bool) {
+	code, form := r.tokens[i].text, r.tokens[i].shape
+	next := ""
+	if i+1 < len(r.tokens) {
+		next = r.tokens[i+1].text
+	}
+	switch {
+	case form == "99999" || form == "99999-9999":
+		return r.withState(i, i+1, "US", code)
+	case form == "A9A" && r.after(i) == "9A9":
+		return r.withState(i, i+2, "CA", code+" "+next)
+	case form == "9999":
+		if a, ok := r.withState(i, i+1, "AU", code); ok {
+			return a, true
+		}
+		return r.behindCity(i, i+1, []string{"NZ", "ZA", "AU", "PH", "BD", "GE"}, code)
+	case isOutward(form) && r.after(i) == "9AA":
+		return r.british(i, code+" "+next)
+	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") && next == strings.ToUpper(next) && r.after(i) != "9999":
+		return r.irish(i, code+" "+next)
+	case form == "999999":
+		return r.behindCity(i, i+1, []string{"IN", "SG", "CN", "VN", "EC"}, code)
+	case form == "999" && r.after(i) == "999":
+		return r.behindCity(i, i+2, []string{"IN"}, code+" "+next)
+	case form == "999-9999":
+		return r.behindCity(i, i+1, []string{"JP"}, code)
+	case form == "99999-999":
+		return r.behindCity(i, i+1, []string{"BR"}, code)
+	}
+	return Address{}, false
+}
+
+// isOutward says whether a shape is that of the first half of a British postal code.
+func isOutward(form string) bool {
+	switch form {
+	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
+		return true
+	}
+	return false
+}
+
+const (
+	maxStateWords = 3 // District of Columbia
+	maxCounties   = 3 // names of counties and kingdoms between a city and its code
+	maxStateCode  = 3 // letters of NSW
+)
+
+// withState reads "city, state code" of the countries that write states.
+func (r *reader) withState(i, end int, country, code string) (Address, bool) {
+	if i == 0 || r.tokens[i-1].comma && len(r.tokens[i-1].text) > maxStateCode && State(country, r.tokens[i-1].text) == "" {
+		return Address{}, false
+	}
+	// The state: one to three words before the code.
+	for words := 1; words <= maxStateWords && words <= i; words++ {
+		var parts []string
+		for _, t := range r.tokens[i-words : i] {
+			parts = append(parts, t.text)
+		}
+		text := strings.Join(parts, " ")
+		state := State(country, text)
+		if state == "" || words == 1 && len(text) <= maxStateCode && text != strings.ToUpper(text) {
+			continue
+		}
+		if country == "US" && !ZIPOf(text, code) || country == "AU" && !postcodeOf(text, code) && !r.speaksFor("AU", end) {
+			return Address{}, false // "SA" is a legal form, "DE" is Germany
+		}
+		city := r.cityBefore(i - words)
+		if city == "" {
+			return Address{}, false
+		}
+		c, _ := ByCode(country)
+		a := Address{PostalCode: code, City: city, State: state, Country: c, Named: true, Street: r.streetBefore(i - words)}
+		if named, ok := r.country(end); ok && named.Code != country {
+			return Address{}, false
+		}
+		return a, true
+	}
+	return Address{}, false
+}
+
+// postcodeOf says whether a postal code is one of an Australian state whose letters mean other things elsewhere;
+// those of three letters mean nothing else.
+func postcodeOf(state, code string) bool {
+	switch strings.ToUpper(strings.ReplaceAll(state, ".", "")) {
+	case "SA":
+		return code[0] == '5'
+	case "WA":
+		return code[0] == '6'
+	case "NT":
+		return code[0] == '0'
+	}
+	return true
+}
+
+// speaksFor says whether a country is written behind token end, or is where the text was found.
+func (r *reader) speaksFor(code string, end int) bool {
+	named, ok := r.country(end)
+	return ok && named.Code == code || r.near.Code == code
+}
+
+// streetEnds are words behind which a city may follow without a comma.
+var streetEnds = map[string]bool{
+	"street": true, "st": true, "avenue": true, "ave": true, "road": true, "rd": true, "boulevard": true, "blvd": true, "drive": true, "dr": true,
+	"lane": true, "ln": true, "way": true, "place": true, "pl": true, "court": true, "ct": true, "parkway": true, "pkwy": true, "highway": true, "hwy": true,
+	"floor": true, "square": true, "sq": true, "plaza": true, "broadway": true, "circle": true, "terrace": true, "fl": true, "nw": true, "ne": true, "sw": true, "se": true,
+}
+
+// cityBefore reads the city that ends before token i: back to the comma before it, or else to the end of the
+// street. At the beginning of a line it is the end of the line above.
+func (r *reader) cityBefore(i int) string {
+	words := r.tokens[:i]
+	if i == 0 {
+		if r.at == 0 || len(r.lines[r.at-1]) > maxAddressLine/2 {
+			return ""
+		}
+		words = tokens(r.lines[r.at-1])
+	}
+	begin := len(words)
+	for begin > 0 && (begin == len(words) || !words[begin-1].comma) {
+		begin--
+	}
+	words = words[begin:]
+	for k := len(words) - 1; k >= 0; k-- { // without a comma the street stands before it
+		w := strings.ToLower(strings.TrimRight(words[k].text, "."))
+		if k < len(words)-1 && (streetEnds[w] || strings.ContainsFunc(w, unicode.IsDigit)) {
+			words = words[k+1:]
+			break
+		}
+	}
+	if len(words) == 0 || len(words) > maxCityWords {
+		return ""
+	}
+	var names []string
+	for k, t := range words {
+		if !isName(t.text) && !(k > 0 && particles[strings.ToLower(t.text)]) {
+			return ""
+		}
+		names = append(names, t.text)
+	}
+	city := strings.Join(names, " ")
+	if utf8.RuneCountInString(city) < minCityRunes || utf8.RuneCountInString(city) > maxCityRunes || notCity(names) {
+		return ""
+	}
+	return titled(city)
+}
+
+// counties stand between a British city and its postal code, and are not the city.
+var counties = map[string]bool{
+	"avon": true, "bedfordshire": true, "berkshire": true, "buckinghamshire": true, "cambridgeshire": true, "cheshire": true, "cornwall": true, "cumbria": true, "derbyshire": true,
+	"devon": true, "dorset": true, "east sussex": true, "essex": true, "gloucestershire": true, "greater manchester": true, "hampshire": true, "herefordshire": true, "hertfordshire": true,
+	"kent": true, "lancashire": true, "leicestershire": true, "lincolnshire": true, "merseyside": true, "middlesex": true, "norfolk": true, "north yorkshire": true, "northamptonshire": true,
+	"northumberland": true, "nottinghamshire": true, "oxfordshire": true, "shropshire": true, "somerset": true, "south yorkshire": true, "staffordshire": true, "suffolk": true,
+	"surrey": true, "tyne and wear": true, "warwickshire": true, "west midlands": true, "west sussex": true, "west yorkshire": true, "wiltshire": true, "worcestershire": true,
+	"england": true, "scotland": true, "wales": true, "northern ireland": true, "united kingdom": true, "uk": true, "greater london": true, "lanarkshire": true, "midlothian": true, "fife": true,
+	"ireland": true, "yorkshire": true, "co dublin": true, "county dublin": true, "co cork": true, "county cork": true,
+}
+
+func (r *reader) british(i int, code string) (Address, bool) {
+	c, _ := ByCode("GB")
+	if named, ok := r.country(i + 2); ok && named.Code != "GB" && named.Code != "JE" && named.Code != "GG" && named.Code != "IM" {
+		return Address{}, false
+	} else if ok {
+		c = named
+	}
+	city := r.cityPastCounties(i)
+	if city == "" {
+		return Address{}, false
+	}
+	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
+}
+
+// cityPastCounties is cityBefore, further back where a county or a part of the kingdom stands.
+func (r *reader) cityPastCounties(i int) string {
+	at := *r
+	for range maxCounties {
+		city := at.cityBefore(i)
+		if !counties[strings.ToLower(city)] {
+			return city
+		}
+		words := len(strings.Fields(city))
+		switch {
+		case i > words:
+			i -= words
+		case i == words && at.at > 0:
+			i = 0
+		case at.at > 1: // the county has a line of its own
+			at.at--
+			at.tokens = tokens(at.lines[at.at])
+			i = max(0, len(at.tokens)-words)
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+func (r *reader) irish(i int, code string) (Address, bool) {
+	c, _ := ByCode("IE")
+	if named, ok := r.country(i + 2); ok && named.Code != "IE" {
+		return Address{}, false
+	}
+	end := i
+	if i > 1 && len(r.tokens[i-1].text) <= 2 && strings.ContainsAny(r.tokens[i-1].text, "0123456789") {
+		end = i - 1 // Dublin 2
+	}
+	city := r.cityPastCounties(end)
+	if city == "" {
+		return Address{}, false
+	}
+	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
+}
+
+// behindCity reads a code behind the city where the country must be named, or be that of the place of finding.
+func (r *reader) behindCity(i, end int, countries []string, code string) (Address, bool) {
+	c, named := r.country(end)
+	if !named {
+		c = r.near
+	}
+	city := r.cityBefore(i)
+	if city == "Singapore" && len(code) == 6 {
+		c, _ = ByCode("SG")
+		named = true
+	}
+	fits := slices.Contains(countries, c.Code)
+	if !fits || city == "" || !named && isYear(code) {
+		return Address{}, false
+	}
+	street := r.streetBefore(i)
+	if !named && street == "" {
+		return Address{}, false
+	}
+	return Address{PostalCode: code, City: city, Country: c, Named: named, Street: street}, true
+}

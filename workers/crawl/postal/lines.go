@@ -1,0 +1,129 @@
+package postal
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Limits of the lines that are read of one document.
+const (
+	maxLines     = 4000
+	maxLineBytes = 600
+	maxNodes     = 60_000
+	maxDepth     = 1500
+)
+
+// Line is one line of a document as its reader sees it: what stands between two breaks or borders of
+// blocks. Addresses are written in lines.
+type Line struct {
+	Text string
+	// Address says whether it stands in an address element.
+	Address bool
+	// Footer says whether it stands in the page's footer.
+	Footer bool
+	// Header says whether it stands in the page's header.
+	Header bool
+	// Heading says whether it stands in a heading, h1 to h4.
+	Heading bool
+}
+
+// inline are the elements that do not break a line.
+var inline = map[atom.Atom]bool{
+	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Cite: true, atom.Code: true, atom.Data: true,
+	atom.Em: true, atom.Font: true, atom.I: true, atom.Ins: true, atom.Kbd: true, atom.Label: true, atom.Mark: true, atom.Q: true,
+	atom.S: true, atom.Small: true, atom.Span: true, atom.Strong: true, atom.Sub: true, atom.Sup: true, atom.Time: true, atom.U: true,
+	atom.Img: true, atom.Wbr: true,
+}
+
+// silent are the elements whose text nobody sees.
+var silent = map[atom.Atom]bool{
+	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Svg: true, atom.Math: true, atom.Head: true,
+	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
+}
+
+// Lines reads the lines of a document, in its order; nil for no document. Its limits cut it off, so that no
+// document costs more than a few milliseconds.
+func Lines(root *html.Node) []Line {
+	if root == nil {
+		return nil
+	}
+	r := lineReader{left: maxNodes}
+	r.walk(root, Line{}, 0)
+	r.end()
+	return r.lines
+}
+
+type lineReader struct {
+	lines []Line
+	text  strings.Builder
+	open  Line // what the line that is being read stands in
+	left  int
+}
+
+func (r *lineReader) walk(n *html.Node, at Line, depth int) {
+	if r.left--; r.left < 0 || depth > maxDepth || len(r.lines) >= maxLines {
+		return
+	}
+	switch n.Type {
+	case html.TextNode:
+		if r.text.Len() < maxLineBytes {
+			r.open = at
+			r.text.WriteString(n.Data[:min(len(n.Data), 2*maxLineBytes)])
+		}
+		return
+	case html.ElementNode:
+		if silent[n.DataAtom] {
+			return
+		}
+	}
+	breaks := n.Type == html.ElementNode && !inline[n.DataAtom]
+	if breaks {
+		r.end()
+	}
+	switch n.DataAtom {
+	case atom.Address:
+		at.Address = true
+	case atom.Footer:
+		at.Footer = true
+	case atom.Header:
+		at.Header = true
+	case atom.Article, atom.Main: // their headers are not the page's
+		at.Header = false
+	case atom.H1, atom.H2, atom.H3, atom.H4:
+		at.Heading = true
+	}
+	for _, a := range n.Attr {
+		switch {
+		case a.Key == "id" && strings.EqualFold(a.Val, "footer"), a.Key == "role" && strings.EqualFold(a.Val, "contentinfo"):
+			at.Footer = true
+		case a.Key == "id" && strings.EqualFold(a.Val, "header"), a.Key == "role" && strings.EqualFold(a.Val, "banner"):
+			at.Header = true
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		r.walk(c, at, depth+1)
+	}
+	if breaks {
+		r.end()
+	}
+}
+
+// end closes the line that is being read.
+func (r *lineReader) end() {
+	if r.text.Len() == 0 {
+		return
+	}
+	text := strings.Join(strings.Fields(r.text.String()), " ")
+	r.text.Reset()
+	if text == "" || len(r.lines) >= maxLines {
+		return
+	}
+	if len(text) > maxLineBytes {
+		text = strings.ToValidUTF8(text[:maxLineBytes], "")
+	}
+	at := r.open
+	at.Text = text
+	r.lines = append(r.lines, at)
+}

@@ -1,0 +1,257 @@
+package postal_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"golang.org/x/text/language"
+
+	"letterhead/workers/crawl/postal"
+)
+
+// The known members of each region and sub-region are checked one by one where a table could go wrong, and
+// the table as a whole against the containment data of CLDR, which follows UN M49 with the exceptions named.
+func TestAllCountriesHaveTheirRegions(t *testing.T) {
+	regions := map[string]string{"Africa": "002", "Americas": "019", "Asia": "142", "Europe": "150", "Oceania": "009"}
+	parts := map[string][]string{
+		"Northern Africa": {"015"}, "Sub-Saharan Africa": {"202"}, "Northern America": {"021"}, "Latin America and the Caribbean": {"419"},
+		"Eastern Asia": {"030"}, "Southern Asia": {"034"}, "South-eastern Asia": {"035"}, "Central Asia": {"143"}, "Western Asia": {"145"},
+		"Southern Europe": {"039"}, "Eastern Europe": {"151"}, "Northern Europe": {"154"}, "Western Europe": {"155"},
+		"Australia and New Zealand": {"053"}, "Melanesia": {"054"}, "Micronesia": {"057"}, "Polynesia": {"061"},
+	}
+	// CLDR keeps uninhabited and remote places apart as "outlying Oceania"; M49 does not.
+	outlying := map[string]string{
+		"BV": "Latin America and the Caribbean", "GS": "Latin America and the Caribbean", "IO": "Sub-Saharan Africa", "TF": "Sub-Saharan Africa",
+		"HM": "Australia and New Zealand", "CC": "Australia and New Zealand", "CX": "Australia and New Zealand", "UM": "Micronesia", "AQ": "",
+	}
+	all := postal.All()
+	if len(all) != 249 {
+		t.Fatalf("%d countries", len(all))
+	}
+	seen := map[string]bool{}
+	for _, c := range all {
+		if seen[c.Code] || c.Name == "" {
+			t.Errorf("%s: twice or without a name", c.Code)
+		}
+		seen[c.Code] = true
+		r, err := language.ParseRegion(c.Code)
+		if err != nil || !r.IsCountry() {
+			t.Errorf("%s is no country: %v", c.Code, err)
+			continue
+		}
+		if want, ok := outlying[c.Code]; ok {
+			if c.Subregion != want {
+				t.Errorf("%s: sub-region %q, want %q", c.Code, c.Subregion, want)
+			}
+			continue
+		}
+		if !language.MustParseRegion(regions[c.Region]).Contains(r) {
+			t.Errorf("%s is not in %s", c.Code, c.Region)
+		}
+		for _, code := range parts[c.Subregion] {
+			if !language.MustParseRegion(code).Contains(r) {
+				t.Errorf("%s is not in %s", c.Code, c.Subregion)
+			}
+		}
+		if len(parts[c.Subregion]) == 0 {
+			t.Errorf("%s: sub-region %q", c.Code, c.Subregion)
+		}
+		for _, text := range []string{c.Code, strings.ToLower(c.Code), c.Name, strings.ToUpper(c.Name), r.ISO3()} {
+			if got, ok := postal.Find(text); !ok || got.Code != c.Code {
+				t.Errorf("%q finds %q, want %s", text, got.Code, c.Code)
+			}
+		}
+	}
+	for _, x := range [][3]string{
+		{"US", "Americas", "Northern America"}, {"MX", "Americas", "Latin America and the Caribbean"}, {"DE", "Europe", "Western Europe"}, {"GB", "Europe", "Northern Europe"},
+		{"TW", "Asia", "Eastern Asia"}, {"TR", "Asia", "Western Asia"}, {"CY", "Asia", "Western Asia"}, {"EG", "Africa", "Northern Africa"}, {"AU", "Oceania", "Australia and New Zealand"}, {"AQ", "", ""},
+	} {
+		if c, _ := postal.ByCode(x[0]); c.Region != x[1] || c.Subregion != x[2] {
+			t.Errorf("%s: %s, %s", x[0], c.Region, c.Subregion)
+		}
+	}
+}
+
+func TestCountriesAreFoundByManyNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"USA": "US", "United States of America": "US", "Estados Unidos": "US", "Vereinigte Staaten": "US", "UK": "GB", "England": "GB", "Royaume-Uni": "GB", "Großbritannien": "GB",
+		"Deutschland": "DE", "Allemagne": "DE", "Alemania": "DE", "Österreich": "AT", "Schweiz": "CH", "Suisse": "CH", "Svizzera": "CH", "España": "ES", "Italia": "IT", "Nederland": "NL",
+		"The Netherlands": "NL", "Polska": "PL", "Sverige": "SE", "Türkiye": "TR", "Turkey": "TR", "日本": "JP", "中国": "CN", "Россия": "RU", "South Korea": "KR", "Republic of Korea": "KR",
+		" France. ": "FR", "Narnia": "", "": "", "Europe": "", "XX": "", "Berlin": "",
+	} {
+		c, ok := postal.Find(text)
+		if c.Code != want || ok != (want != "") {
+			t.Errorf("%q: %q, want %q", text, c.Code, want)
+		}
+	}
+	for domain, want := range map[string]string{"acme.de": "DE", "acme.co.uk": "GB", "acme.com": "", "acme.io": "", "acme.ai": "", "acme.ch": "CH", "localhost": "", "": ""} {
+		if c, _ := postal.OfDomain(domain); c.Code != want {
+			t.Errorf("%s: %q, want %q", domain, c.Code, want)
+		}
+	}
+	for _, x := range [][3]string{{"US", "CA", "California"}, {"US", "california", "California"}, {"CA", "ON", "Ontario"}, {"AU", "nsw", "New South Wales"}, {"DE", "BY", ""}, {"US", "XX", ""}} {
+		if got := postal.State(x[0], x[1]); got != x[2] {
+			t.Errorf("%s of %s: %q", x[1], x[0], got)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for name, x := range map[string]struct{ text, near, want string }{
+		"German imprint":          {"Acme GmbH\nMusterstraße 12\n10115 Berlin\nTelefon: 030 12345", "DE", "10115 Berlin, , DE"},
+		"German, land named":      {"Acme GmbH\nAm Markt 5\nD-80331 München\nDeutschland", "", "80331 München, , DE"},
+		"German, by its street":   {"Acme GmbH · Hauptstr. 7 · 70173 Stuttgart", "", "70173 Stuttgart, , DE"},
+		"German, long city":       {"Weg 3\n60311 Frankfurt am Main", "DE", "60311 Frankfurt am Main, , DE"},
+		"Austria":                 {"Mariahilfer Straße 10\nA-1070 Wien", "", "1070 Wien, , AT"},
+		"Austria by domain":       {"Ring 10\n1010 Wien\nÖsterreich", "", "1010 Wien, , AT"},
+		"Switzerland":             {"Bahnhofstrasse 1\nCH-8001 Zürich", "", "8001 Zürich, , CH"},
+		"France":                  {"12 rue de Rivoli\n75008 PARIS CEDEX 08\nFrance", "", "75008 Paris, , FR"},
+		"France, one line":        {"Siège social : 12, rue de la Paix, 75002 Paris", "", "75002 Paris, , FR"},
+		"Spain":                   {"Calle de Alcalá 20, 28014 Madrid, España", "", "28014 Madrid, , ES"},
+		"Italy":                   {"Via Roma 5 - 20121 Milano (MI) - Italia", "", "20121 Milano, , IT"},
+		"Italy, no land":          {"Via Tortona 37, 20144 Milano MI", "IT", "20144 Milano, , IT"},
+		"Netherlands":             {"Keizersgracht 1\n1015 CN Amsterdam", "", "1015 CN Amsterdam, , NL"},
+		"Sweden":                  {"Sveavägen 1\n111 57 Stockholm\nSweden", "", "111 57 Stockholm, , SE"},
+		"Poland":                  {"ul. Prosta 20\n00-850 Warszawa", "", "00-850 Warszawa, , PL"},
+		"Portugal":                {"Rua Augusta 5\n1100-048 Lisboa", "", "1100-048 Lisboa, , PT"},
+		"Belgium":                 {"Rue de la Loi 1, 1000 Bruxelles, Belgique", "", "1000 Bruxelles, , BE"},
+		"Denmark":                 {"Vestergade 1, DK-1456 København K", "", "1456 København K, , DK"},
+		"United States":           {"123 Main Street\nSan Jose, CA 95110", "", "95110 San Jose, California, US"},
+		"United States, one line": {"Acme Inc., 548 Market St, Suite 100, San Francisco, California 94104-5401, USA", "", "94104-5401 San Francisco, California, US"},
+		"United States, no comma": {"1600 Amphitheatre Parkway Mountain View, CA 94043", "", "94043 Mountain View, California, US"},
+		"Canada":                  {"100 King St W, Toronto, ON M5X 1A9", "", "M5X 1A9 Toronto, Ontario, CA"},
+		"Australia":               {"1 George Street\nSydney NSW 2000", "", "2000 Sydney, New South Wales, AU"},
+		"London":                  {"Acme Ltd, 10 Downing Street, London SW1A 2AA", "", "SW1A 2AA London, , GB"},
+		"county":                  {"1 High Street, Guildford, Surrey, GU1 3AA, United Kingdom", "", "GU1 3AA Guildford, , GB"},
+		"code on its own line":    {"1 High Street\nManchester\nM1 2AB\nUnited Kingdom", "", "M1 2AB Manchester, , GB"},
+		"Ireland":                 {"1 Grand Canal Square, Dublin 2, D02 P820, Ireland", "", "D02 P820 Dublin, , IE"},
+		"India":                   {"MG Road, Bengaluru 560001, India", "", "560001 Bengaluru, , IN"},
+		"New Zealand":             {"22 Biscuit Lane, Dunedin 9016, New Zealand", "", "9016 Dunedin, , NZ"},
+		"New Jersey":              {"1 Main Street, Newark, New Jersey 07102", "", "07102 Newark, New Jersey, US"},
+		"Russia":                  {"620000, г. Екатеринбург, ул. Кузнечная, 91. Россия", "", "620000 Екатеринбург, , RU"},
+		"Czechia":                 {"Nádražní 14, 591 01 Žďár nad Sázavou, Česká republika", "", "591 01 Žďár nad Sázavou, , CZ"},
+		"Singapore":               {"1 Raffles Place, Singapore 048616", "", "048616 Singapore, , SG"},
+		"a number and a word":     {"12345 Customers trust us", "DE", ""},
+		"a price list":            {"From 1000 Euro\n2000 Watt", "AT", ""},
+		"an article":              {"In 2024 Acme sold 50000 Units in Germany", "", ""},
+		"years":                   {"Copyright 2015 Acme", "CH", ""},
+		"a copyright line":        {"Weg 1\n© 2020 Springer Natur Schweiz", "CH", ""},
+		"an address in one":       {"© 2016 Acme GmbH, Weg 2, 04509 Delitzsch", "DE", "04509 Delitzsch, , DE"},
+		"a year and a word":       {"Musterweg 3\n2019 Vorstand", "AT", ""},
+		"a year that is a code":   {"Rua 5\n2000 Antwerpen\nBelgium", "", "2000 Antwerpen, , BE"},
+		"a company as the city":   {"Weg 1\n8001 Muster AG", "CH", ""},
+		"a phrase behind":         {"Weg 1\nD-40764 Langenfeld All rights", "", "40764 Langenfeld, , DE"},
+		"a price":                 {"Weg 1\n10000 Euro Kredit", "DE", ""},
+		"a comment":               {"8. November 1923\n06.11.23 - 12:47 von 9102 Gast", "BE", ""},
+		"hours":                   {"Weg 12\n6002 Mo-Fr", "AT", ""},
+		"a state and its code":    {"1 High Street\nPerth WA 6000", "", "6000 Perth, Western Australia, AU"},
+		"a form of companies":     {"Calle 1\nEl Pais S.A. 1918", "", ""},
+		"the wrong state":         {"1 Main Street\nBerlin, DE 10115", "", ""},
+		"open":                    {"Some place 12\n12345 Somewhere", "", ""},
+		"a telephone number":      {"Call 555 123 4567 Monday", "", ""},
+		"an ISBN":                 {"ISBN 978-3-16-148410-0 Verlag", "DE", ""},
+		"contradiction":           {"12 Main Street\n12345 Berlin\nPoland", "", ""},
+	} {
+		near, _ := postal.ByCode(x.near)
+		got := ""
+		for _, a := range postal.Addresses(strings.Split(x.text, "\n"), near) {
+			got = fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
+			break
+		}
+		if got != x.want {
+			t.Errorf("%s: got %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+func TestSeat(t *testing.T) {
+	for text, want := range map[string]string{
+		"San Francisco, California, with offices in Berlin, Germany": "San Francisco|California|US", "Berlin, Germany. We": "Berlin||DE", "Austin, TX": "Austin|Texas|US",
+		"Tbilisi, Georgia": "Tbilisi|Georgia|US", "Toronto, Ontario, Canada": "Toronto|Ontario|CA", "London, England": "London||GB", "Paris (France)": "Paris||FR",
+		"the heart of Berlin, Germany": "", "Berlin and Munich": "", "Germany, Austria": "", "a garage, Narnia": "", "": "", ",,,": "", "São Paulo, Brazil": "São Paulo||BR",
+	} {
+		city, state, c, ok := postal.Seat(text)
+		got := ""
+		if ok {
+			got = city + "|" + state + "|" + c.Code
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	for line, want := range map[string]string{
+		"Northpier Marine Ltd, West Harbour, Methil, Fife, Scotland": "Methil GB", "Acme Council, Shire Hall, Brackenham, United Kingdom.": "Brackenham GB", "Acme AB, Storgatan 1, Kiruna, Sverige": "Kiruna SE",
+		"Acme, Leeds": "", "We ship to France, Germany, Spain": "", "Acme, 12 Main Street, Spain": "", "": "",
+	} {
+		got := ""
+		if city, c, ok := postal.Tail(line); ok {
+			got = city + " " + c.Code
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	for line, want := range map[string]bool{
+		"1 High Street, Leeds LS1 2AB": true, "Targ sp. z o.o., ul. Prosta 3, 31-002 Kraków, Polska": true, "Nádražní 14, 591 01 Žďár nad Sázavou, Česká republika": true, "Beta moved to 1 Wide Street, New York, NY 10036.": false, strings.Repeat("A ", 200): false,
+	} {
+		if postal.IsAddressLine(line) != want {
+			t.Errorf("%q: %t", line, !want)
+		}
+	}
+	for tag, want := range map[string]string{"de": "DE", "pt-BR": "BR", "en": "", "en_GB": "GB", "": "", "x-y-z": "", "ja": "JP"} {
+		if c, _ := postal.OfLanguage(tag); c.Code != want {
+			t.Errorf("language %q: %q, want %q", tag, c.Code, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	root, err := html.Parse(strings.NewReader(`<head><title>no</title><body><p>Acme<br>Main <b>Street</b> 1<script>x</script><p>10115 Berlin</p><footer><address>Foot</address></footer>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range postal.Lines(root) {
+		got = append(got, fmt.Sprintf("%s %t %t", l.Text, l.Footer, l.Address))
+	}
+	if want := "Acme false false|Main Street 1 false false|10115 Berlin false false|Foot true true"; strings.Join(got, "|") != want {
+		t.Errorf("%q", got)
+	}
+	if postal.Lines(nil) != nil {
+		t.Error("no document has no lines")
+	}
+}
+
+func FuzzAddresses(f *testing.F) {
+	for _, seed := range []string{
+		"Musterstraße 12\n10115 Berlin", "D-1 X", "1 George St\nSydney NSW 2000", "M1 2AB\nX", "A99 9AAA, ,", "1015 CN Amsterdam", "Surrey\nSurrey\nGU1 3AA", "Singapore 048616", "9-9-9 (", "\xff 12345 \xffA",
+	} {
+		f.Add(seed, "DE")
+	}
+	f.Fuzz(func(t *testing.T, text, near string) {
+		country, _ := postal.ByCode(near)
+		lines := strings.Split(text, "\n")
+		for _, a := range postal.Addresses(lines, country) {
+			if a.City == "" || a.Country.Code == "" || a.Line < 0 || a.Line >= len(lines) {
+				t.Errorf("%+v", a)
+			}
+		}
+		postal.Seat(text)
+		postal.Tail(text)
+		postal.OfLanguage(near)
+		postal.Find(text)
+	})
+}
+
+func BenchmarkAddresses(b *testing.B) {
+	lines := strings.Split(strings.Repeat("We sold 12345 Things to 1000 People in 2024 and more\nMusterstraße 12\n10115 Berlin\n", 50), "\n")
+	near, _ := postal.ByCode("DE")
+	for b.Loop() {
+		postal.Addresses(lines, near)
+	}
+}

@@ -1,0 +1,65 @@
+// Package sp500 knows the companies of the S&P 500 index by the domains of their sites, from an open data set that is
+// part of the program. README.md says where it comes from.
+package sp500
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Source names the data set, for evidence.
+const Source = "S&P 500 constituents, datahub.io, PDDL 1.0, as of 2024"
+
+// Fact is what is known about one listed company. Fields that are not known are zero.
+type Fact struct {
+	Name        string
+	Exchange    string   // NASDAQ, NYSE, CBOE
+	Symbols     []string // of its shares, the main one first
+	FoundedYear int
+	City        string
+	State       string // code
+	Country     string // ISO 3166-1 alpha-2
+	// SubIndustry is the Global Industry Classification Standard's.
+	SubIndustry string
+}
+
+// Ticker is the main symbol qualified by its exchange, such as NASDAQ:AAPL; "" when either is not known.
+func (f Fact) Ticker() string {
+	if f.Exchange == "" || len(f.Symbols) == 0 {
+		return ""
+	}
+	return f.Exchange + ":" + f.Symbols[0]
+}
+
+// columns of the file.
+const columns = 9
+
+//go:embed sp500.tsv
+var sp500 string
+
+var byDomain = sync.OnceValue(func() map[string]Fact {
+	out := map[string]Fact{}
+	for line := range strings.Lines(sp500) {
+		fields := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		if strings.HasPrefix(line, "#") || len(fields) != columns {
+			continue
+		}
+		f := Fact{Name: fields[3], Exchange: fields[1], City: fields[5], State: fields[6], Country: fields[7], SubIndustry: fields[8]}
+		f.FoundedYear, _ = strconv.Atoi(fields[4]) // empty is not known
+		if fields[2] != "" {
+			f.Symbols = strings.Split(fields[2], ",")
+		}
+		for domain := range strings.SplitSeq(fields[0], ",") {
+			out[domain] = f
+		}
+	}
+	return out
+})
+
+// Of returns the facts about the company whose registrable domain is given.
+func Of(domain string) (Fact, bool) {
+	f, ok := byDomain()[strings.ToLower(domain)]
+	return f, ok
+}

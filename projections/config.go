@@ -28,9 +28,13 @@ const (
 	levelEvents = 2000
 	// liveGather is the pause after a small batch of the main lane, in which the next one gathers. Under load
 	// each transaction then carries many events; committing them as they come cost a third of the processor
-	// time of a metered look-up (BenchmarkLookupHit). An event that comes after a quiet moment is folded at
-	// once, and WaitFor ends the pause; all others are seen this much later at most.
-	liveGather = 100 * time.Millisecond
+	// time of a metered look-up (BenchmarkLookupHit). The pause grows with the batch before it, so that batches
+	// grow with the load: past gatherEvents events it is longer in proportion, up to liveGatherMost. A row that
+	// many events of a batch change is written once. An event that comes after a quiet moment is folded at
+	// once, and WaitFor ends the pause; all others are seen liveGatherMost later at most.
+	liveGather     = 100 * time.Millisecond
+	liveGatherMost = 400 * time.Millisecond
+	gatherEvents   = 64
 	// DefaultRetryFirst and DefaultRetryLast bound the pause before a set-aside read model is tried again; it
 	// doubles in between. After a fault of the database it ends at faultLast.
 	DefaultRetryFirst = 250 * time.Millisecond

@@ -13,3 +13,6 @@ func (r *Runner) Share(lead func(ctx context.Context, name string, do func(conte
 
 // OnDisk makes a Runner believe what it is told about free space.
 func (r *Runner) OnDisk(space func(folder string) (disk.Space, error)) { r.space = space }
+
+// GatherAfter is the pause of the main lane after a batch of some events.
+var GatherAfter = gatherAfter

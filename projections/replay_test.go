@@ -148,6 +148,44 @@ func BenchmarkLive(b *testing.B) {
 	})
 }
 
+// BenchmarkLiveLoad folds what comes at some 1,000 appends a second, one second in each iteration, and reports the
+// events of a transaction.
+func BenchmarkLiveLoad(b *testing.B) {
+	const perSecond = 1000
+	engines(b, func(b *testing.B, e *projectionstest.Env) {
+		moves := make(map[eventlog.Position]bool)
+		r, _ := e.Start(projections.Config{}, newModels(b, e).all()...)
+		w := projectionstest.NewWorld(1, 300, 100, time.Second)
+		e.Fill(w, 5000)
+		e.CatchUp(r)
+		events := 0
+		began := time.Now()
+		for b.Loop() {
+			for range perSecond {
+				g := w.Next()
+				e.Append(g)
+				events += len(g.Events)
+				for _, s := range must(b)(r.List(b.Context())) {
+					moves[s.Position] = true
+				}
+				time.Sleep(time.Until(began.Add(time.Duration(events) * time.Second / perSecond)))
+			}
+		}
+		b.ReportMetric(float64(events)/time.Since(began).Seconds(), "events/s")
+		b.ReportMetric(float64(events)/float64(len(moves)), "events/tx")
+	})
+}
+
+func must(b *testing.B) func([]projections.Status, error) []projections.Status {
+	return func(all []projections.Status, err error) []projections.Status {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return all
+	}
+}
+
 // BenchmarkLiveOnAnotherNode is BenchmarkLive as seen by a node that does not fold.
 func BenchmarkLiveOnAnotherNode(b *testing.B) {
 	e := projectionstest.OpenPostgres(b)

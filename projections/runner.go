@@ -319,16 +319,21 @@ func (r *Runner) follow(ctx context.Context) error {
 		// A full batch means that more is there already.
 		small := len(batch.events) < min(pageEvents, r.cfg.BatchEvents)
 		if small && r.wanted.Load() <= uint64(batch.upTo) {
-			if err := r.gather(ctx); err != nil {
+			if err := r.gather(ctx, len(batch.events)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
+// gatherAfter is the pause after a small batch.
+func gatherAfter(events int) time.Duration {
+	return min(max(liveGather, liveGather*time.Duration(events)/gatherEvents), liveGatherMost)
+}
+
 // gather lets events come for the next batch, unless somebody waits to see them.
-func (r *Runner) gather(ctx context.Context) error {
-	pause := time.NewTimer(liveGather)
+func (r *Runner) gather(ctx context.Context, before int) error {
+	pause := time.NewTimer(gatherAfter(before))
 	defer pause.Stop()
 	select {
 	case <-pause.C:

@@ -98,7 +98,7 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 
 // WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
 // see everything up to a position. On a node that follows it looks at the registry often, and sees an event
-// at most liveGather later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
+// at most liveGatherMost later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
 // ErrNewerRelease, a *SetAsideError when the read model stands still before the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
 	r.want(position)

@@ -117,7 +117,7 @@ func TestBothInsertEveryRowOnce(t *testing.T) {
 		type position uint64
 		total := 0
 		for _, conflict := range []string{"", "ON CONFLICT (k) DO UPDATE SET v = excluded.v"} {
-			for _, rows := range []int{0, 1, 15, 16, 17, 59, 60, 61, 120, 199, 200, 201, 1000} {
+			for _, rows := range []int{0, 1, 15, 16, 17, 59, 60, 61, 120, 599, 600, 601, 1000} {
 				var values []any
 				for i := range rows {
 					k := int64(total + i)

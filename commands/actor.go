@@ -292,7 +292,7 @@ func (a *actor[S]) gather(answered int, timer *time.Timer) {
 		}
 		queued := a.await(0)
 		waited := time.Since(began)
-		if woken || queued == before || queued >= maxGroup || waited >= most {
+		if woken || queued == before && queued > first || queued >= maxGroup || waited >= most {
 			a.turns.gathered(first, queued, waited)
 			return
 		}

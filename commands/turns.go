@@ -32,8 +32,8 @@ const (
 	aloneAtMost   = time.Second
 	maxAlonePause = 60 * time.Millisecond
 	// An append that takes less than gatherFrom is not worth a pause for callers who come again: they are carried by
-	// the next one as soon. The pause ends when nobody came for half an append's time, and after all of it, or
-	// gatherAtMost. When it was of no use it is left out for twice as many appends each time, up to maxFruitless.
+	// the next one as soon. The pause ends when some came and then nobody for a quarter of an append's time,
+	// and after all of it, or gatherAtMost. When it was of no use it is left out for twice as many appends each time, up to maxFruitless.
 	gatherFrom   = 4 * time.Millisecond
 	gatherAtMost = 25 * time.Millisecond
 	maxFruitless = 64
@@ -127,13 +127,13 @@ func (t *turns) gathering(answered int) (pause, most time.Duration) {
 		t.skip--
 		return 0, 0
 	}
-	return most / 2, most
+	return most / 4, most
 }
 
-// gathered notes how many were queued before and after a pause: those who came meanwhile are saved an append's time,
-// the others have waited for them.
+// gathered notes how many were queued before and after a pause: those who came meanwhile are saved an append's time, the
+// others have waited for them, and the next append of all comes sooner, which counts as much.
 func (t *turns) gathered(before, after int, waited time.Duration) {
-	if time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
+	if 2*time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
 		t.fruitless = 0
 		return
 	}

@@ -28,14 +28,11 @@ build: ## Build bin/letterhead
 # detector, SHORT those to run with -short.
 RACE  ?=
 SHORT ?=
-# The C code of SQLite is compiled without the detector, which finds nothing there that we could mend and makes it
-# several times slower. Only a package without generic functions can be: the linker keeps one copy of each instance.
-RACE_FLAGS := -race -gcflags=modernc.org/sqlite/lib=-race=false
 ALL    = $(if $(RACE)$(SHORT),$(shell go list ./...),./...)
 test: build ## Run every test that needs nothing but this repository
 	@code=0; \
-	$(call run-tests,$(RACE_FLAGS) -short,$(filter $(RACE),$(SHORT))) \
-	$(call run-tests,$(RACE_FLAGS),$(filter-out $(SHORT),$(RACE))) \
+	$(call run-tests,-race -short,$(filter $(RACE),$(SHORT))) \
+	$(call run-tests,-race,$(filter-out $(SHORT),$(RACE))) \
 	$(call run-tests,-short,$(filter-out $(RACE),$(SHORT))) \
 	$(call run-tests,,$(filter-out $(RACE) $(SHORT),$(ALL))) \
 	exit $$code

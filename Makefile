@@ -106,8 +106,7 @@ verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run ever
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 
-# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums. Two builds of one
-# commit by one Go version give the same bytes.
+# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums.
 DIST      ?= dist
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)

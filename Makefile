@@ -28,14 +28,11 @@ build: ## Build bin/letterhead
 # detector, SHORT those to run with -short.
 RACE  ?=
 SHORT ?=
-# The C code of SQLite is compiled without the detector, which finds nothing there that we could mend and makes it
-# several times slower. Only a package without generic functions can be: the linker keeps one copy of each instance.
-RACE_FLAGS := -race -gcflags=modernc.org/sqlite/lib=-race=false
 ALL    = $(if $(RACE)$(SHORT),$(shell go list ./...),./...)
 test: build ## Run every test that needs nothing but this repository
 	@code=0; \
-	$(call run-tests,$(RACE_FLAGS) -short,$(filter $(RACE),$(SHORT))) \
-	$(call run-tests,$(RACE_FLAGS),$(filter-out $(SHORT),$(RACE))) \
+	$(call run-tests,-race -short,$(filter $(RACE),$(SHORT))) \
+	$(call run-tests,-race,$(filter-out $(SHORT),$(RACE))) \
 	$(call run-tests,-short,$(filter-out $(RACE),$(SHORT))) \
 	$(call run-tests,,$(filter-out $(RACE) $(SHORT),$(ALL))) \
 	exit $$code
@@ -109,8 +106,7 @@ verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run ever
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 
-# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums. Two builds of one
-# commit by one Go version give the same bytes.
+# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums.
 DIST      ?= dist
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)

@@ -139,7 +139,7 @@ type task[S streamState] struct {
 	ctx     context.Context
 	request Request
 	job     job[S]
-	loose   bool // success without an event needs no look at the stream's tail
+	loose   bool // success without an event needs no read of the stream's tail
 	patient bool // waits however long the stream takes to load
 
 	caller chan error // nil for compensations

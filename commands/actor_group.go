@@ -122,7 +122,7 @@ func (a *actor[S]) decide(group []*task[S]) (r *round[S], broken int, err error)
 	return r, 0, a.include(r, a.state.Finale())
 }
 
-// provenBy reports whether an outcome without events is valid without a look at the stream's tail.
+// provenBy reports whether an outcome without events is valid without reading the stream's tail.
 func provenBy(err error, loose bool) bool {
 	if err == nil {
 		return loose

@@ -82,7 +82,7 @@ func (a *actor[S]) reset() {
 // load folds the stream, from a snapshot if one fits: one read of the snapshots and, for a stream that
 // has not grown by more than a page since, one read of the log. Events that were folded before an
 // error are kept, and the next call continues after them. It returns errMoreToLoad after the first
-// page that ends later than until; each page has a deadline of its own.
+// page that ends later than until; each page has its own deadline.
 func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 	if a.state.Revisions() == 0 && a.restore(ctx) {
 		end, err := a.readFromSnapshot(ctx)

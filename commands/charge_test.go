@@ -452,7 +452,7 @@ func TestStandingBelowZero(t *testing.T) {
 	}
 }
 
-// With several nodes the standing reads the tail, so it shows what another node answered.
+// With several nodes the standing reads the tail, so it reflects the answers of other nodes.
 func TestStandingOfASharedDesk(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})

@@ -218,7 +218,7 @@ func (w *world) lookup(id string) ChargeLookup {
 	return ChargeLookup{Request: w.request(), AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 3}
 }
 
-// onceOf is an idempotency key and a request.
+// onceOf returns an idempotency key and a request.
 func onceOf(key, request byte) *Once {
 	return &Once{Key: [32]byte{key}, Request: [32]byte{request}}
 }
@@ -324,7 +324,7 @@ func (w *world) ledger(id string) ledgerOf {
 	return l
 }
 
-// standingCharges are the charges that were not reversed.
+// standingCharges returns the number of charges that were not reversed.
 func (l ledgerOf) standingCharges() (n int) {
 	for request, made := range l.charges {
 		n += made - l.reversed[request]

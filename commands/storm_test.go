@@ -68,7 +68,7 @@ type stormer struct {
 	mu       sync.Mutex
 	paid     map[string]bool // told that it was charged
 	notPaid  map[string]bool // told anything else
-	reversed map[string]bool // asked for a reversal, and was told that it was done
+	reversed map[string]bool // requested a reversal, and was told that it was done
 }
 
 // Whatever fails: no caller overspends, every request that was told it paid has paid exactly once, and
@@ -187,7 +187,7 @@ func (w *world) checkStorm(id string, told *stormer) {
 		w.Errorf("available fell to %d", l.available)
 	}
 	for request := range told.paid {
-		// A reversal that was asked for and failed with an unknown outcome may have landed.
+		// A requested reversal that failed with an unknown outcome may have landed.
 		if l.charges[request] != 1 {
 			w.Errorf("request %s paid, and stands %d times on the ledger", request, l.charges[request])
 		}

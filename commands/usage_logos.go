@@ -22,7 +22,7 @@ const maxAllotments = 100_000
 // Requests are allotted ahead, durably, and most calls take one of those without reading the log.
 // Fewer are allotted ahead the nearer the limit is, and finally each is allotted singly. However many
 // desks there are, and whichever are killed, no more calls return nil in a month than the limit: each
-// corresponds to a request that is allotted on the stream, and the allotted requests of a killed desk
+// corresponds to a request that is allotted on the stream, and the unused allotments of a killed desk
 // are never served. If the limit of a month is known to be reached, requests are refused without
 // reading the log, because the allotted number never decreases.
 //
@@ -62,7 +62,7 @@ type allotmentOf struct {
 // which they are allotted.
 type allotment struct {
 	last int64 // the last number known to be allotted, to any desk
-	held int64 // numbers that this desk may still use; assumed to be the last ones, so never below the real numbers
+	held int64 // how many this desk may still use; they are assumed to be the last ones, which is never too low
 	size int64 // the most that this desk was allotted in one event, for the request and ahead
 }
 

@@ -96,7 +96,7 @@ type recorded struct {
 
 // NewUsageRecorder returns a recorder that writes to the node's stream. Each process needs its own
 // name. If two share one by mistake, nothing is lost or counted twice, because each appends at an
-// exact revision with ids of its own; but they conflict with each other and log warnings.
+// exact revision with its own ids; but they conflict with each other and log warnings.
 func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*UsageRecorder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

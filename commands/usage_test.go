@@ -258,7 +258,7 @@ func FuzzTallySnapshot(f *testing.F) {
 		}
 		written, err := tally.MarshalBinary()
 		if err != nil {
-			return // a year past 9999
+			return // a year after 9999
 		}
 		again := newTally(tally.accountID, tally.month, nil)
 		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != tally.Revisions() || again.counter.Searches() != tally.counter.Searches() {

@@ -281,7 +281,7 @@ func retrySeconds(p *Problem) *int64 {
 	return &seconds
 }
 
-// rpcBody is the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with the
+// rpcBody returns the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with the
 // fields of the other endpoints' error body as its data.
 func (x *exchange) rpcBody(p *Problem) []byte {
 	code := mcp.CodeInvalidRequest

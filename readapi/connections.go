@@ -53,7 +53,7 @@ type connState int64
 const (
 	waiting connState = iota // for a request, or for the rest of its headers
 	reading                  // a handler waits for bytes of the body
-	writing                  // a write is under way
+	writing                  // a write is in progress
 	serving                  // a handler is running
 	gone                     // closed, or about to be: no request on it is served
 )
@@ -123,7 +123,7 @@ func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *conn
 		}, []string{"bound"}),
 	}
 	for _, bound := range []string{"address", "all"} {
-		c.refused.WithLabelValues(bound) // Prometheus ignores the first value of a series, so it starts at 0
+		c.refused.WithLabelValues(bound) // start at 0, or Prometheus would miss the first increase
 	}
 	return c
 }

@@ -141,7 +141,7 @@ func (c *scriptedCrawler) end(ctx context.Context, crawl eventschemas.CrawlReque
 // spentAway is the domain of charges that a test uses to bring an account to a balance.
 const spentAway = "spent.com"
 
-// record is a complete record with a logo, every field filled.
+// record returns a complete record with a logo, every field filled.
 func record(name string) eventschemas.Record {
 	text := func(s string) *string { return &s }
 	number := func(n int) *int { return &n }

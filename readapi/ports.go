@@ -20,7 +20,7 @@ import (
 // Interfaces of the other parts, reduced to the methods used here. Their own packages document each
 // method and its errors.
 type (
-	// Desk decides credits; *commands.Desk.
+	// Desk decides about credits; *commands.Desk.
 	Desk interface {
 		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
 		Confirm(ctx context.Context, r *commands.Reservation) error
@@ -78,7 +78,7 @@ type (
 		Search(ctx context.Context, q string, limit int) ([]search.Hit, error)
 	}
 
-	// AssetStore holds logos and images; *assets.Store.
+	// AssetStore stores logos and images; *assets.Store.
 	AssetStore interface {
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
 	}

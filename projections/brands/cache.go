@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultCacheBytes is the default size of the cache: about 10,000 bodies of 6 KiB.
 	DefaultCacheBytes = 64 << 20
-	// maxCacheBytes keeps a typing error from asking for all memory.
+	// maxCacheBytes keeps a typo from requesting all memory.
 	maxCacheBytes = 64 << 30
 	// entryOverhead is the memory of an entry in addition to its body and texts: the struct and the
 	// nodes of the map and the policy; measured 430 bytes.

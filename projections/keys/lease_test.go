@@ -48,7 +48,7 @@ func (w *world) crash() {
 	w.now.leases = make(map[string]applied)
 }
 
-// decide is the projector's transaction.
+// decide simulates the projector's transaction.
 func (w *world) decide(sum hash) (version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

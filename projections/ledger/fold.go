@@ -98,7 +98,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 // Reset implements projections.Fold.
 func (f *fold) Reset() { f.accounts.Reset() }
 
-// actor is NULL for the account itself.
+// actor returns nil, which is NULL, for the account itself.
 func actor(e *projections.Event) any {
 	if id, ok := strings.CutPrefix(e.Metadata.Actor, actorPrefix); ok && id == e.Subject {
 		return nil
@@ -106,7 +106,7 @@ func actor(e *projections.Event) any {
 	return e.Metadata.Actor
 }
 
-// text is NULL for an id that the event does not have.
+// text returns nil, which is NULL, for an id that the event does not have.
 func text(s string) any {
 	if s == "" {
 		return nil

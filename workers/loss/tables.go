@@ -132,7 +132,7 @@ func resetPositions(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position
 	return nil
 }
 
-// setPositions sets the checkpoints of the named readers to the head.
+// setPositions sets the checkpoints of the named readers to a position.
 func setPositions(ctx context.Context, tx *sqlstore.Tx, names []string, head eventlog.Position) error {
 	tables, err := present(ctx, tx, positionsTable)
 	if err != nil || len(tables) == 0 {

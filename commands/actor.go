@@ -76,7 +76,7 @@ type streamState interface {
 	Prelude(now time.Time) []authored
 	Finale() []authored
 
-	// Publish makes the state visible to readers that do not queue; durable reports that none of it is
+	// Publish makes the state visible to readers that do not queue; durable reports whether none of it is
 	// tentative. It is called with the lock held.
 	Publish(durable bool)
 	// Withdraw marks the published state as unknown. It is called with the lock held.
@@ -100,7 +100,7 @@ type authored struct {
 // verdict is the result of deciding a command.
 type verdict struct {
 	events []eventschemas.Event
-	// joined reports that the command's effect is part of an event that the group appends anyway.
+	// joined reports whether the command's effect is part of an event that the group appends anyway.
 	joined bool
 }
 
@@ -467,7 +467,7 @@ func (a *actor[S]) fail(tasks []*task[S], err error) {
 	}
 }
 
-// answer sends a caller the final outcome; durable reports that the task's effect is on the stream or
+// answer sends a caller the final outcome; durable reports whether the task's effect is on the stream or
 // in memory, so that it must be compensated if the caller has left.
 func (a *actor[S]) answer(t *task[S], err error, durable bool) {
 	if t.caller == nil {

@@ -27,7 +27,7 @@ type round[S streamState] struct {
 type member[S streamState] struct {
 	task *task[S]
 	err  error
-	// changes reports that its effect is part of what the round appends.
+	// changes reports whether its effect is part of what the round appends.
 	changes bool
 }
 

@@ -20,7 +20,7 @@ type ChargeLookup struct {
 	BrandID        string
 	Domain         string
 	RecordRevision uint64 // of the brand stream, as answered
-	// FromStream reports that the record was read from the brand's stream, not from tables or a cache,
+	// FromStream reports whether the record was read from the brand's stream, not from tables or a cache,
 	// which may trail it.
 	FromStream bool
 	HoldID     string // optional: the hold to capture
@@ -40,7 +40,7 @@ type Receipt struct {
 	At        time.Time // time of the charge
 	Position  eventlog.Position
 
-	// Repeated reports that the charge was made before, for the same request or idempotency key;
+	// Repeated reports whether the charge was made before, for the same request or idempotency key;
 	// BrandID, Domain and RecordRevision are then those of the first answer.
 	Repeated       bool
 	BrandID        string

@@ -46,7 +46,7 @@ type DeskConfig struct {
 	LoadWithin time.Duration
 	// SnapshotEvery is the minimum number of events between two snapshots of an account.
 	SnapshotEvery int
-	// Shared reports that other nodes serve the same accounts. Standing then reads the stream's tail
+	// Shared is set if other nodes serve the same accounts. Standing then reads the stream's tail
 	// first, a busy account lets the other nodes append now and then, and a charge for a record older
 	// than another node's answer is refused (ErrOlderRecord).
 	Shared bool

@@ -33,7 +33,7 @@ const (
 	// boundLogEvery is the minimum interval between log lines about addresses that reached their
 	// limit.
 	boundLogEvery = time.Minute
-	// maxDismissals limits the connections that are being answered that there is no room; further ones
+	// maxDismissals limits the connections that are being answered with busyAnswer; further ones
 	// are closed without an answer.
 	maxDismissals = 32
 	// lingerWithin is how long a connection that the server ends stays open for reading, so that bytes

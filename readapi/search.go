@@ -38,7 +38,7 @@ func (x *exchange) serveSearch() error {
 	return x.sendJSON(searchBody{Query: q, Results: results})
 }
 
-// searchBrands searches and counts: a search counts once it has results to answer, and the count is
+// searchBrands searches and counts: a search counts once there is an answer, and the count is
 // durable before the answer is sent. The quota is checked first, because an exceeded quota is reported
 // before the index is used; the count itself decides between concurrent searches.
 //

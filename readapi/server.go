@@ -55,7 +55,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn.among.handlers.Add(1)
 	defer conn.among.handlers.Add(-1)
 	if conn.isGone() {
-		panic(http.ErrAbortHandler) // without any effect
+		panic(http.ErrAbortHandler) // nothing was done
 	}
 	if conn.draining() {
 		w.Header()["Connection"] = connectionClose

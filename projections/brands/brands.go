@@ -42,9 +42,9 @@ const (
 var ErrNotFound = errors.New("brand not found")
 
 // position is that of the last event that changed the answer, 0 if there was none. readable is 1 if
-// there is something to answer: a record, not withdrawn. Otherwise body is empty and the other fields
-// have no meaning. due is the time of the next scheduled crawl, in seconds since 1970, and 0 if there
-// is none.
+// there is something to answer: a record, not withdrawn. Otherwise body is empty, name is NULL, and
+// claimed, quality, imported, has_logo and due are 0. due is the time of the next scheduled crawl, in
+// seconds since 1970, and 0 if there is none.
 const (
 	create = `
 CREATE TABLE {brands} (
@@ -109,9 +109,9 @@ type Doc struct {
 	Name         string // empty if unknown
 	Claimed      bool
 	QualityScore float64
-	// Imported reports that the brand came with a data set, whatever crawls have found since.
+	// Imported reports whether the brand came with a data set, whatever crawls have found since.
 	Imported bool
-	// Gone reports that there is nothing to answer (any more): the domain must be removed.
+	// Gone reports whether there is nothing to answer (any more): the domain must be removed.
 	Gone bool
 	// Position is that of the last event that changed any of these fields.
 	Position eventlog.Position

@@ -10,7 +10,7 @@ import (
 // the base URL, and rendering dominates the time of a replay of brands.
 type writer struct {
 	b []byte
-	// after reports that a value precedes at this level, so that a comma comes next.
+	// after reports whether a value precedes at this level, so that a comma comes next.
 	after bool
 }
 

@@ -169,7 +169,7 @@ func (m *memory) hold(ctx context.Context, allowed func() bool) {
 	}
 }
 
-// renew reports whether it returned a new mark, which the database does not yet know to be applied. If
+// renew reports whether the database has a new mark, which it does not yet know to be applied here. If
 // it fails the current lease expires.
 func (m *memory) renew(ctx context.Context) (news bool) {
 	ctx, cancel := context.WithTimeout(ctx, leaseLength)

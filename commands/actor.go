@@ -17,45 +17,48 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Limits of an actor's work.
+// Limits of an actor.
 const (
-	// maxGroup bounds the commands that are decided together.
+	// maxGroup limits the commands that are decided together.
 	maxGroup = 512
-	// maxTaskEvents is the most events that one command leads to: a release of account.MaxReleases holds, or a
-	// recall of account.MaxKeyItems charges, with an event or two beside them.
+	// maxTaskEvents limits the events of one command: a release of account.MaxReleases holds, or a
+	// recall of account.MaxKeyItems charges, plus an event or two.
 	maxTaskEvents = 160
-	// maxGroupEvents is when a group takes no further command, so that the last one still fits an append.
+	// maxGroupEvents is the size at which a group accepts no further command, so that the last command
+	// still fits into one append.
 	maxGroupEvents = eventlog.MaxAppendEvents - maxTaskEvents
-	// maxGroupBytes is the same in bytes. The rest, some 140 KB, holds the events of any one command.
+	// maxGroupBytes is the same limit in bytes. The remaining 140 KB or so fit the events of any one
+	// command.
 	maxGroupBytes = 640_000
-	// tailPage is how many events one read of a stream fetches.
+	// tailPage is the number of events that one read of a stream fetches.
 	tailPage = 2048
-	// maxOwed bounds what one actor still has to hand back; past it the oldest is given up and logged.
+	// maxOwed limits the pending compensations of one actor; beyond it the oldest is given up and
+	// logged.
 	maxOwed = 4096
-	// maxHandedIn bounds what others have given the actor to hand back and it has not taken up yet. It is
-	// beside MaxQueue: a full queue is when clients give up.
+	// maxHandedIn limits the compensations that others have submitted and the actor has not yet
+	// accepted. It is separate from MaxQueue: clients give up when the queue is full.
 	maxHandedIn = 4096
-	// owedWithin is how long handing something back is tried before it is left to an operator.
+	// owedWithin limits the retries of a compensation before it is left to an operator.
 	owedWithin = time.Minute
-	// maxOwedPause bounds the pause before the next attempt.
+	// maxOwedPause limits the pause before the next attempt.
 	maxOwedPause = time.Second
-	// doubtPause is how often a stream is read again to see whether an append in doubt landed.
+	// doubtPause is the interval between reads that check whether an ambiguous append landed.
 	doubtPause = time.Second
-	// doubtWithin is how long an append in doubt is waited for once the stream can be read: well past the
-	// deadlines of the calls that sent it. doubtUnread is the same for a stream that cannot be read, also at
-	// the shutdown, where Drain's deadline comes before it.
+	// doubtWithin is how long an ambiguous append stays unresolved once the stream can be read: well
+	// beyond the deadlines of the calls that sent it. doubtUnread is the same for a stream that cannot
+	// be read, also at shutdown, where Drain's deadline comes first.
 	doubtWithin = time.Minute
 	doubtUnread = 10 * time.Minute
-	// distrustFor is how long the verdict on a stream that cannot be folded stands, so that not every request
-	// folds it anew.
+	// distrustFor is how long the error of a stream that cannot be folded is cached, so that not every
+	// request folds it again.
 	distrustFor = 5 * time.Second
-	// maxDoubts bounds the appends in doubt; the stream cannot be appended to while there is more than one
-	// at a revision, so there are seldom two.
+	// maxDoubts limits the ambiguous appends. The stream accepts only one append per revision, so
+	// there are seldom two.
 	maxDoubts = 64
 )
 
-// streamState is the folded state of one stream and what its desk publishes of it. The first part belongs to
-// the actor's goroutine; what publish writes is guarded by the actor's lock.
+// streamState is the folded state of one stream and the part of it that is published. The state
+// belongs to the actor's goroutine; the fields that Publish writes are guarded by the actor's lock.
 type streamState interface {
 	Apply(ev eventschemas.Event, at time.Time)
 	Revisions() uint64 // events applied
@@ -66,18 +69,19 @@ type streamState interface {
 	Remembered() int // entries a snapshot writes
 	MarshalBinary() ([]byte, error)
 	UnmarshalBinary(data []byte) error
-	Reset() // to before the first event
+	Reset() // back to the state before the first event
 
-	// Prelude is what a group appends before its first command, Finale what it appends after its last.
+	// Prelude returns the events that a group appends before its first command, Finale those after its
+	// last.
 	Prelude(now time.Time) []authored
 	Finale() []authored
 
-	// Publish shows the state to those who do not queue; durable says that nothing of it is tentative. It is
-	// called with the lock held.
+	// Publish makes the state visible to readers that do not queue; durable reports whether none of it is
+	// tentative. It is called with the lock held.
 	Publish(durable bool)
-	// Withdraw shows that nothing is known any more, with the lock held.
+	// Withdraw marks the published state as unknown. It is called with the lock held.
 	Withdraw()
-	// Idle says, with the lock held, that nothing would be lost if the actor ended.
+	// Idle reports whether the actor can end without losing anything. It is called with the lock held.
 	Idle() bool
 }
 
@@ -87,37 +91,38 @@ type chained interface {
 	Link(head eventschemas.Hash)
 }
 
-// authored is an event and who asked for it.
+// authored is an event and the request that caused it.
 type authored struct {
 	event   eventschemas.Event
 	request Request
 }
 
-// verdict is what a command leads to.
+// verdict is the result of deciding a command.
 type verdict struct {
 	events []eventschemas.Event
-	// joined says that the command's effect is part of an event that the group appends anyway.
+	// joined reports whether the command's effect is part of an event that the group appends anyway.
 	joined bool
 }
 
 // job is one command at an actor. decide, applied, undone and finished are called with the actor's lock held.
 type job[S streamState] interface {
-	// decide returns what the command leads to, or its refusal. It changes nothing that undone does not take
-	// back, and is called again when the group has to be decided again.
+	// decide returns the result of the command, or its refusal. Every change that it makes is reverted
+	// by undone, and it is called again when the group has to be decided again.
 	decide(s S, now time.Time) (verdict, error)
 	// applied is called after the decided events, if any, were applied to the state.
 	applied(s S)
-	// undone takes back what decide and applied did, because the group was rolled back.
+	// undone reverts the effects of decide and applied because the group was rolled back.
 	undone(s S)
-	// finished is called once with the final outcome, before the caller hears of it.
+	// finished is called once with the final outcome, before the caller gets it.
 	finished(a *actor[S], err error, position eventlog.Position)
-	// orphaned is called when the command succeeded but its caller has gone, or was told that nobody knows; and when
-	// nobody will ever know, to tell an operator what would have to be handed back. It returns what hands its effect
-	// back, nil when there is nothing to hand back. The lock is not held.
+	// orphaned is called when the command succeeded but its caller has left or was answered with an
+	// unknown outcome, and when the outcome will never be known, to log what an operator would have to
+	// compensate. It returns the task that compensates the effect, or nil if there is nothing to
+	// compensate. The lock is not held.
 	orphaned() *task[S]
 }
 
-// callerState says what became of a task's caller. Whoever moves it away from waiting decides.
+// callerState is the state of a task's caller. The first move away from callerWaits wins.
 type callerState struct{ atomic.Int32 }
 
 const (
@@ -126,7 +131,7 @@ const (
 	callerLeft
 )
 
-// move returns false when somebody else was first.
+// move returns false if another move came first.
 func (s *callerState) move(to int32) bool { return s.CompareAndSwap(callerWaits, to) }
 
 // task is a job in a queue.
@@ -134,18 +139,18 @@ type task[S streamState] struct {
 	ctx     context.Context
 	request Request
 	job     job[S]
-	loose   bool // success without an event needs no look at the stream's tail
-	patient bool // waits for as long as the stream takes to load
+	loose   bool // success without an event needs no read of the stream's tail
+	patient bool // waits however long the stream takes to load
 
-	caller chan error // nil for what the actor owes
+	caller chan error // nil for compensations
 	state  callerState
-	// owedSince and attempts are those of an owed task.
+	// owedSince and attempts are used by compensations.
 	owedSince time.Time
 	attempts  int
 }
 
-// actor serves one stream: it alone folds and appends it in this registry. Fields under mu are shared; the
-// rest belongs to its goroutine.
+// actor serves one stream: within this registry only it folds the stream and appends to it. Fields
+// under mu are shared; the others belong to its goroutine.
 type actor[S streamState] struct {
 	reg    *registry[S]
 	key    string
@@ -154,32 +159,32 @@ type actor[S streamState] struct {
 
 	mu      sync.Mutex
 	queue   []*task[S]
-	awaited int        // push wakes the actor when so many are queued
-	handed  []*task[S] // to be owed
-	working bool       // not to be evicted: it decides, owes or doubts
+	awaited int        // push wakes the actor once this many are queued
+	handed  []*task[S] // compensations that the actor has not yet accepted
+	working bool       // must not be evicted: it decides, or has compensations or ambiguous appends
 	retired bool
-	uses    uint64 // grows with every use, to tell idle actors
+	uses    uint64 // grows with every use, to detect idle actors
 	state   S
 
-	chain        chained // the state, when its stream carries the chain
+	chain        chained // the state, if its stream carries the chain
 	loaded       bool
 	stale        bool // the tail must be read before the next decision
 	position     eventlog.Position
 	snapshot     uint64   // revisions at the last snapshot
-	loading      *loading // of a stream that is loaded in the background; nil for none
+	loading      *loading // of a stream that is loaded in the background; otherwise nil
 	owed         []*task[S]
-	owedWait     time.Duration // the last pause before owed was tried again
-	nextOwed     time.Time     // when owed is tried again; zero for at once
-	corrupt      error         // why the stream cannot be folded; stands until
+	owedWait     time.Duration // the last pause before retrying owed
+	nextOwed     time.Time     // when owed is retried; zero for immediately
+	corrupt      error         // why the stream cannot be folded; cached until
 	corruptUntil time.Time
 	doubts       []doubt[S]
-	blind        bool       // the last look for an append in doubt could not read the stream
-	group        []*task[S] // memory of take
+	blind        bool       // the last check for an ambiguous append could not read the stream
+	group        []*task[S] // reused by take
 	turns        turns
 	idleUses     uint64 // uses when the idle timer was set
 }
 
-// doubt is an append that may have landed.
+// doubt is an ambiguous append: it may have landed.
 type doubt[S streamState] struct {
 	revision uint64
 	first    uuid.UUID
@@ -193,7 +198,7 @@ func newActor[S streamState](reg *registry[S], key, stream string, state S) *act
 	return a
 }
 
-// push puts a task into the queue. It returns false when the actor has ended and a new one is needed.
+// push queues a task. It returns false if the actor has ended and a new one is needed.
 func (a *actor[S]) push(t *task[S]) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +221,8 @@ func (a *actor[S]) push(t *task[S]) (bool, error) {
 	return true, nil
 }
 
-// handIn gives the actor something to hand back, past MaxQueue. It returns false when the actor has ended.
+// handIn submits a compensation to the actor, regardless of MaxQueue. It returns false if the actor
+// has ended.
 func (a *actor[S]) handIn(t *task[S]) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,7 +243,7 @@ func (a *actor[S]) handIn(t *task[S]) (bool, error) {
 	return true, nil
 }
 
-// run is the actor's life. It ends when the actor retires.
+// run is the actor's loop. It ends when the actor retires.
 func (a *actor[S]) run() {
 	timer := time.NewTimer(a.reg.cfg.IdleAfter)
 	defer timer.Stop()
@@ -263,18 +269,19 @@ func (a *actor[S]) run() {
 	}
 }
 
-// gather lets those who were just answered, and are about to ask again, share the next append. Without it they come
-// while that is under way and wait for it as well as for their own: on a store whose appends take long a busy account
-// would have two groups of callers, in turns. It ends when all are back, when they come no more, or when the pause
-// costs those who are back more than it saves those who come.
+// gather lets callers that were just answered, and are about to call again, share the next append.
+// Otherwise they arrive during that append and wait for it as well as for their own: on a store with
+// slow appends a busy account would have two alternating groups of callers. It ends when all callers
+// are back, when no more arrive, or when the pause costs the waiting callers more than it saves the
+// others.
 func (a *actor[S]) gather(answered int, timer *time.Timer) {
 	pause, most := a.turns.gathering(answered)
 	if pause == 0 {
-		runtime.Gosched() // an append that takes less than a pause
+		runtime.Gosched() // an append is faster than a pause
 		return
 	}
 	select {
-	case <-a.wake: // of somebody who is in the queue
+	case <-a.wake: // sent for a task that is already queued
 	default:
 	}
 	began := time.Now()
@@ -300,8 +307,8 @@ func (a *actor[S]) gather(answered int, timer *time.Timer) {
 	}
 }
 
-// await makes push wake the actor only when so many more than now are queued; 0 leaves it as it is, and less than that
-// makes each push wake it. It returns how many are queued.
+// await makes push wake the actor only once that many more tasks are queued; with 0 nothing changes,
+// and with less than 0 each push wakes it. It returns the number of queued tasks.
 func (a *actor[S]) await(more int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,7 +321,7 @@ func (a *actor[S]) await(more int) int {
 	return len(a.queue)
 }
 
-// take returns what is decided next: what is owed, when its pause is over, then what is queued.
+// take returns the tasks to decide next: pending compensations whose pause is over, then the queue.
 func (a *actor[S]) take() []*task[S] {
 	group := a.group[:0]
 	a.mu.Lock()
@@ -334,7 +341,7 @@ func (a *actor[S]) take() []*task[S] {
 	return a.group
 }
 
-// join adds what was queued since to a group.
+// join adds the tasks to a group that were queued in the meantime.
 func (a *actor[S]) join(group []*task[S]) []*task[S] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -350,7 +357,7 @@ func (a *actor[S]) joinLocked(group []*task[S]) []*task[S] {
 	return group
 }
 
-// putBack returns tasks that did not fit the group to the head of the queue.
+// putBack returns tasks that did not fit into the group to the head of the queue.
 func (a *actor[S]) putBack(rest []*task[S]) {
 	if len(rest) == 0 {
 		return
@@ -360,7 +367,7 @@ func (a *actor[S]) putBack(rest []*task[S]) {
 	a.queue = append(append(make([]*task[S], 0, len(rest)+len(a.queue)), rest...), a.queue...)
 }
 
-// rest waits for work. It returns false when the actor has ended.
+// rest waits for work. It returns false if the actor has ended.
 func (a *actor[S]) rest(timer *time.Timer) bool {
 	a.mu.Lock()
 	a.working = len(a.owed) > 0 || len(a.doubts) > 0
@@ -380,7 +387,7 @@ func (a *actor[S]) rest(timer *time.Timer) bool {
 	timer.Reset(pause)
 	stopping := a.reg.stopping
 	if len(a.owed) > 0 && a.reg.ctx.Err() == nil {
-		stopping = nil // first hand back what is owed
+		stopping = nil // finish pending compensations first
 	}
 	select {
 	case <-a.wake:
@@ -392,7 +399,8 @@ func (a *actor[S]) rest(timer *time.Timer) bool {
 	}
 }
 
-// tick does what is due when nothing was queued for a while.
+// tick runs when nothing was queued during the pause: it starts the work that is due, or retires the
+// actor.
 func (a *actor[S]) tick() bool {
 	switch {
 	case len(a.owed) > 0:
@@ -407,8 +415,9 @@ func (a *actor[S]) tick() bool {
 	}
 }
 
-// lastLook settles appends in doubt before the end: it tries to read the stream until Drain's deadline, and
-// what is in doubt then is left to an operator. It returns true when something is to be handed back.
+// lastLook settles ambiguous appends before the actor ends: it tries to read the stream until Drain's
+// deadline, and leaves the appends that are then still ambiguous to an operator. It returns true if
+// there are compensations to append.
 func (a *actor[S]) lastLook() bool {
 	for since, pause := time.Now(), firstPause; len(a.doubts) > 0; pause = min(2*pause, doubtPause) {
 		err := a.lookForDoubts()
@@ -422,14 +431,14 @@ func (a *actor[S]) lastLook() bool {
 	if a.reg.ctx.Err() == nil {
 		return len(a.owed) > 0
 	}
-	for _, t := range a.owed { // there is no time left for another attempt
+	for _, t := range a.owed { // no time for another attempt
 		a.giveUp(t, a.reg.ctx.Err())
 	}
 	a.owed = nil
 	return false
 }
 
-// retire ends the actor when nothing is left to do; at shutdown whatever is in memory goes with it.
+// retire ends the actor if nothing is left to do; at shutdown everything in memory is dropped.
 func (a *actor[S]) retire(shutdown bool) bool {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
@@ -446,7 +455,7 @@ func (a *actor[S]) retire(shutdown bool) bool {
 	return true
 }
 
-// fail answers tasks that cannot be decided. Their tentative effects are undone already.
+// fail answers tasks that cannot be decided. Their tentative effects have been undone.
 func (a *actor[S]) fail(tasks []*task[S], err error) {
 	a.mu.Lock()
 	for _, t := range tasks {
@@ -458,8 +467,8 @@ func (a *actor[S]) fail(tasks []*task[S], err error) {
 	}
 }
 
-// answer tells a caller the final outcome; durable says that the task's effect is on the stream or in
-// memory, so that it must be handed back when the caller has gone.
+// answer sends a caller the final outcome; durable reports whether the task's effect is on the stream or
+// in memory, so that it must be compensated if the caller has left.
 func (a *actor[S]) answer(t *task[S], err error, durable bool) {
 	if t.caller == nil {
 		a.settle(t, err)
@@ -479,7 +488,7 @@ func (a *actor[S]) answer(t *task[S], err error, durable bool) {
 	}
 }
 
-// owe puts down what the actor has to append on its own account.
+// owe records a compensation that the actor has to append.
 func (a *actor[S]) owe(t *task[S]) {
 	if t == nil {
 		return
@@ -494,8 +503,8 @@ func (a *actor[S]) owe(t *task[S]) {
 	a.owed = append(a.owed, t)
 }
 
-// settle looks at the outcome of what was owed: done, refused (kept, or released already), left to an operator,
-// or to be tried again.
+// settle handles the outcome of a compensation: done, refused (kept, or released already), left to an
+// operator, or retried.
 func (a *actor[S]) settle(t *task[S], err error) {
 	if err == nil {
 		a.owedWait, a.nextOwed = 0, time.Time{}
@@ -515,21 +524,21 @@ func (a *actor[S]) settle(t *task[S], err error) {
 		a.giveUp(t, err)
 		return
 	}
-	if !now.Before(a.nextOwed) { // else another member of the group has set the pause
+	if !now.Before(a.nextOwed) { // otherwise another member of the group has set the pause
 		a.owedWait = min(max(2*a.owedWait, firstPause), maxOwedPause)
 		a.nextOwed = now.Add(delay.Jittered(a.owedWait))
 	}
 	a.owe(t)
 }
 
-// giveUp leaves it to an operator, who finds the charge by its request id, if it is there.
+// giveUp leaves a compensation to an operator, who finds the charge, if it exists, by its request id.
 func (a *actor[S]) giveUp(t *task[S], err error) {
 	a.reg.metrics.notHandedBack.Inc()
 	a.reg.cfg.Logger.Error("could not hand back what its caller never heard of",
 		"stream", a.stream, "request_id", t.request.ID, "attempts", t.attempts, "error", err)
 }
 
-// temporary says that trying again may succeed.
+// temporary reports whether a retry may succeed.
 func temporary(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
 		errors.Is(err, eventlog.ErrClosed)

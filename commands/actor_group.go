@@ -17,9 +17,9 @@ type round[S streamState] struct {
 	first    uint64 // revision of the first event
 	proposed []eventlog.Proposed
 	bytes    int
-	members  []member[S] // those that were looked at, in order
-	// unproven: an outcome appends nothing, so only an append of another member, or a read of the tail, proves
-	// that it was decided on the stream as it is.
+	members  []member[S] // the members examined, in order
+	// unproven is set if an outcome appends nothing, so that only an append of another member, or a
+	// read of the tail, proves that it was decided on the current stream.
 	unproven bool
 }
 
@@ -27,7 +27,7 @@ type round[S streamState] struct {
 type member[S streamState] struct {
 	task *task[S]
 	err  error
-	// changes: its effect is part of what the round appends.
+	// changes reports whether its effect is part of what the round appends.
 	changes bool
 }
 
@@ -35,7 +35,8 @@ func (r *round[S]) full() bool {
 	return len(r.proposed) >= maxGroupEvents || r.bytes >= maxGroupBytes
 }
 
-// process decides a group, appends what was accepted and answers. It returns the tasks that did not fit.
+// process decides a group, appends the accepted events and answers the callers. It returns the tasks
+// that did not fit.
 func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 	var settle patience
 	group, fresh, err := a.prepare(group)
@@ -49,7 +50,7 @@ func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 	for lost := 0; len(group) > 0; {
 		r, broken, err := a.decide(group)
 		if err != nil {
-			// One task that cannot be written must not sink the others.
+			// One task that cannot be written must not fail the others.
 			a.undo(r)
 			a.fail(group[broken:broken+1], err)
 			group = append(group[:broken], group[broken+1:]...)
@@ -92,7 +93,7 @@ func (a *actor[S]) process(group []*task[S]) (rest []*task[S]) {
 	return nil
 }
 
-// decide decides each task on its own against the running state, until the group is full. On an error
+// decide decides the tasks one by one against the running state until the group is full. On an error,
 // broken is the index of the task whose events cannot be written.
 func (a *actor[S]) decide(group []*task[S]) (r *round[S], broken int, err error) {
 	r = &round[S]{at: a.clock(), first: a.state.Revisions(), members: make([]member[S], 0, len(group))}
@@ -121,16 +122,17 @@ func (a *actor[S]) decide(group []*task[S]) (r *round[S], broken int, err error)
 	return r, 0, a.include(r, a.state.Finale())
 }
 
-// provenBy says whether an outcome without events needs no look at the stream's tail.
+// provenBy reports whether an outcome without events is valid without reading the stream's tail.
 func provenBy(err error, loose bool) bool {
 	if err == nil {
 		return loose
 	}
-	// Whatever the stream says: the one is malformed, the other only gets older.
+	// Independent of the stream: a malformed request stays malformed, and an older record stays older.
 	return errors.Is(err, account.ErrInvalid) || errors.Is(err, ErrOlderRecord)
 }
 
-// decideOne decides and applies in one step, so that nobody reserves in between what was just spent.
+// decideOne decides and applies in one step, so that no reservation in between can take credits that
+// were just spent.
 func (a *actor[S]) decideOne(t *task[S], now time.Time) (verdict, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +148,7 @@ func (a *actor[S]) decideOne(t *task[S], now time.Time) (verdict, error) {
 	return v, nil
 }
 
-// include applies and writes events that no task asked for.
+// include applies and writes events that no task caused.
 func (a *actor[S]) include(r *round[S], events []authored) error {
 	if len(events) == 0 {
 		return nil
@@ -183,13 +185,13 @@ func (a *actor[S]) write(r *round[S], events []eventschemas.Event, request Reque
 	return nil
 }
 
-// metadataBytes is an upper estimate of what an event takes beside its data.
+// metadataBytes is an upper estimate of the size of an event without its data.
 func metadataBytes(p *eventlog.Proposed) int {
 	m := &p.Metadata
 	return 256 + len(p.Type) + len(m.RequestID) + len(m.Actor) + len(m.CorrelationID) + len(m.CausationID) + len(m.Hash)
 }
 
-// clock is the time of a round: whole microseconds, never before what the stream holds.
+// clock returns the time of a round: whole microseconds, never before the last event of the stream.
 func (a *actor[S]) clock() time.Time {
 	now := a.reg.cfg.Now().UTC().Truncate(time.Microsecond)
 	if last := a.state.LastAt(); now.Before(last) {
@@ -198,8 +200,8 @@ func (a *actor[S]) clock() time.Time {
 	return now
 }
 
-// append writes the round's events. While nobody knows whether they were written it repeats the identical
-// append. Errors: eventlog.ErrWrongRevision (nothing of it landed), ErrUnknownOutcome, else the log's.
+// append writes the round's events. While the outcome is unknown it repeats the identical append.
+// Errors: eventlog.ErrWrongRevision (no event landed), ErrUnknownOutcome, else the log's.
 func (a *actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	known := newPatience(a.reg.cfg.KnowWithin)
 	expected := eventlog.After(r.first)
@@ -223,7 +225,7 @@ func (a *actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 		case !ambiguous:
 			return eventlog.Appended{}, storeError(err)
 		}
-		// Any other error of a repeat says only what became of the repeat.
+		// Any other error of a repeat concerns only the repeat.
 		a.reg.metrics.retries.Inc()
 		if errors.Is(err, eventlog.ErrClosed) || !known.wait(a.reg.ctx) {
 			return eventlog.Appended{}, fmt.Errorf("append %d events to %s at %s: %w: %w", len(r.proposed), a.stream, expected, ErrUnknownOutcome, err)
@@ -231,7 +233,7 @@ func (a *actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	}
 }
 
-// storeError keeps a deadline of the actor's own from looking like the caller's.
+// storeError keeps the actor's own deadlines from looking like the caller's.
 func storeError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", eventlog.ErrUnavailable, errors.New(err.Error()))
@@ -252,12 +254,12 @@ func (a *actor[S]) undo(r *round[S]) {
 	a.state.Publish(true)
 }
 
-// conclude makes the round's outcome final and answers everybody.
+// conclude makes the round's outcome final and answers the callers.
 func (a *actor[S]) conclude(r *round[S], done eventlog.Appended) {
 	a.state.Commit()
 	if len(r.proposed) > 0 {
 		a.position = done.Position
-		a.doubts = a.doubts[:0] // they wanted a revision that is taken now
+		a.doubts = a.doubts[:0] // their revision is taken now
 	}
 	a.mu.Lock()
 	a.state.Publish(true)
@@ -270,8 +272,8 @@ func (a *actor[S]) conclude(r *round[S], done eventlog.Appended) {
 	}
 }
 
-// inDoubt gives up on an append that may have landed or may still land. The stream will tell: whatever is
-// read at its revision settles it.
+// inDoubt stops repeating an append that may have landed or may still land. A later read of its
+// revision settles it.
 func (a *actor[S]) inDoubt(r *round[S], err error) {
 	a.undo(r)
 	a.mu.Lock()
@@ -300,8 +302,8 @@ func (a *actor[S]) inDoubt(r *round[S], err error) {
 	a.abandon(d, fmt.Errorf("too many appends are in doubt: %w", err))
 }
 
-// lookForDoubts reads the stream, which settles what is in doubt. That it cannot be read is told once, and
-// once more when it can be again.
+// lookForDoubts reads the stream, which settles ambiguous appends. It logs once that the stream is
+// unreadable, and once that it is readable again.
 func (a *actor[S]) lookForDoubts() error {
 	err := a.refresh()
 	switch blind := err != nil; {
@@ -315,8 +317,8 @@ func (a *actor[S]) lookForDoubts() error {
 	return err
 }
 
-// settleDoubts looks at an event that was read: if it is the first of an append in doubt, all of that
-// append landed, though its callers were told that nobody knows.
+// settleDoubts examines an event that was read: if it is the first of an ambiguous append, all of that
+// append landed although its callers were answered with an unknown outcome.
 func (a *actor[S]) settleDoubts(rec *eventlog.Recorded) {
 	kept := a.doubts[:0]
 	for _, d := range a.doubts {
@@ -325,7 +327,7 @@ func (a *actor[S]) settleDoubts(rec *eventlog.Recorded) {
 			continue
 		}
 		if d.first != rec.ID {
-			continue // another append has its place: it never landed
+			continue // another append has its revision: it never landed
 		}
 		for _, t := range d.tasks {
 			if t.caller != nil {
@@ -337,8 +339,8 @@ func (a *actor[S]) settleDoubts(rec *eventlog.Recorded) {
 	a.doubts = kept
 }
 
-// dropDoubts takes appends as lost that have been in doubt for so long: the stream was read, and holds nothing
-// at their revision.
+// dropDoubts treats appends as lost that have been ambiguous for this long: the stream was read and
+// has no event at their revision.
 func (a *actor[S]) dropDoubts(after time.Duration) {
 	for _, d := range a.takeDoubts(after) {
 		requests := make([]string, len(d.tasks))
@@ -349,19 +351,19 @@ func (a *actor[S]) dropDoubts(after time.Duration) {
 	}
 }
 
-// abandonDoubts leaves appends to an operator that have been in doubt for so long, because the stream cannot
-// be read: whether they landed nobody knows.
+// abandonDoubts leaves appends to an operator that have been ambiguous for this long because the
+// stream cannot be read.
 func (a *actor[S]) abandonDoubts(after time.Duration, err error) {
 	for _, d := range a.takeDoubts(after) {
 		a.abandon(d, err)
 	}
 }
 
-// abandon tells of each of a doubt's commands that would have to be handed back if it landed.
+// abandon logs each command of an ambiguous append that would need compensation if the append landed.
 func (a *actor[S]) abandon(d doubt[S], err error) {
 	for _, t := range d.tasks {
 		if t.caller == nil {
-			continue // it was owed, and answer has seen to it
+			continue // a compensation; answer has handled it
 		}
 		if back := t.job.orphaned(); back != nil {
 			a.giveUp(back, fmt.Errorf("whether the append at revision %d landed is not known: %w", d.revision, err))
@@ -369,7 +371,7 @@ func (a *actor[S]) abandon(d doubt[S], err error) {
 	}
 }
 
-// takeDoubts takes out what has been in doubt for so long.
+// takeDoubts removes and returns the appends that have been ambiguous for this long.
 func (a *actor[S]) takeDoubts(after time.Duration) (taken []doubt[S]) {
 	kept := a.doubts[:0]
 	for _, d := range a.doubts {

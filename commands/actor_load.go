@@ -11,14 +11,15 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// refresh makes the state what the stream is: the first time from a snapshot and what follows it, later by
-// reading the tail. A stream that is too long to be loaded within LoadWithin goes on being loaded in the
-// background: the error is then a *LoadingError.
+// refresh brings the state up to date with the stream: the first time from a snapshot and the events
+// after it, later by reading the tail. A stream that is too long to be loaded within LoadWithin
+// continues to load in the background: the error is then a *LoadingError.
 func (a *actor[S]) refresh() error {
 	if a.corrupt != nil && time.Now().Before(a.corruptUntil) {
 		return a.corrupt
 	}
-	// The actor's own deadlines: the callers may leave, but what was read is of use to the next.
+	// The deadlines are the actor's: callers may leave, but the events read are of use to the next
+	// ones.
 	before, began := a.state.Revisions(), time.Now()
 	if !a.loaded {
 		err := a.load(a.reg.ctx, began.Add(a.reg.cfg.LoadWithin))
@@ -35,7 +36,7 @@ func (a *actor[S]) refresh() error {
 	return a.refreshed(err)
 }
 
-// refreshed notes whether the state is what the stream is.
+// refreshed records whether the state matches the stream.
 func (a *actor[S]) refreshed(err error) error {
 	a.corrupt = nil
 	if err != nil {
@@ -51,8 +52,9 @@ func (a *actor[S]) refreshed(err error) error {
 	return nil
 }
 
-// distrust closes the fast path. What was folded of the stream stays for the next attempt when the store only
-// failed; when the stream holds what it must not, it goes. What is in memory only, such as reservations, stays.
+// distrust closes the fast path. If only the store failed, the folded events are kept for the next
+// attempt; if the stream is corrupt, they are dropped. State that is only in memory, such as
+// reservations, is kept.
 func (a *actor[S]) distrust(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,7 +67,7 @@ func (a *actor[S]) distrust(err error) {
 	a.resetLocked()
 }
 
-// resetLocked goes back to before the first event.
+// resetLocked returns to the state before the first event.
 func (a *actor[S]) resetLocked() {
 	a.state.Reset()
 	a.loaded, a.snapshot = false, 0
@@ -77,10 +79,10 @@ func (a *actor[S]) reset() {
 	a.resetLocked()
 }
 
-// load folds the stream, from a snapshot when there is one that fits: one look at the snapshots and, of a
-// stream that has not grown past a page since, one at the log. What was folded before an error is a part of
-// the stream: the next call goes on behind it. It returns errMoreToLoad after the first page past until; each page
-// has a deadline of its own.
+// load folds the stream, from a snapshot if one fits: one read of the snapshots and, for a stream that
+// has not grown by more than a page since, one read of the log. Events that were folded before an
+// error are kept, and the next call continues after them. It returns errMoreToLoad after the first
+// page that ends later than until; each page has its own deadline.
 func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 	if a.state.Revisions() == 0 && a.restore(ctx) {
 		end, err := a.readFromSnapshot(ctx)
@@ -90,10 +92,10 @@ func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 		case err == nil:
 			return a.readTail(ctx, until)
 		case temporary(err) || ctx.Err() != nil:
-			a.reset() // it is not known yet whether the snapshot fits
+			a.reset() // it is not yet known whether the snapshot fits
 			return errors.Join(err, ctx.Err())
 		}
-		// The snapshot is not of this stream, for example of a log that was replaced by a backup.
+		// The snapshot is of another stream, for example if a backup replaced the log.
 		a.reg.metrics.snapshots.WithLabelValues("unfit").Inc()
 		a.reg.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
 		a.reset()
@@ -101,8 +103,8 @@ func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 	return a.readTail(ctx, until)
 }
 
-// readFromSnapshot reads the last event of the snapshot that the state was taken from, which shows whether the
-// snapshot is of this stream, and the rest of its page. It reports whether that was the end of the stream.
+// readFromSnapshot reads the snapshot's last event, which shows whether the snapshot belongs to this
+// stream, and the rest of its page. It reports whether that was the end of the stream.
 func (a *actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
 	last := a.state.Revisions() - 1
 	page, err := a.read(ctx, last, eventlog.Forward, tailPage)
@@ -124,7 +126,7 @@ func (a *actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
 	return len(page) < tailPage, nil
 }
 
-// restore takes the state from a snapshot. Any fault means no snapshot.
+// restore takes the state from a snapshot. Any failure counts as no snapshot.
 func (a *actor[S]) restore(ctx context.Context) bool {
 	if a.reg.snapshots == nil {
 		return false
@@ -139,7 +141,7 @@ func (a *actor[S]) restore(ctx context.Context) bool {
 	if err == nil && !found {
 		return false
 	}
-	// With an append in doubt every event from there on must be looked at.
+	// While an append is ambiguous every event from its revision on must be examined.
 	for _, d := range a.doubts {
 		if err == nil && d.revision <= revision {
 			return false
@@ -159,7 +161,7 @@ func (a *actor[S]) restore(ctx context.Context) bool {
 	return false
 }
 
-// adopt makes a snapshot the state, or leaves the state as before the first event.
+// adopt makes a snapshot the state, or resets the state to before the first event.
 func (a *actor[S]) adopt(revision uint64, data []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,10 +177,10 @@ func (a *actor[S]) adopt(revision uint64, data []byte) error {
 	return nil
 }
 
-// errMoreToLoad: there was no time for all of the stream.
+// errMoreToLoad is returned when there was no time for the whole stream.
 var errMoreToLoad = fmt.Errorf("%w: the stream is longer than could be read in time", ErrBusy)
 
-// readTail folds what the stream holds past the state.
+// readTail folds the events of the stream that follow the state.
 func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
 	for {
 		page, err := a.read(ctx, a.state.Revisions(), eventlog.Forward, tailPage)
@@ -202,7 +204,7 @@ func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
 	}
 }
 
-// read reads one page. A call that hangs must not hold the actor up for all the time that loading may take.
+// read reads one page. Its deadline keeps a call that hangs from using up all the time for loading.
 func (a *actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	a.reg.metrics.reads.Inc()
 	ctx, cancel := context.WithTimeout(ctx, a.reg.cfg.AppendWithin)
@@ -240,10 +242,10 @@ func (a *actor[S]) fold(rec *eventlog.Recorded) error {
 	return nil
 }
 
-// saveSnapshot hands the state to the saver once enough events were added: every SnapshotEvery, more seldom
-// while the stream is loaded, but no more often than the state has entries, so that the cost of one event stays
-// the same however much is remembered. An actor that ends saves earlier, or a stream that is used now and then
-// would be folded whole for ever.
+// saveSnapshot passes the state to the saver once enough events were added: every SnapshotEvery, less
+// often while the stream is loaded, but no more often than the state has entries, so that the cost per
+// event stays the same however much is remembered. An actor that ends saves earlier; otherwise an
+// occasionally used stream would always be folded whole.
 func (a *actor[S]) saveSnapshot(ends bool) {
 	revisions := a.state.Revisions()
 	if a.reg.snapshots == nil || a.loaded && a.stale || revisions <= a.snapshot {
@@ -265,6 +267,6 @@ func (a *actor[S]) saveSnapshot(ends bool) {
 		a.reg.cfg.Logger.Warn("snapshot could not be written", "stream", a.stream, "error", err)
 		return
 	}
-	a.snapshot = revisions // also when the saver has no room: the next one will do
+	a.snapshot = revisions // even if the saver has no room: the next one will do
 	a.reg.saver.offer(savedState{stream: a.stream, revision: revisions - 1, state: data})
 }

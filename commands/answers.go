@@ -8,36 +8,39 @@ import (
 )
 
 const (
-	// maxAnswers bounds the domains, of some 200 bytes, that are known of one account to have been answered.
+	// maxAnswers limits the domains, of about 200 bytes each, that are remembered as answered per
+	// account.
 	maxAnswers = 256
-	// answersFor is how long one is known: far longer than the tables of a node trail the log, but for a
-	// projector that is down.
+	// answersFor is how long a domain is remembered: far longer than the tables trail the log unless a
+	// projector is down.
 	answersFor = 5 * time.Minute
 )
 
-// answers knows which records an account was answered lately, by any node: its stream says so. Another
-// node's tables, or its cache, may still hold an older record of a domain; as every charge is appended at
-// the exact revision, whoever charges has seen what was charged before. It belongs to the actor's goroutine.
-// Nil knows nothing. What a round that was rolled back noted stays: the record is there nevertheless.
+// answers remembers which records an account was recently answered with, by any node, from the
+// account's stream. Another node's tables or cache may still have an older record of a domain; since
+// every charge is appended at the exact revision, its writer has seen all charges before it. It
+// belongs to the actor's goroutine. A nil answers remembers nothing. Notes of a round that was rolled
+// back stay: the record exists nevertheless.
 //
-// It knows the maxAnswers domains that were charged last, and of these only what this desk has folded: of an
-// account that was taken from a snapshot, what followed the snapshot.
+// It remembers the maxAnswers domains that were charged last, limited to events that this desk has
+// folded: for an account loaded from a snapshot, the events after the snapshot.
 type answers struct {
 	domains map[string]*list.Element
-	order   list.List // of *answeredRecord, one for each domain, that which was charged longest ago first
+	order   list.List // of *answeredRecord, one per domain, least recently charged first
 }
 
 type answeredRecord struct {
 	domain   string
-	revision uint64 // of the brand's stream, the newest that was charged
-	// asked: a crawl was paid for after that, whose answer may have been free and is on the brand's stream only.
+	revision uint64 // of the brand's stream, the newest charged
+	// asked is set if a crawl was paid for after that: its answer may have been free and is then only
+	// on the brand's stream.
 	asked bool
 	at    time.Time
 }
 
 func newAnswers() *answers { return &answers{domains: map[string]*list.Element{}} }
 
-// note looks at an event of the account's stream.
+// note examines an event of the account's stream.
 func (s *answers) note(ev eventschemas.Event, at time.Time) {
 	if s == nil {
 		return
@@ -53,7 +56,7 @@ func (s *answers) note(ev eventschemas.Event, at time.Time) {
 	}
 }
 
-// record returns the domain's record, which is the latest now, and forgets what is past the bounds.
+// record returns the domain's record, making it the latest, and drops records beyond the limits.
 func (s *answers) record(domain string, at time.Time) *answeredRecord {
 	here, known := s.domains[domain]
 	if known {
@@ -73,7 +76,8 @@ func (s *answers) record(domain string, at time.Time) *answeredRecord {
 
 func recordIn(e *list.Element) *answeredRecord { return e.Value.(*answeredRecord) }
 
-// newer says that the account was answered, or asked for, a newer record of the domain than this one.
+// newer reports whether the account was answered with, or requested, a newer record of the domain than
+// this one.
 func (s *answers) newer(domain string, revision uint64, now time.Time) bool {
 	if s == nil {
 		return false

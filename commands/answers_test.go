@@ -9,7 +9,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// However often one domain is charged, it takes the room of one, and pushes no other out.
+// However often one domain is charged, it uses one entry and evicts no other.
 func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
@@ -32,7 +32,8 @@ func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
 	}
 }
 
-// When there are too many, that goes which was charged longest ago, whenever it came first; and with time all.
+// If there are too many, the least recently charged is dropped, whenever it was first charged; after
+// answersFor all are.
 func TestTheAnswerThatWasChargedLongestAgoGoesFirst(t *testing.T) {
 	s, now := newAnswers(), time.Now()
 	charged := func(domain string, revision uint64) {
@@ -41,7 +42,7 @@ func TestTheAnswerThatWasChargedLongestAgoGoesFirst(t *testing.T) {
 	for i := range maxAnswers {
 		charged(fmt.Sprint(i, ".com"), 7)
 	}
-	charged("0.com", 6) // it is the latest now, at its highest revision
+	charged("0.com", 6) // now the latest, at its highest revision
 	charged("new.com", 7)
 	for domain, known := range map[string]bool{"0.com": true, "1.com": false, "2.com": true, "new.com": true} {
 		if s.newer(domain, 6, now) != known {

@@ -12,10 +12,10 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// AuditError is one thing that is wrong with an account.
+// AuditError is one inconsistency of an account.
 type AuditError struct {
 	AccountID string `json:"account"`
-	Revision  uint64 `json:"revision"` // of the event at which it shows
+	Revision  uint64 `json:"revision"` // of the event at which it was found
 	Problem   string `json:"problem"`
 }
 
@@ -23,18 +23,18 @@ func (e *AuditError) Error() string {
 	return fmt.Sprintf("account %s at revision %d: %s", e.AccountID, e.Revision, e.Problem)
 }
 
-// Claim is what is stored beside the log about an account as of a revision.
+// Claim is a statement, stored outside the log, about an account as of a revision.
 type Claim struct {
-	Source   string // that the account's stream is compared with: "its snapshot"
+	Source   string // what the account's stream is compared with: "its snapshot"
 	Revision uint64 // of the last event in it
-	// Differs says how the account, folded up to Revision, differs; it is empty when it does not.
+	// Differs describes how the account, folded up to Revision, differs; it returns "" if it does not.
 	Differs func(a *account.Account) string
 }
 
-// SnapshotClaims returns what the snapshots of an account claim. Those of the release before are only checked
-// for damage, because this one cannot fold as that one did.
+// SnapshotClaims returns the claims of an account's snapshots. Snapshots of the previous release are
+// only checked for damage, because this release folds differently.
 //
-// Errors: *AuditError for a damaged snapshot, beside the other claims; those of Snapshots.Load.
+// Errors: *AuditError for a damaged snapshot, along with the other claims; those of Snapshots.Load.
 func SnapshotClaims(ctx context.Context, snapshots Snapshots, accountID string) (claims []Claim, err error) {
 	for version := account.OldestFoldVersion; version <= account.FoldVersion; version++ {
 		revision, state, found, loadErr := snapshots.Load(ctx, account.Stream(accountID), version)
@@ -71,12 +71,13 @@ func differsFrom(state []byte) func(a *account.Account) string {
 	}
 }
 
-// AuditAccount folds an account's stream from its first event. It checks every link of the hash chain, that no
-// event but a refund takes the balance below zero, and each claim at its revision. progress, which may be nil,
-// is called with the number of events of each page.
+// AuditAccount folds an account's stream from its first event. It checks every link of the hash chain,
+// that only refunds take the balance below zero, and each claim at its revision. progress, which may
+// be nil, is called with the number of events of each page.
 //
-// It returns how many events hold, and everything that is wrong: *AuditError, *ChainError, and what keeps the
-// stream from being read or decoded. Those of ctx and eventlog.ErrUnavailable end the audit and are in err.
+// It returns the number of valid events and all inconsistencies: *AuditError, *ChainError, and errors
+// of reading or decoding the stream. The errors of ctx and eventlog.ErrUnavailable end the audit and
+// are in err.
 func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim, progress func(events int)) (events uint64, wrong []error, err error) {
 	a := account.New(accountID)
 	complain := func(revision uint64, problem string) {
@@ -111,7 +112,7 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 		return events, wrong, err
 	}
 	if err != nil {
-		return events, append(wrong, err), nil // what lies behind cannot be compared
+		return events, append(wrong, err), nil // later claims cannot be compared
 	}
 	for _, c := range claims {
 		if c.Revision >= events {
@@ -148,12 +149,13 @@ func eachEvent(ctx context.Context, log eventlog.Log, stream string, f func(rec 
 	}
 }
 
-// LongStream is from how many events on a stream should have a snapshot before it is served: folding as many
-// takes some tenths of a second.
+// LongStream is the number of events from which a stream should have a snapshot before it is served:
+// folding as many takes some tenths of a second.
 const LongStream = 1 << 16
 
-// LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served at once although
-// its stream is long. Errors: as AuditAccount finds them, and those of Snapshots.Save.
+// LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served
+// without delay although its stream is long. Errors: as AuditAccount finds them, and those of
+// Snapshots.Save.
 func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots Snapshots, accountID string, progress func(events int)) error {
 	a := account.New(accountID)
 	err := eachEvent(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// appendAsIs appends events to an account that no decision would make, with a chain that holds.
+// appendAsIs appends events to an account that no decision would produce, with a valid chain.
 func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	w.Helper()
 	recs, _ := w.events(id)
@@ -126,7 +126,7 @@ func TestAudit_Snapshots(t *testing.T) {
 	}
 }
 
-// A snapshot is found out by any part of it that is not what the events say, not only by its balance.
+// A snapshot is detected by any part that contradicts the events, not only by its balance.
 func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	kept := newMemorySnapshots()
 	w := newWorld(t)
@@ -174,8 +174,8 @@ func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	}
 }
 
-// However a desk got to a state, from events one by one or in groups, from the beginning or from a snapshot, its
-// snapshot is what the audit's fold gives.
+// However a desk reached a state, from events one by one or in groups, from the beginning or from a
+// snapshot, its snapshot equals the result of the audit's fold.
 func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {
@@ -211,7 +211,7 @@ func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
 	}
 }
 
-// A stream that is damaged or cannot be decoded is a finding; a log that is away ends the audit.
+// A stream that is damaged or cannot be decoded is a finding; an unavailable log ends the audit.
 func TestAudit_StreamThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})

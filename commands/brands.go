@@ -15,15 +15,15 @@ import (
 
 // Limits of the brand commands.
 const (
-	// maxBrandAttempts bounds how often a brand command decides again after losing a race for its stream.
-	// At most a request, a crawler and the sweeper race for one brand.
+	// maxBrandAttempts limits the attempts of a brand command that loses races for its stream. At most
+	// a request, a crawler and the sweeper race for one brand.
 	maxBrandAttempts = 16
-	// maxBrandRepeats bounds how often an append of unknown outcome is repeated.
+	// maxBrandRepeats limits the repeats of an append of unknown outcome.
 	maxBrandRepeats = 5
 	// brandBackoff is the pause after the first lost race; it doubles, with jitter, up to maxBrandBackoff.
 	brandBackoff    = 2 * time.Millisecond
 	maxBrandBackoff = 200 * time.Millisecond
-	// brandPage is how many events of a brand stream are read at a time.
+	// brandPage is the number of events of a brand stream per read.
 	brandPage = 256
 )
 
@@ -35,7 +35,7 @@ type BrandsConfig struct {
 	Now func() time.Time
 }
 
-// Brands holds the use cases of a brand's life. Brand streams are cold: each command folds the stream,
+// Brands implements the use cases of brands. Brand streams are cold: each command folds the stream,
 // decides, and appends at the revision that it folded.
 type Brands struct {
 	log    eventlog.Log
@@ -43,7 +43,7 @@ type Brands struct {
 	now    func() time.Time
 }
 
-// NewBrands returns the brand commands on a log.
+// NewBrands returns the brand commands for a log.
 func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 	if log == nil {
 		return nil, errors.New("brand commands need an event log")
@@ -54,8 +54,8 @@ func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 	return &Brands{log: log, events: cfg.Events, now: cfg.Now}, nil
 }
 
-// State folds the stream of the brand at a registrable domain. It is never nil without an error: a brand
-// that nobody asked for has no events.
+// State folds the stream of the brand at a registrable domain. It is never nil without an error: a
+// brand that was never requested has no events.
 //
 // Errors: eventlog.ErrUnavailable, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
 func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error) {
@@ -63,7 +63,8 @@ func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error)
 	return state, err
 }
 
-// StateAt folds a brand's stream up to and with a revision: the brand as an answer of that revision had it.
+// StateAt folds a brand's stream up to and including a revision: the brand as an answer of that
+// revision had it.
 //
 // Errors: ErrUnknownRevision, and those of State.
 func (b *Brands) StateAt(ctx context.Context, domain string, revision uint64) (*brand.Brand, error) {
@@ -77,12 +78,12 @@ func (b *Brands) StateAt(ctx context.Context, domain string, revision uint64) (*
 	return state, nil
 }
 
-// load also returns when the last event occurred.
+// load also returns the time of the last event.
 func (b *Brands) load(ctx context.Context, domain string) (*brand.Brand, time.Time, error) {
 	return b.fold(ctx, domain, math.MaxUint64)
 }
 
-// fold reads up to and with the revision, or to the end before it.
+// fold reads up to and including the revision, or to the end of the stream.
 func (b *Brands) fold(ctx context.Context, domain string, until uint64) (*brand.Brand, time.Time, error) {
 	state := brand.New(domain)
 	stream := brand.Stream(domain)
@@ -109,14 +110,15 @@ func (b *Brands) fold(ctx context.Context, domain string, until uint64) (*brand.
 	}
 }
 
-// decideBrand looks at the folded brand and returns what to append. It may be called several times.
+// decideBrand examines the folded brand and returns the events to append. It may be called several
+// times.
 type decideBrand func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error)
 
-// update loads, decides and appends, again when it lost a race. The decision key names the decision, so
-// that a repeated append is the same events. It returns the state that was decided on, and where the
-// events landed: a zero Appended and false when nothing was to be appended.
+// update loads, decides and appends, and retries after a lost race. The decision key identifies the
+// decision, so that a repeated append has the same events. It returns the state that was decided on
+// and the position of the events, or a zero Appended and false if nothing was appended.
 //
-// Errors: the decision's refusals; ErrBusy when too many races were lost; eventlog.ErrUnavailable,
+// Errors: the decision's refusals; ErrBusy after too many lost races; eventlog.ErrUnavailable,
 // eventlog.ErrAmbiguous, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
 func (b *Brands) update(ctx context.Context, domain string, request Request, key string, decide decideBrand) (*brand.Brand, eventlog.Appended, bool, error) {
 	pause := brandBackoff
@@ -185,7 +187,7 @@ func propose(encoder eventschemas.Encoder, stream string, events []eventschemas.
 	return proposed, nil
 }
 
-// monotonic is the moment of an event: whole microseconds, never before the one that precedes it.
+// monotonic returns the time of an event: whole microseconds, never before the preceding event.
 func monotonic(now, last time.Time) time.Time {
 	now = now.UTC().Truncate(time.Microsecond)
 	if now.Before(last) {

@@ -33,8 +33,8 @@ func lookupOf(domain string) RequestCrawl {
 	return RequestCrawl{Request: Request{ID: "r", Actor: "account:a"}, Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: time.Minute}
 }
 
-// Of many callers that ask for one unknown domain, one starts a crawl and all others join it, also when
-// they come through different nodes.
+// Of many callers that request one unknown domain, one starts a crawl and all others join it, even
+// through different nodes.
 func TestOneOfManyStartsTheCrawl(t *testing.T) {
 	here, log := brandsOnFile(t)
 	there, err := NewBrands(BrandsConfig{}, log)
@@ -158,7 +158,8 @@ func TestALostReplyIsNotASecondCrawl(t *testing.T) {
 	}
 }
 
-// An answer is given again as it was, whatever the brand has become: also past the page of a read.
+// An answer is repeated unchanged, whatever has happened to the brand since, even beyond the page of a
+// read.
 func TestStateAtIsTheBrandAsItWas(t *testing.T) {
 	b, log := brandsOnFile(t)
 	var proposed []eventlog.Proposed

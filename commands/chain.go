@@ -10,11 +10,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ErrChainBroken: an event's hash is not what the chain says. The error is a *ChainError. It is an
-// eventlog.ErrCorrupt as well: nothing is decided on such a stream.
+// ErrChainBroken reports an event whose hash does not match the chain. The error is a *ChainError and
+// also matches eventlog.ErrCorrupt: no command is decided on such a stream.
 var ErrChainBroken = errors.New("hash chain is broken")
 
-// ChainError says where the chain breaks.
+// ChainError reports where the chain is broken.
 type ChainError struct {
 	Stream   string
 	Revision uint64
@@ -30,11 +30,11 @@ func (e *ChainError) Is(target error) bool {
 	return target == ErrChainBroken || target == eventlog.ErrCorrupt
 }
 
-// verifyPage is how many events VerifyChain holds in memory at a time.
+// verifyPage is the number of events that VerifyChain has in memory at a time.
 const verifyPage = 2048
 
-// VerifyChain reads a stream from its beginning and checks every link of its hash chain. It returns how many
-// events hold, also beside an error. A stream without events holds.
+// VerifyChain reads a stream from its beginning and checks every link of its hash chain. It returns
+// the number of valid events, even along with an error. A stream without events is valid.
 //
 // Errors: *ChainError, those of eventlog.Log.ReadStream.
 func VerifyChain(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
@@ -57,7 +57,7 @@ func nextHead(head eventschemas.Hash, stream string, revision uint64, rec *event
 	return next, nil
 }
 
-// chainLink is what the chain covers of an event.
+// chainLink returns the part of an event that the chain covers.
 func chainLink(stream string, revision uint64, ev *eventlog.Proposed) eventschemas.ChainLink {
 	return eventschemas.ChainLink{
 		Stream:        stream,
@@ -72,5 +72,5 @@ func chainLink(stream string, revision uint64, ev *eventlog.Proposed) eventschem
 	}
 }
 
-// hexOf is a hash as metadata carries it.
+// hexOf returns a hash as it is written in metadata.
 func hexOf(h eventschemas.Hash) string { return hex.EncodeToString(h[:]) }

@@ -9,57 +9,58 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// lookupCredits is what one answered lookup costs.
+// lookupCredits is the price of one answered lookup.
 const lookupCredits = 1
 
-// ChargeLookup asks to spend one credit for a brand that was found with a logo.
+// ChargeLookup is the command to spend one credit for a brand that was found with a logo.
 type ChargeLookup struct {
 	Request        Request
 	AccountID      string
-	Reservation    *Reservation // optional; used up whatever the outcome
+	Reservation    *Reservation // optional; consumed whatever the outcome
 	BrandID        string
 	Domain         string
-	RecordRevision uint64 // of the brand stream, as it is answered
-	// FromStream says that the record was read from the brand's stream and not from tables or a cache, which
-	// may trail.
+	RecordRevision uint64 // of the brand stream, as answered
+	// FromStream reports whether the record was read from the brand's stream, not from tables or a cache,
+	// which may trail it.
 	FromStream bool
 	HoldID     string // optional: the hold to capture
-	Item       string // optional: tells several charges of one request apart; the domain when empty
+	Item       string // optional: distinguishes several charges of one request; the domain when empty
 	KeyID      string // optional: the API key of the request
 
 	Once *Once // optional: charges once for an idempotency key
 }
 
-// Receipt is a charge that is durable.
+// Receipt is a durable charge.
 type Receipt struct {
 	ChargeID  string
 	Credits   int64
-	Balance   int64 // after it
+	Balance   int64 // after the charge
 	Remaining int64 // the balance, never below zero
 	Revision  uint64
-	At        time.Time // when it was charged
+	At        time.Time // time of the charge
 	Position  eventlog.Position
 
-	// Repeated says that the charge was made before, for the same request or idempotency key; BrandID, Domain
-	// and RecordRevision are then those of the first answer.
+	// Repeated reports whether the charge was made before, for the same request or idempotency key;
+	// BrandID, Domain and RecordRevision are then those of the first answer.
 	Repeated       bool
 	BrandID        string
 	Domain         string
 	RecordRevision uint64
 }
 
-// ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that has
-// ended makes it an ordinary charge. The same idempotency key with the same request returns the first
-// receipt of the item for 24 h, and the same request id for the same item does for account.HoldMemory, while
-// the charge is among the account's latest account.MaxRecentCharges; a hold that came with such a repeat
-// stays open and is the caller's to release.
+// ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that
+// has ended makes it an ordinary charge. The same idempotency key with the same request returns the
+// first receipt of the item for 24 h. So does the same request id for the same item for
+// account.HoldMemory, while the charge is among the account's latest account.MaxRecentCharges; a hold
+// passed with such a repeat stays open and is the caller's to release.
 //
-// When ctx ends before the charge was sent it is skipped; when it ends later the desk reverses the charge
-// itself, unless a repeat, on any node, has kept it meanwhile. Either way ctx.Err() is returned.
+// If ctx ends before the charge was sent, it is skipped; if ctx ends later, the desk reverses the
+// charge unless a repeat on any node has kept it in the meantime. Either way ctx.Err() is returned.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
-// account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid,
-// ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with DeskConfig.Shared ErrOlderRecord, and those of Desk.
+// account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed,
+// account.ErrInvalid, ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with DeskConfig.Shared
+// ErrOlderRecord, and those of Desk.
 func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()
@@ -125,7 +126,7 @@ func (j *chargeJob) finished(a *actor[*ledger], _ error, position eventlog.Posit
 	j.receipt.Position = position
 }
 
-// orphaned reverses the charge: its caller never heard of it.
+// orphaned reverses the charge because its caller never got the outcome.
 func (j *chargeJob) orphaned() *task[*ledger] {
 	if j.repeated {
 		return nil
@@ -136,17 +137,18 @@ func (j *chargeJob) orphaned() *task[*ledger] {
 	})
 }
 
-// reversal is a reversal on the desk's own account.
+// reversal returns the task of an actor that reverses a charge.
 func reversal(in account.Reverse) *task[*ledger] {
 	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) {
 		return l.Reverse(in, now)
 	})
 }
 
-// owedTask is what an actor does on its own account, under the request it is about. It has no caller.
+// owedTask returns a compensation: a task without a caller, under the id of the request that it
+// concerns.
 func owedTask(requestID string, decide func(*ledger, time.Time) (account.Outcome, error)) *task[*ledger] {
 	return &task[*ledger]{
-		ctx:     context.Background(), // nobody's request; the actor bounds its attempts
+		ctx:     context.Background(), // belongs to no request; the actor limits its attempts
 		request: Request{ID: requestID, Actor: actorDesk},
 		job:     &plainJob{now: decide},
 	}

@@ -153,7 +153,7 @@ func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
 		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
-		r := w.reserve(d, id) // so the refused charge handed its credit back
+		r := w.reserve(d, id) // so the refused charge freed its credit
 		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: request, AccountID: id, Reservation: r, Domain: "acme.com"}); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: hold: %v", name, err)
 		}
@@ -178,7 +178,7 @@ func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
 func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
 	w := newWorld(t)
 	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
-	const credits, callers, tries = 300, 64, 8 // 512 tries for 300 credits
+	const credits, callers, tries = 300, 64, 8 // 512 attempts for 300 credits
 	id := w.opened(desks[0], credits-plan.FreeCredits)
 	var mu sync.Mutex
 	paid := map[string]bool{}
@@ -227,7 +227,7 @@ func TestAGrantOnOneDeskIsSpentOnAnotherThatHadJustRefused(t *testing.T) {
 	here, there := w.desk(DeskConfig{}), w.desk(DeskConfig{})
 	id := w.openedWith(here, 0)
 	for range 3 {
-		// What there remembers may be too much, never what it charges.
+		// there may overestimate the balance, but must never overcharge.
 		if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
 			t.Fatalf("charge: %v", err)
 		}
@@ -255,16 +255,16 @@ func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	// A charge of the desk that does not know yet runs into a conflict, and is refused then.
+	// A charge of the desk that does not know about it yet meets a conflict, and is then refused.
 	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
 		t.Fatalf("charge on a suspended account: %v", err)
 	}
 	if _, err := here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}); err != nil {
 		t.Fatal(err)
 	}
-	// Now there believes it is suspended: its refusal must not stand.
+	// Now there believes that it is suspended: its refusal must not be final.
 	w.charge(there, id)
-	// A hold of the one can be captured and released by the other, which never heard of it.
+	// A hold of one desk can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)
 	in := w.lookup(id)
 	in.HoldID = h.ID
@@ -314,7 +314,7 @@ func TestIdempotencyKeys(t *testing.T) {
 			t.Fatalf("another request: %v", err)
 		}
 	}
-	// Handed back by one desk, it charges again on the other, whose memory says otherwise.
+	// Reversed by one desk, it is charged again by the other, whose memory has the charge.
 	if err := desks[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestStanding(t *testing.T) {
 	if s := w.standing(d, id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
 	}
-	// A desk that has to load the account says the same, less what it does not know of.
+	// A desk that has to load the account returns the same, except for what it does not know about.
 	want.Available = 47
 	if s := w.standing(w.desk(DeskConfig{Now: func() time.Time { return now }}), id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
@@ -452,7 +452,7 @@ func TestStandingBelowZero(t *testing.T) {
 	}
 }
 
-// With several nodes the standing reads the tail, so it shows what another node answered.
+// With several nodes the standing reads the tail, so it reflects the answers of other nodes.
 func TestStandingOfASharedDesk(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})

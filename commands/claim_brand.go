@@ -24,14 +24,14 @@ func (b *Brands) ClaimBrand(ctx context.Context, in ClaimBrand) error {
 	return err
 }
 
-// WithdrawBrand takes a brand out on its owner's demand, for ever.
+// WithdrawBrand removes a brand permanently at its owner's request.
 type WithdrawBrand struct {
 	Request Request
 	Domain  string
 	Reason  string
 }
 
-// WithdrawBrand appends BrandWithdrawn, also for a brand that nobody has asked for yet. Repeating it is a
+// WithdrawBrand appends BrandWithdrawn, also for a brand that was never requested. Repeating it is a
 // no-op.
 //
 // Errors: those of update.

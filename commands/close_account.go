@@ -7,15 +7,15 @@ import (
 	"letterhead/domain/account"
 )
 
-// CloseAccount asks to end an account.
+// CloseAccount is the command to close an account.
 type CloseAccount struct {
 	Request   Request
 	AccountID string
 	Reason    string
 }
 
-// Close ends an account and its open holds, for ever. Errors: account.ErrInvalid, ErrInvalidRequest, and
-// those of Desk.
+// Close permanently closes an account and ends its open holds. Errors: account.ErrInvalid,
+// ErrInvalidRequest, and those of Desk.
 func (d *Desk) Close(ctx context.Context, in CloseAccount) (Done, error) {
 	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
 		return a.Close(in.Reason)

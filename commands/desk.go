@@ -23,47 +23,48 @@ const (
 	DefaultSettleWithin  = 2 * time.Second
 	DefaultKnowWithin    = 5 * time.Second
 	DefaultAppendWithin  = 5 * time.Second
-	DefaultLoadWithin    = 3 * time.Second // less than a request may take, so that its answer says why
+	DefaultLoadWithin    = 3 * time.Second // less than the deadline of a request, so that its answer gives the reason
 	DefaultSnapshotEvery = 4096
 )
 
-// DeskConfig says how much a desk may use and how long it tries. Zero values take the defaults.
+// DeskConfig sets the limits of a desk. Zero values take the defaults.
 type DeskConfig struct {
-	// MaxQueue bounds the commands that wait for one account; the next one gets ErrBusy.
+	// MaxQueue limits the commands that wait for one account; further ones get ErrBusy.
 	MaxQueue int
-	// MaxLive bounds the accounts in memory; for the next one an idle one makes room.
+	// MaxLive limits the accounts in memory; at the limit an idle account is evicted.
 	MaxLive int
-	// IdleAfter is how long an account stays in memory without a command, up to twice that.
+	// IdleAfter is how long, up to twice the value, an account stays in memory without a command.
 	IdleAfter time.Duration
-	// SettleWithin bounds the retries after conflicts.
+	// SettleWithin limits the time of retries after conflicts.
 	SettleWithin time.Duration
-	// KnowWithin bounds the repeats of an append whose outcome is unknown.
+	// KnowWithin limits the time of repeating an append whose outcome is unknown.
 	KnowWithin time.Duration
-	// AppendWithin bounds one call of the log's Append or ReadStream.
+	// AppendWithin limits one call of the log's Append or ReadStream.
 	AppendWithin time.Duration
-	// LoadWithin is how long commands wait for an account to be loaded. A stream that takes longer goes on being
-	// loaded in the background, and its commands get a *LoadingError meanwhile.
+	// LoadWithin is how long commands wait for an account to load. A stream that takes longer
+	// continues to load in the background, and its commands get a *LoadingError in the meantime.
 	LoadWithin time.Duration
-	// SnapshotEvery is how many events of an account lie between two snapshots, at least.
+	// SnapshotEvery is the minimum number of events between two snapshots of an account.
 	SnapshotEvery int
-	// Shared says that other nodes serve the same accounts. Standing then reads the stream's tail first, a busy
-	// account leaves a turn to them now and then, and a charge for a record that is older than what another
-	// node answered is refused (ErrOlderRecord).
+	// Shared is set if other nodes serve the same accounts. Standing then reads the stream's tail
+	// first, a busy account lets the other nodes append now and then, and a charge for a record older
+	// than another node's answer is refused (ErrOlderRecord).
 	Shared bool
-	// Events writes them in the versions that every node in service reads; the zero one in the current versions.
+	// Events encodes events in the versions that every node in service reads; the zero value writes
+	// the current versions.
 	Events eventschemas.Encoder
-	// Keys finds charges under older idempotency keys; nil: a request with a key is refused with ErrKeysUnknown
-	// while the account has forgotten keys that still count.
+	// Keys finds charges under older idempotency keys. If nil, requests with a key are refused with
+	// ErrKeysUnknown while the account has forgotten keys that are still valid.
 	Keys KeyIndex
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// Logger is told about faults; nil discards.
+	// Logger logs faults; nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics; nil means none.
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports all errors of the configuration.
 func (c DeskConfig) Validate() error {
 	return validateActors("account desk", c.actors())
 }
@@ -137,12 +138,14 @@ func (c actorConfig) withDefaults() actorConfig {
 	return c
 }
 
-// Desk serves all accounts: every command about an account goes through it. It is safe for concurrent use.
+// Desk serves all accounts: every command on an account goes through it. It is safe for concurrent
+// use.
 //
-// Beside what each method says, all of them return ErrBusy (queue full, conflict not settled, shutting
-// down; a *LoadingError while a long stream is loaded), ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
-// cannot be trusted; a *ChainError says where), or ctx.Err(). After ctx.Err() or ErrUnknownOutcome a charge
-// or hold is handed back if it landed.
+// In addition to the errors of each method, all of them return ErrBusy (queue full, conflict not
+// settled, shutting down; a *LoadingError while a long stream is loaded), ErrUnknownOutcome,
+// account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream cannot be trusted; a
+// *ChainError has the place), or ctx.Err(). After ctx.Err() or ErrUnknownOutcome a charge that landed
+// is reversed, and a hold released.
 type Desk struct {
 	accounts *registry[*ledger]
 	metrics  *deskMetrics
@@ -150,7 +153,8 @@ type Desk struct {
 	keys     KeyIndex
 }
 
-// NewDesk returns a desk on a log. Snapshots may be nil: then every account is folded from its beginning.
+// NewDesk returns a desk for a log. Snapshots may be nil: then every account is folded from its
+// beginning.
 func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -171,7 +175,7 @@ func NewDesk(cfg DeskConfig, log eventlog.Log, snapshots Snapshots) (*Desk, erro
 	}, nil
 }
 
-// openLedger refuses ids that no account has, so that they never reach the log as stream names.
+// openLedger rejects ids that no account can have, so that they never reach the log as stream names.
 func openLedger(shared bool) func(id string) (string, *ledger, error) {
 	return func(id string) (string, *ledger, error) {
 		if err := checkAccountID(id); err != nil {
@@ -188,11 +192,11 @@ func checkAccountID(id string) error {
 	return nil
 }
 
-// Drain refuses new commands with ErrBusy, finishes those that are queued, and ends. When ctx ends first,
-// what is under way is cut off and its callers get an error.
+// Drain refuses new commands with ErrBusy, finishes the queued ones, and ends. If ctx ends first,
+// running commands are cut off and their callers get an error.
 func (d *Desk) Drain(ctx context.Context) error { return d.accounts.drain(ctx) }
 
-// plainJob is a command that neither uses a reservation nor has to be handed back.
+// plainJob is a command that neither uses a reservation nor needs compensation.
 type plainJob struct {
 	now     func(l *ledger, now time.Time) (account.Outcome, error)
 	outcome account.Outcome
@@ -227,7 +231,7 @@ func (d *Desk) decideAccount(ctx context.Context, in Request, accountID string, 
 	return j.done, nil
 }
 
-// chargeAt reads a charge's event, which says what there is to reverse.
+// chargeAt reads a charge's event, which has the amount to reverse.
 func (d *Desk) chargeAt(ctx context.Context, accountID, chargeID string, revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
 	stream := account.Stream(accountID)
 	found, err := d.accounts.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)

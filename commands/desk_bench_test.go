@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// chargers runs b.N reserved charges from so many callers over the accounts, round robin.
+// chargers runs b.N reserved charges from callers goroutines over the accounts, round robin.
 func (w *world) chargers(b *testing.B, d *Desk, accounts []string, callers int) {
 	appends, reads, events := w.log.appends.Load(), w.log.reads.Load(), w.eventCount()
 	var next atomic.Int64
@@ -75,7 +75,7 @@ func BenchmarkDesk1000Accounts(b *testing.B) {
 	w.chargers(b, d, w.manyOpened(d, 1000, 1<<40), 64)
 }
 
-// Three desks on one account stand for three nodes; see the ratio to BenchmarkDeskOneAccount64.
+// Three desks on one account represent three nodes; see the ratio to BenchmarkDeskOneAccount64.
 func BenchmarkThreeDesksOneAccount64(b *testing.B) {
 	w := newWorld(b)
 	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{}), w.desk(DeskConfig{})}
@@ -116,7 +116,7 @@ func BenchmarkReserve(b *testing.B) {
 	})
 }
 
-// BenchmarkLoadWithSnapshot brings an account of 100,000 events into memory.
+// BenchmarkLoadWithSnapshot loads an account of 100,000 events into memory.
 func BenchmarkLoadWithSnapshot(b *testing.B) {
 	w := newWorld(b)
 	kept := newMemorySnapshots()

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// told is a log of lines that a test reads back.
+// told is a logger whose lines a test can read.
 type told struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -49,7 +49,7 @@ func (l *told) of(t testing.TB, least slog.Level, message string) (lines []map[s
 
 func (l *told) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
 
-// counted is the value of a counter without labels of its own.
+// counted returns the value of a counter without labels.
 func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -65,7 +65,7 @@ func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	return 0
 }
 
-// watched makes a desk whose log and metrics the test reads.
+// watched starts a desk whose log and metrics the test reads.
 func (w *world) watched(cfg DeskConfig) (*Desk, *told, *prometheus.Registry) {
 	lines, metrics := new(told), prometheus.NewRegistry()
 	cfg.Logger, cfg.Registerer = lines.logger(), metrics
@@ -74,8 +74,8 @@ func (w *world) watched(cfg DeskConfig) (*Desk, *told, *prometheus.Registry) {
 
 const gaveUp = "could not hand back what its caller never heard of"
 
-// inDoubt makes a charge that lands though its caller is told that nobody knows, after which the stream
-// cannot be read.
+// inDoubt makes a charge that lands although its caller gets an unknown outcome, after which the
+// stream cannot be read.
 func (w *world) inDoubt(d *Desk, id string) (requestID string) {
 	w.Helper()
 	w.log.set(func(f *faults) {
@@ -94,9 +94,9 @@ func (w *world) inDoubt(d *Desk, id string) (requestID string) {
 
 func (w *world) readable() { w.log.set(func(f *faults) { f.reading = nil }) }
 
-// A desk that shuts down with a charge in doubt, and cannot read the stream until its time is over, leaves the
-// charge to an operator by its request id. What it was asked besides, and what has nothing to hand back, is
-// none of the operator's business.
+// A desk that shuts down with an ambiguous charge, and cannot read the stream until its deadline,
+// leaves the charge to an operator by its request id. Other requests, and those with nothing to
+// compensate, are not reported to the operator.
 func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -119,7 +119,7 @@ func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 	})
 }
 
-// The last look is taken again until the stream can be read, and what it finds is handed back.
+// The last look is repeated until the stream can be read, and charges that it finds are reversed.
 func TestTheLastLookWaitsForTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -137,8 +137,8 @@ func TestTheLastLookWaitsForTheStream(t *testing.T) {
 	})
 }
 
-// While a desk runs, a stream that cannot be read for doubtUnread leaves the charge to an operator too. That
-// it cannot be read is told once, not with every look.
+// While a desk runs, a stream that cannot be read for doubtUnread leaves the charge to an operator,
+// too. That it cannot be read is logged once, not with every look.
 func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -163,7 +163,7 @@ func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 	})
 }
 
-// What never landed is nobody's to look for.
+// An append that never landed is not left to an operator.
 func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -186,8 +186,8 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 	})
 }
 
-// Whatever is owed when a desk runs out of time is told too, also what comes while it waits for the next
-// attempt.
+// Compensations pending when a desk runs out of time are logged, too, including those that come while
+// it waits for the next attempt.
 func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// together queues n commands behind one that is held up inside its append, so that they form one group, and
-// returns when all have run.
+// together queues n commands behind one that is blocked in its append, so that they form one group,
+// and returns when all have run.
 func (w *world) together(d *Desk, id string, n int, run func(i int)) {
 	w.Helper()
 	w.togetherAnd(d, id, n, func(*faults) {}, run)
@@ -23,7 +23,7 @@ func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
 	id := w.openedWith(d, 4)
-	held := w.hold(d, id, time.Minute) // 3 left, one for the command that holds the group up
+	held := w.hold(d, id, time.Minute) // 3 left, one for the command that blocks the group
 	appends := w.log.appends.Load()
 	errs := make([]error, 8)
 	w.together(d, id, len(errs), func(i int) {
@@ -47,7 +47,7 @@ func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
 			t.Errorf("member %d: %v, want %v", i, err, want[i])
 		}
 	}
-	// The last one spends what the member before it granted. One append for the group.
+	// The last one spends the credit that the previous one granted. One append for the group.
 	if n := w.log.appends.Load() - appends; n != 2 {
 		t.Errorf("%d appends, want the first and one for the group", n)
 	}
@@ -69,7 +69,7 @@ func TestOneReadServesAllWhoWait(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	// One credit is charged by the command that holds the group up, so every Reserve came into the queue while
+	// One credit is charged by the command that blocks the group, so every Reserve was queued while
 	// its outcome was open. The whole group was refused after one read.
 	if n := w.log.reads.Load() - reads; n != 1 {
 		t.Fatalf("%d reads for %d refusals", n, callers)
@@ -97,7 +97,7 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 	if err != nil || receipt.Balance != 1 {
 		t.Fatalf("receipt %+v, %v", receipt, err)
 	}
-	// Now it loses the last credit to the conflict: decided again, it is refused.
+	// Now it loses the last credit to the conflict: when decided again, it is refused.
 	conflicts = 1
 	in.Domain = "acme.org"
 	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrInsufficientCredits) {
@@ -219,7 +219,7 @@ func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
 	}
 }
 
-// togetherAnd is together with faults that begin with the group.
+// togetherAnd is together with faults that start with the group.
 func (w *world) togetherAnd(d *Desk, id string, n int, begin func(f *faults), run func(i int)) {
 	w.Helper()
 	g := w.holdUp()
@@ -251,7 +251,7 @@ func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
 			}
 			first = false
 			w.charge(other, id)
-			return ambiguous() // it did not land, and now never will
+			return ambiguous() // it did not land, and never will
 		}
 	})
 	in := w.lookup(id)
@@ -265,8 +265,8 @@ func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
 	}
 }
 
-// The outcome stays unknown past the bound. Whatever really happened, the caller was told that nobody
-// knows, so a charge that did land, at once or late, is handed back, and one that did not is not.
+// The outcome stays unknown beyond the limit. Whatever happened, the caller got an unknown outcome, so
+// a charge that did land, immediately or late, is reversed, and one that did not land is not.
 func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
@@ -309,7 +309,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 				w.drain(d)
 				d = w.desk(DeskConfig{})
 			}
-			w.charge(d, id) // whoever comes next makes the actor look
+			w.charge(d, id) // the next command makes the actor look
 			w.drain(d)
 			l := w.ledger(id)
 			if l.balance != 2 || l.standingCharges() != 48 || l.charges[in.Request.ID] != l.reversed[in.Request.ID] {
@@ -322,7 +322,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	}
 }
 
-// Nobody comes any more: the actor itself looks again, and hands back what landed.
+// Without further commands the actor looks again and reverses the charge that landed.
 func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -350,8 +350,8 @@ func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 	})
 }
 
-// While an append is in doubt every event must be looked at, so a snapshot that another desk saved past it
-// must not be used to load the account anew.
+// While an append is ambiguous every event must be examined, so a snapshot that another desk saved
+// beyond it must not be used to load the account again.
 func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -365,7 +365,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 		w.log.set(func(f *faults) { f.after = nil })
 		w.charge(other, id)
 		<-kept.saved
-		// The desk has to load the account anew.
+		// The desk has to load the account again.
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
 		if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
 			t.Fatal(err)
@@ -380,7 +380,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 	})
 }
 
-// A stream that cannot be trusted is not folded anew by every request, and is looked at again later.
+// A corrupt stream is not folded again by every request, and is checked again later.
 func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -408,8 +408,8 @@ func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
 	})
 }
 
-// An append in doubt that never lands, or whose stream cannot be read, does not keep the account in memory
-// for ever: it is looked for within a bound, and then taken as lost.
+// An ambiguous append that never lands, or whose stream cannot be read, does not keep the account in
+// memory forever: the stream is checked for a limited time, and then the append is treated as lost.
 func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading error
@@ -448,9 +448,9 @@ func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 	}
 }
 
-// A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log, goes
-// on from what the stream says; what was charged without an answer is found by its request id, and
-// repeating with the idempotency key does not charge again.
+// A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log,
+// continues from the stream; a charge without an answer is found by its request id, and repeating it
+// with the idempotency key does not charge again.
 func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	w := newWorld(t)
 	dying, err := NewDesk(DeskConfig{KnowWithin: time.Hour}, w.log, nil)
@@ -482,7 +482,7 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 		}
 	})
 	<-landed.reached
-	// The kill: nothing that the desk does from here on reaches the log.
+	// The kill: from here on nothing that the desk does reaches the log.
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { landed.open <- struct{}{} }()
@@ -521,7 +521,7 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 			return err
 		}
 
-		// In time: the hold is captured, also by the desk that did not place it.
+		// In time: the hold is captured, even by the desk that did not place it.
 		h := w.hold(here, id, 8*time.Second)
 		if want := time.Now().Add(68 * time.Second).UTC(); !h.Deadline.Equal(want) {
 			t.Fatalf("deadline %s, want %s", h.Deadline, want)
@@ -534,14 +534,15 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Overdue and released by the sweeper: the capture is an ordinary charge, and there is a credit for it.
+		// Overdue and released by the sweeper: the capture is an ordinary charge, and a credit is
+		// available for it.
 		w.grant(here, id, 1)
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 1 || err != nil {
 			t.Fatalf("released %d, %v", n, err)
 		}
-		time.Sleep(time.Microsecond) // at the same moment it would be the very same event
+		time.Sleep(time.Microsecond) // at the same time it would be an identical event
 		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
 			t.Fatalf("released again: %d, %v", n, err)
 		}
@@ -549,11 +550,11 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Overdue, and its credit went to another request: the capture is refused.
+		// Overdue, and its credit was spent by another request: the capture is refused.
 		w.grant(here, id, 1)
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
-		w.charge(there, id) // releases what is overdue, then spends it, in one append
+		w.charge(there, id) // releases the overdue hold, then spends its credit, in one append
 		if err := capture(here, h); !errors.Is(err, account.ErrInsufficientCredits) {
 			t.Fatalf("capture: %v", err)
 		}
@@ -580,8 +581,8 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 	})
 }
 
-// Two desks race to release the same hold at the same revision. Were their events the same to the log, the
-// second would go on from a hash that was never stored.
+// Two desks race to release the same hold at the same revision. If their events were identical to the
+// log, the second would continue from a hash that was never stored.
 func TestRacingReleasesKeepTheChain(t *testing.T) {
 	w := newWorld(t)
 	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}

@@ -87,7 +87,7 @@ func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
 	}
 }
 
-// The log fails just when a charge is to be handed back: it is tried until it works.
+// The log fails just when a charge is to be reversed: the reversal is retried until it works.
 func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -137,7 +137,7 @@ func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
 	}
 }
 
-// Who repeats a charge and leaves was not charged by the repeat: the first charge stands.
+// A repeat whose caller leaves charged nothing: the first charge remains.
 func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})

@@ -8,20 +8,20 @@ import (
 	"letterhead/eventschemas"
 )
 
-// GrantCredits asks to add credits.
+// GrantCredits is the command to add credits.
 type GrantCredits struct {
 	Request   Request
 	AccountID string
-	GrantID   string // the payment id, or the request id, when empty
+	GrantID   string // if empty, the payment id or the request id
 	Kind      string // account.KindTopup …
 	Credits   int64
-	PaymentID string              // optional; one payment grants once, for ever
-	Money     *eventschemas.Money // where money was paid
+	PaymentID string              // optional; one payment grants only once
+	Money     *eventschemas.Money // if money was paid
 	Reason    string
 }
 
-// GrantCredits adds credits. A payment that was granted before is a repeat.
-// Errors: *account.PaymentMismatchError, account.ErrClosed, account.ErrCreditLimit, account.ErrInvalid,
+// GrantCredits adds credits. A payment that was already granted is a repeat. Errors:
+// *account.PaymentMismatchError, account.ErrClosed, account.ErrCreditLimit, account.ErrInvalid,
 // ErrInvalidRequest, and those of Desk.
 func (d *Desk) GrantCredits(ctx context.Context, in GrantCredits) (Done, error) {
 	if in.GrantID == "" && in.PaymentID == "" {

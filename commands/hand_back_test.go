@@ -12,7 +12,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// leaves charges for a caller who leaves as soon as the charge is durable; from then on the log is down.
+// leaves charges for a caller who leaves as soon as the charge is durable; from then on the log is
+// down.
 func (w *world) leaves(d *Desk, id string) (request string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +36,7 @@ func (w *world) leaves(d *Desk, id string) (request string) {
 
 func (w *world) logIsBack() { w.log.set(func(f *faults) { f.before, f.after = nil, nil }) }
 
-// What is owed is tried again by the clock, not by how many others ask meanwhile.
+// Compensations are retried by the clock, not by the number of other requests.
 func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -58,7 +59,8 @@ func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 	})
 }
 
-// An outage without an end leaves it to an operator: a bounded number of attempts, then the actor may rest.
+// After a limited number of attempts in an endless outage the compensation is left to an operator, and
+// the actor may rest.
 func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -81,8 +83,8 @@ func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
 	})
 }
 
-// A full queue is when clients give up, so handing back must not stand in it; and a log that is down just
-// then does not lose it either.
+// Clients give up when the queue is full, so compensations must bypass it; and a log that is down just
+// then does not lose them either.
 func TestHandBackPastAFullQueue(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{MaxQueue: 2})
@@ -116,7 +118,7 @@ func TestHandBackPastAFullQueue(t *testing.T) {
 		t.Fatalf("the queue is not full: %v", err)
 	}
 	back := HandBack{Request: in.Request, AccountID: id, Receipt: receipt}
-	for range 3 { // more than the queue takes; once more changes nothing
+	for range 3 { // more than the queue accepts; repeating it changes nothing
 		if err := d.HandBack(back); err != nil {
 			t.Fatal(err)
 		}
@@ -165,8 +167,9 @@ func TestHandBackHasALimit(t *testing.T) {
 	}
 }
 
-// Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge in the
-// same append, before anybody knows who will be there to take the answer: when nobody is, the key has it.
+// Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge
+// in the same append, before it is known which callers will take the answer: if none does, the key has
+// it.
 func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 	for name, bothLeave := range map[string]bool{"the repeat is answered": false, "both leave": true} {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +213,8 @@ func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 	}
 }
 
-// The same when the first one's answer is found unsendable only after the repeat was answered, and the
-// repeat's own receipt hands nothing back.
+// The same if the first answer is found to be unsendable only after the repeat was answered; the
+// repeat's own receipt reverses nothing.
 func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -239,8 +242,8 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	}
 }
 
-// A request that is repeated without a key or a hold is charged once, also by a desk that comes from a
-// snapshot, and one that was handed back is not answered again.
+// A request that is repeated without a key or a hold is charged once, even by a desk that loads a
+// snapshot, and one that was reversed is not answered again.
 func TestTheSameRequestIsChargedOnce(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()

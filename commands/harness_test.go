@@ -23,8 +23,8 @@ import (
 
 const testBrand = "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b"
 
-// openLog opens a log whose whole content is checked when the test ends: every event is what its schema
-// says, time never goes backwards in a stream, and every account's hash chain holds.
+// openLog opens a log whose whole content is checked when the test ends: every event matches its
+// schema, time never goes backwards in a stream, and every account's hash chain is valid.
 func openLog(t testing.TB) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
@@ -72,7 +72,8 @@ func checkLog(t testing.TB, log eventlog.Log) {
 	}
 }
 
-// validate checks an event against its schema; not in benchmarks, where that would take most of the time.
+// validate checks an event against its schema; it is skipped in benchmarks, where it would take most
+// of the time.
 func validate(t testing.TB, rec eventlog.Recorded) error {
 	if _, ok := t.(*testing.B); ok {
 		return nil
@@ -80,17 +81,17 @@ func validate(t testing.TB, rec eventlog.Recorded) error {
 	return eventschemas.ValidateJSON(rec.Type, rec.SchemaVersion, rec.Data)
 }
 
-// faults is a log in which things go wrong. Hooks are set before use or under the lock.
+// faults is a log with injected faults. Hooks are set before use or under the lock.
 type faults struct {
 	eventlog.Log
 	appends, reads atomic.Int64
 
 	mu sync.Mutex
-	// before an append is sent: an error is returned in its place.
+	// before is called before an append is sent: its error is returned instead.
 	before func(a sentAppend) error
-	// after an append was committed (err says whether): its answer.
+	// after is called when an append has returned err: its result replaces err.
 	after func(a sentAppend, err error) error
-	// reading, before a stream is read.
+	// reading is called before a stream is read.
 	reading func(stream string) error
 }
 
@@ -181,7 +182,7 @@ func (w *world) request() Request {
 	return Request{ID: fmt.Sprint("r", w.requests.Add(1)), Actor: "account:test"}
 }
 
-// opened opens an account with plan.FreeCredits and so many more.
+// opened opens an account with plan.FreeCredits and more on top.
 func (w *world) opened(d *Desk, more int64) string {
 	w.Helper()
 	id := uuid.NewString()
@@ -194,7 +195,7 @@ func (w *world) opened(d *Desk, more int64) string {
 	return id
 }
 
-// openedWith opens an account that can spend exactly so many credits.
+// openedWith opens an account that can spend exactly this many credits.
 func (w *world) openedWith(d *Desk, credits int64) string {
 	w.Helper()
 	id := w.opened(d, max(credits-plan.FreeCredits, 0))
@@ -217,7 +218,7 @@ func (w *world) lookup(id string) ChargeLookup {
 	return ChargeLookup{Request: w.request(), AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 3}
 }
 
-// onceOf is an idempotency key and a request.
+// onceOf returns an idempotency key and a request.
 func onceOf(key, request byte) *Once {
 	return &Once{Key: [32]byte{key}, Request: [32]byte{request}}
 }
@@ -258,7 +259,7 @@ func (w *world) standing(d *Desk, id string) Standing {
 	return s
 }
 
-// events reads and decodes an account's whole stream past the faults.
+// events reads and decodes an account's whole stream, bypassing the faults.
 func (w *world) events(id string) (recs []eventlog.Recorded, events []eventschemas.Event) {
 	w.Helper()
 	for {
@@ -279,15 +280,15 @@ func (w *world) events(id string) (recs []eventlog.Recorded, events []eventschem
 	}
 }
 
-// ledgerOf adds an account's stream up: charges by request, less those that were reversed.
+// ledgerOf sums up an account's stream: charges by request, minus those that were reversed.
 type ledgerOf struct {
 	charges   map[string]int // by request id
 	reversed  map[string]int // by the charge's request id
 	balance   int64
 	open      map[string]bool
 	released  int
-	minimum   int64 // the lowest balance there was
-	available int64 // the lowest of balance less holds
+	minimum   int64 // the lowest balance
+	available int64 // the lowest balance minus holds
 }
 
 func (w *world) ledger(id string) ledgerOf {
@@ -323,7 +324,7 @@ func (w *world) ledger(id string) ledgerOf {
 	return l
 }
 
-// standingCharges are the charges that were not reversed.
+// standingCharges returns the number of charges that were not reversed.
 func (l ledgerOf) standingCharges() (n int) {
 	for request, made := range l.charges {
 		n += made - l.reversed[request]
@@ -331,10 +332,10 @@ func (l ledgerOf) standingCharges() (n int) {
 	return n
 }
 
-// patienceOfTests bounds a wait for other goroutines; a test that comes near it hangs.
+// patienceOfTests limits a wait for other goroutines; a test that gets near it hangs.
 const patienceOfTests = time.Minute
 
-// parked waits until so many commands are queued at the account's actor, which must be at work.
+// parked waits until n commands are queued at the account's actor, which must be working.
 func (w *world) parked(d *Desk, id string, n int) {
 	w.Helper()
 	w.waitFor(func() bool {
@@ -344,7 +345,7 @@ func (w *world) parked(d *Desk, id string, n int) {
 	})
 }
 
-// waitFor lets others run until something is so.
+// waitFor lets other goroutines run until so returns true.
 func (w *world) waitFor(so func() bool) {
 	w.Helper()
 	for started := time.Now(); time.Since(started) < patienceOfTests; runtime.Gosched() {
@@ -355,7 +356,7 @@ func (w *world) waitFor(so func() bool) {
 	w.Fatal("it never was so")
 }
 
-// gate stops whoever passes until it is opened.
+// gate blocks every passing goroutine until it is opened.
 type gate struct {
 	reached chan struct{}
 	open    chan struct{}
@@ -368,7 +369,7 @@ func (g *gate) pass() {
 	<-g.open
 }
 
-// holdUp holds the next append up until the gate is opened.
+// holdUp blocks the next append until the gate is opened.
 func (w *world) holdUp() *gate {
 	g := newGate()
 	var once sync.Once

@@ -9,29 +9,30 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// HoldGrace is how long after its work's deadline a hold may still be captured before anybody releases it.
+// HoldGrace is how long a hold can still be captured after the deadline of its work before it is
+// released.
 const HoldGrace = 60 * time.Second
 
-// maxWork bounds the work that a hold can be placed for.
+// maxWork limits the duration of the work that a hold is placed for.
 const maxWork = time.Hour
 
-// HoldCredits asks to set one credit aside for work whose outcome is not known yet.
+// HoldCredits is the command to reserve one credit for work whose outcome is not known yet.
 type HoldCredits struct {
 	Request     Request
 	AccountID   string
-	Reservation *Reservation // optional; used up whatever the outcome
+	Reservation *Reservation // optional; consumed whatever the outcome
 	Domain      string
 	Work        time.Duration // how long the work may take
 }
 
-// Hold is a credit that is set aside durably.
+// Hold is a durably reserved credit.
 type Hold struct {
 	ID       string
-	Deadline time.Time // HoldGrace after the work's
+	Deadline time.Time // HoldGrace after the deadline of the work
 }
 
-// HoldCredits sets one credit aside by an event. It ends by ChargeLookup, by ReleaseHold, or as overdue.
-// The same request for the same domain is a repeat and returns the same hold.
+// HoldCredits reserves one credit by an event. The hold ends by ChargeLookup, by ReleaseHold, or as
+// overdue. The same request for the same domain is a repeat and returns the same hold.
 //
 // Errors: as ChargeLookup, and account.ErrTooManyHolds.
 func (d *Desk) HoldCredits(ctx context.Context, in HoldCredits) (Hold, error) {
@@ -82,7 +83,7 @@ func (j *holdJob) undone(l *ledger) { j.giveBack(l) }
 
 func (j *holdJob) finished(a *actor[*ledger], _ error, _ eventlog.Position) { j.end(a.state) }
 
-// orphaned releases the hold: nobody will capture it.
+// orphaned releases the hold, since its caller will not capture it.
 func (j *holdJob) orphaned() *task[*ledger] {
 	if j.repeated {
 		return nil

@@ -10,12 +10,13 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// proposal writes an event the way it is to be stored, all but the hash of the chain.
+// proposal encodes an event for storage, complete except for the hash of the chain.
 //
-// The id names the decision, as the design says, and a digest of what the chain covers. Without the digest
-// two desks that race to release the same hold would use the same id at the same revision; the log would
-// take the second for a repeat of the first, and the second desk would go on from a hash that was never
-// stored. With it, equal ids mean equal events: a retry is the same event, and a lost race is a conflict.
+// The id is derived from the decision, as the design says, and a digest of the data that the chain
+// covers. Without the digest two desks that race to release the same hold would use the same id at the
+// same revision; the log would take the second event for a repeat of the first, and the second desk
+// would continue from a hash that was never stored. With it, equal ids mean equal events: a retry is
+// the same event, and a lost race is a conflict.
 func proposal(encoder eventschemas.Encoder, stream string, a authored, p eventlog.Proposed) (eventlog.Proposed, error) {
 	enc, err := encoder.Encode(a.event)
 	if err != nil {
@@ -28,7 +29,7 @@ func proposal(encoder eventschemas.Encoder, stream string, a authored, p eventlo
 	return p, nil
 }
 
-// digest is 96 bits of a hash of what the chain covers and the id does not name.
+// digest returns 96 bits of a hash of the data that the chain covers and the id does not contain.
 func digest(p *eventlog.Proposed) string {
 	h := sha256.New()
 	var n [8]byte
@@ -44,7 +45,7 @@ func digest(p *eventlog.Proposed) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(sum[:0])[:12])
 }
 
-// decisionOf names the decision that an event of an account or usage stream comes from.
+// decisionOf returns the identity of the decision behind an event of an account or usage stream.
 func decisionOf(ev eventschemas.Event, request Request) (key, subject string) {
 	switch ev := ev.(type) {
 	case eventschemas.CreditsCharged:

@@ -8,7 +8,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// ImportBrand brings a record from a data set.
+// ImportBrand is the command to import a record from a data set.
 type ImportBrand struct {
 	Request  Request
 	Domain   string
@@ -17,8 +17,8 @@ type ImportBrand struct {
 	Evidence []eventschemas.Evidence
 }
 
-// ImportBrand appends BrandImported. It is a no-op, and says so, when the stream has this source's import
-// already, when a crawl knows better, and when the brand was withdrawn.
+// ImportBrand appends BrandImported. It is a no-op and returns false if the stream already has this
+// source's import, if a crawl has found a newer record, or if the brand was withdrawn.
 //
 // Errors: brand.ErrRecordTooLarge, and those of update.
 func (b *Brands) ImportBrand(ctx context.Context, in ImportBrand) (imported bool, err error) {

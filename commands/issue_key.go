@@ -8,8 +8,8 @@ import (
 	"letterhead/internal/apikey"
 )
 
-// IssueKey asks to make a key valid. The key's text is shown to its owner by whoever generated it; here only
-// what may be stored arrives.
+// IssueKey is the command to make a key valid. The generator of the key shows its text to the owner;
+// this command has only the part that may be stored.
 type IssueKey struct {
 	Request   Request
 	AccountID string

@@ -8,16 +8,16 @@ import (
 	"letterhead/eventschemas"
 )
 
-// ledger is an account with what the desk shows of it without queueing. The account belongs to the actor's
-// goroutine; shown and reserved are guarded by the actor's lock.
+// ledger is an account and the part of it that the desk reads without queueing. The account belongs to
+// the actor's goroutine; shown and reserved are guarded by the actor's lock.
 type ledger struct {
 	*account.Account
 
 	shown    shown
-	reserved int64    // credits set aside in memory, all of this desk's reservations
-	answers  *answers // nil where no other node answers
+	reserved int64    // credits of all reservations of this desk, in memory
+	answers  *answers // nil unless other nodes answer, too
 
-	expired int // holds that the prelude of the round under way released
+	expired int // holds that the prelude of the current round released
 }
 
 // shown is the account as of its last durable event.
@@ -30,13 +30,14 @@ type shown struct {
 	openHolds int
 	month     time.Time // when lookups were counted
 	lookups   int64
-	// forgotKeysUntil is when the account's own memory is enough again for every idempotency key that counts.
+	// forgotKeysUntil is when the account's own memory again covers every idempotency key that is
+	// still valid.
 	forgotKeysUntil time.Time
 
-	// unheld is balance less holds, and less what the round under way has spent: what is granted tentatively
-	// cannot be reserved yet, what is spent tentatively can no longer be.
+	// unheld is the balance minus holds and minus credits spent in the current round: tentatively
+	// granted credits cannot be reserved yet, tentatively spent ones no longer.
 	unheld int64
-	// running is balance less holds of the state with the round under way in it.
+	// running is the balance minus holds of the state including the current round.
 	running int64
 }
 
@@ -48,16 +49,16 @@ func newLedger(id string, shared bool) *ledger {
 	return l
 }
 
-// Apply applies an event that is on the stream or will be.
+// Apply applies an event that is on the stream or about to be appended.
 func (l *ledger) Apply(ev eventschemas.Event, at time.Time) {
 	l.Account.Apply(ev, at)
 	l.answers.note(ev, at)
 }
 
-// Reset goes back to before the first event. Reservations stay: their holders are at work.
+// Reset returns to the state before the first event. Reservations are kept, because they are in use.
 func (l *ledger) Reset() { l.Account = account.New(l.Account.ID()) }
 
-// Prelude releases the holds that are overdue.
+// Prelude releases overdue holds.
 func (l *ledger) Prelude(now time.Time) []authored {
 	out := l.ReleaseOverdue(now)
 	l.expired = len(out.Events)
@@ -67,16 +68,16 @@ func (l *ledger) Prelude(now time.Time) []authored {
 		if !ok {
 			continue
 		}
-		// Under the request of the hold, so that its ledger lines are found together.
+		// The hold's request id is used, so that its ledger lines are found together.
 		events = append(events, authored{event: ev, request: Request{ID: l.HoldRequest(released.HoldID), Actor: actorDesk}})
 	}
 	return events
 }
 
-// Finale adds nothing.
+// Finale returns nothing.
 func (l *ledger) Finale() []authored { return nil }
 
-// Publish shows the account.
+// Publish publishes the account.
 func (l *ledger) Publish(durable bool) {
 	unheld := l.Unheld()
 	if !durable {
@@ -104,9 +105,9 @@ func (l *ledger) Publish(durable bool) {
 	}
 }
 
-// askForKeysUntil returns until when a command with an idempotency key asks the index for older charges. It
-// begins before the account forgets its first key, so that no command is decided without them that was under
-// way at that moment.
+// askForKeysUntil returns until when a command with an idempotency key asks the index for older
+// charges. The period begins before the account forgets its first key, so that no command in progress
+// at that moment is decided without them.
 func askForKeysUntil(a *account.Account) time.Time {
 	const margin = DefaultMaxQueue
 	if a.KeysRemembered() > account.MaxIdempotencyKeys-margin {
@@ -115,20 +116,20 @@ func askForKeysUntil(a *account.Account) time.Time {
 	return a.ForgotKeysUntil()
 }
 
-// Withdraw shows that nothing is known.
+// Withdraw marks the published account as unknown.
 func (l *ledger) Withdraw() { l.shown = shown{} }
 
-// Idle says that no credit is reserved.
+// Idle reports whether no credit is reserved.
 func (l *ledger) Idle() bool { return l.reserved == 0 }
 
-// canReserve says whether a credit can be set aside on what is shown.
+// canReserve reports whether the published state allows a reservation.
 func (l *ledger) canReserve() bool {
 	return l.shown.ready && l.shown.status == account.Active && l.shown.unheld-l.reserved >= 1
 }
 
-// besideOne is what the other reservations keep from the holder of one. It is less than they are when credits
-// that were reserved here are gone, spent by another node or refunded: what is left then goes to whoever pays
-// first, because counted against each other all holders would be refused.
+// besideOne returns the credits that the other reservations deny to the owner of one. It is less than
+// their number if reserved credits are gone, spent by another node or refunded: the remaining credits
+// then go to the first to pay, because counted against each other all owners would be refused.
 func (l *ledger) besideOne() int64 {
 	return max(min(l.reserved, l.Unheld())-lookupCredits, 0)
 }

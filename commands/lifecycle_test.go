@@ -73,7 +73,8 @@ func TestALongQueueIsSplitIntoGroups(t *testing.T) {
 	}
 }
 
-// Many events of one command and large ones: the group closes before the append would pass the log's limits.
+// Many events of one command and large ones: the group closes before the append would exceed the log's
+// limits.
 func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -157,7 +158,7 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 { // used now and then: stays
+		for range 10 { // used now and then, so it is kept
 			time.Sleep(40 * time.Second)
 			w.reserve(d, busy).Drop()
 			synctest.Wait()
@@ -170,7 +171,7 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 		if n := d.liveAccounts(); n != 0 {
 			t.Fatalf("%d accounts in memory after use", n)
 		}
-		w.charge(d, idle) // and comes back
+		w.charge(d, idle) // and is loaded again
 		w.charge(d, busy)
 	})
 }
@@ -180,7 +181,7 @@ func TestLiveAccountsAreBounded(t *testing.T) {
 	d := w.desk(DeskConfig{MaxLive: 3})
 	ids := w.manyOpened(d, 3, 10)
 	reserved := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
-	for range 20 { // each one makes room for the next; those with reservations stay
+	for range 20 { // each one is evicted for the next; those with reservations are kept
 		id := uuid.NewString()
 		w.whenThereIsRoom(func() error {
 			return d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
@@ -214,7 +215,8 @@ func TestLiveAccountsAreBounded(t *testing.T) {
 	}
 }
 
-// whenThereIsRoom tries until an account can leave memory: one that has answered may not have come to rest.
+// whenThereIsRoom retries until an account can be evicted: an actor that has answered may not be idle
+// yet.
 func (w *world) whenThereIsRoom(try func() error) {
 	w.Helper()
 	err := ErrBusy
@@ -271,7 +273,7 @@ func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) 
 	return w, id
 }
 
-// readsOf counts the events that are read to bring an account into memory.
+// readsOf counts the events that are read to load an account into memory.
 func (w *world) readsOf(id string, snapshots Snapshots) (events int, balance int64) {
 	w.Helper()
 	counting := &countingLog{Log: w.log.Log}
@@ -344,7 +346,8 @@ func TestUnusableSnapshotsAreIgnored(t *testing.T) {
 	}
 }
 
-// A snapshot exactly at the stream's end has no tail that would show that it is of another history.
+// A snapshot exactly at the stream's end has no tail that would show that it belongs to another
+// history.
 func TestASnapshotAtTheEndOfAnotherHistory(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 20)
@@ -372,7 +375,7 @@ func TestSnapshotsThatCannotBeSavedHurtNobody(t *testing.T) {
 	}
 }
 
-// An account whose stream was tampered with is refused, and the place is named.
+// An account whose stream was tampered with is refused, and the error has the revision.
 func TestATamperedStreamIsRefused(t *testing.T) {
 	good := newWorld(t)
 	d := good.desk(DeskConfig{})
@@ -389,7 +392,7 @@ func TestATamperedStreamIsRefused(t *testing.T) {
 		"an event type": func(e []eventlog.Proposed) { e[0].Type = "AccountClosed" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Not openLog: what it would find is what this test looks for.
+			// Not openLog: its checks would fail, which is what this test is about.
 			w := &world{TB: t, log: &faults{Log: &plainLog{}}}
 			events := make([]eventlog.Proposed, len(recs))
 			for i, rec := range recs {
@@ -413,7 +416,7 @@ func TestATamperedStreamIsRefused(t *testing.T) {
 	}
 }
 
-// plainLog is one stream that can only be read.
+// plainLog is one read-only stream.
 type plainLog struct {
 	eventlog.Log
 	stream string
@@ -476,7 +479,7 @@ func TestDeskMetrics(t *testing.T) {
 	}
 }
 
-// metric is the sum of a counter or gauge, or the samples of a histogram, over its labels.
+// metric returns the sum of a counter or gauge, or the samples of a histogram, over its labels.
 func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -521,7 +524,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// The log was replaced by an older backup, the database with the snapshots was not.
+// The log was replaced by an older backup; the database with the snapshots was not.
 func TestASnapshotPastTheEndOfTheStream(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 20)

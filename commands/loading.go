@@ -11,26 +11,27 @@ import (
 
 // Limits of loading in the background.
 const (
-	// maxLoads bounds the streams of one desk that are loaded in the background at a time: each keeps most of a
-	// processor busy. Others wait for their turn.
+	// maxLoads limits the streams of one desk that are loaded in the background at a time: each uses
+	// most of a processor. Others wait.
 	maxLoads = 2
-	// loadSlice is how long a stream is loaded before those are answered who came meanwhile.
+	// loadSlice is how long a stream is loaded before commands that arrived in the meantime are
+	// answered.
 	loadSlice = 100 * time.Millisecond
-	// minLoadRetry and maxLoadRetry bound LoadingError.RetryAfter.
+	// minLoadRetry and maxLoadRetry limit LoadingError.RetryAfter.
 	minLoadRetry, maxLoadRetry = time.Second, time.Minute
-	// unknownLoadRetry is LoadingError.RetryAfter when the stream's length is not known.
+	// unknownLoadRetry is LoadingError.RetryAfter if the stream's length is not known.
 	unknownLoadRetry = 5 * time.Second
-	// endWithin bounds the look for a stream's length, which is of use for RetryAfter only.
+	// endWithin limits the read of a stream's length, which is needed for RetryAfter only.
 	endWithin = time.Second
 )
 
-// LoadingError means that a stream is so long that it is still being loaded. Nothing was written. It is an
+// LoadingError reports that a long stream is still being loaded. Nothing was written. It is an
 // ErrBusy.
 type LoadingError struct {
 	Stream     string
-	Loaded     uint64        // events so far
-	Events     uint64        // of the stream when its loading began; 0 if that is not known
-	RetryAfter time.Duration // when loading should be done: whole seconds, at most a minute
+	Loaded     uint64        // loaded so far
+	Events     uint64        // of the stream when loading began; 0 if unknown
+	RetryAfter time.Duration // estimated time until loaded: whole seconds, at most a minute
 }
 
 func (e *LoadingError) Error() string {
@@ -45,23 +46,24 @@ func (e *LoadingError) Is(target error) bool { return target == ErrBusy }
 
 type waitForLoading struct{}
 
-// WaitForLoading returns a context whose commands wait while a long stream is loaded, for as long as the
-// context lives, in place of being refused with a *LoadingError.
+// WaitForLoading returns a context whose commands wait while a long stream is loaded, until the
+// context ends, instead of failing with a *LoadingError.
 func WaitForLoading(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitForLoading{}, true)
 }
 
 func waitsForLoading(ctx context.Context) bool { return ctx.Value(waitForLoading{}) != nil }
 
-// loading is a stream that is loaded in the background. The actor's state is what was folded so far.
+// loading is a stream that is loaded in the background. The actor's state has the events folded so
+// far.
 type loading struct {
 	since time.Time
 	first uint64 // revisions at since
-	end   uint64 // revisions of the stream at the beginning; 0 if that is not known
-	turn  bool   // one of maxLoads is this
+	end   uint64 // revisions of the stream at the beginning; 0 if unknown
+	turn  bool   // holds one of the maxLoads slots
 }
 
-// loadLater begins loading in the background, with what was folded since then.
+// loadLater begins loading in the background, continuing from the folded state.
 func (a *actor[S]) loadLater(since time.Time, first uint64) error {
 	l := &loading{since: since, first: first}
 	ctx, cancel := context.WithTimeout(a.reg.ctx, endWithin)
@@ -70,7 +72,7 @@ func (a *actor[S]) loadLater(since time.Time, first uint64) error {
 		l.end = last[0].Revision + 1
 	}
 	select {
-	case <-a.reg.stopping: // what is loaded is saved, and that is all there is time for
+	case <-a.reg.stopping: // only time left to save the loaded state
 	default:
 		a.loading = l
 		a.reg.metrics.loading.Inc()
@@ -79,7 +81,7 @@ func (a *actor[S]) loadLater(since time.Time, first uint64) error {
 	return a.stillLoading(l)
 }
 
-// stillLoading is what the commands of a stream get that is loaded in the background.
+// stillLoading returns the error for commands on a stream that is loaded in the background.
 func (a *actor[S]) stillLoading(l *loading) error {
 	loaded := a.state.Revisions()
 	out := &LoadingError{Stream: a.stream, Loaded: loaded, Events: l.end, RetryAfter: unknownLoadRetry}
@@ -91,7 +93,7 @@ func (a *actor[S]) stillLoading(l *loading) error {
 	return out
 }
 
-// loadOn answers those who came and loads some more of the stream.
+// loadOn answers waiting commands and loads another slice of the stream.
 func (a *actor[S]) loadOn(group []*task[S]) {
 	l := a.loading
 	a.putBack(a.keepPatient(group, a.stillLoading(l)))
@@ -132,7 +134,7 @@ func (a *actor[S]) endLoading() {
 	a.reg.metrics.loading.Dec()
 }
 
-// keepPatient refuses those who do not wait for the loading, and returns the others.
+// keepPatient refuses the tasks that do not wait for loading, and returns the others.
 func (a *actor[S]) keepPatient(group []*task[S], err error) (patient []*task[S]) {
 	var others []*task[S]
 	for _, t := range group {

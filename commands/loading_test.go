@@ -19,16 +19,16 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// longStream is a log with one account, of so many events, that takes its time to read.
+// longStream is a log with one account of n events that is slow to read.
 type longStream struct {
 	eventlog.Log
 	id     string
 	events []eventlog.Recorded
 
-	pause    time.Duration // of each page
+	pause    time.Duration // per page
 	pages    atomic.Int64  // read forward
 	reading  atomic.Int64
-	most     atomic.Int64 // read at the same time
+	most     atomic.Int64 // concurrent reads
 	failures atomic.Int64 // pages to fail
 }
 
@@ -163,7 +163,7 @@ func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
 	})
 }
 
-// A request that ends, and a log that fails now and then, cost no event that was read.
+// A request that ends, and a log that fails now and then, lose no event that was read.
 func TestLoading_KeepsItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
@@ -192,7 +192,7 @@ func TestLoading_KeepsItsProgress(t *testing.T) {
 	})
 }
 
-// The background loading meets a log that is away: it ends, and the next command goes on.
+// The background loading meets an unavailable log: it ends, and the next command continues.
 func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
@@ -274,7 +274,7 @@ func TestLoading_ManyLongStreams_TakeTurns(t *testing.T) {
 	})
 }
 
-// A snapshot that the database damaged is not used, told, and replaced.
+// A damaged snapshot is not used, is logged, and is replaced.
 func TestASnapshotThatIsDamagedIsReplaced(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
@@ -291,8 +291,8 @@ func TestASnapshotThatIsDamagedIsReplaced(t *testing.T) {
 	}
 }
 
-// BenchmarkLoadLongStream loads an account of b.N × 100,000 events that has no snapshot from a file, while
-// commands that do not wait for it are refused.
+// BenchmarkLoadLongStream loads an account of b.N × 100,000 events without a snapshot from a file,
+// while commands that do not wait for it are refused.
 func BenchmarkLoadLongStream(b *testing.B) {
 	const events = 100_000
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})

@@ -8,7 +8,8 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// deskMetrics are those of one desk. They carry the desk's name, so that several share a registry.
+// deskMetrics are the metrics of one desk. They are labeled with the desk's name, so that several
+// desks can share a registry.
 type deskMetrics struct {
 	charge        prometheus.Observer
 	group         prometheus.Histogram
@@ -27,7 +28,7 @@ type deskMetrics struct {
 	notHandedBack prometheus.Counter
 }
 
-// newDeskMetrics makes the metrics of the desk and registers them; a nil registerer means none.
+// newDeskMetrics creates and registers the metrics of the desk; a nil registerer registers nothing.
 func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics, error) {
 	labels := prometheus.Labels{"desk": desk}
 	counter := func(name, help string) prometheus.Counter {

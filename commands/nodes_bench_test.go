@@ -11,9 +11,9 @@ import (
 	"letterhead/internal/eventlog/kurrent/esdbtest"
 )
 
-// BenchmarkNodesOneAccount is one account on desks of one node and of three, each over its own gRPC
-// connection to one store, with the same number of callers in all, who ask again as soon as they are
-// answered. On one machine the nodes share its processors.
+// BenchmarkNodesOneAccount measures one account on desks of one node and of three, each with its own
+// gRPC connection to one store, with the same total number of callers, who call again as soon as they
+// are answered. On one machine the nodes share its processors.
 func BenchmarkNodesOneAccount(b *testing.B) {
 	for _, commit := range []time.Duration{0, time.Millisecond} {
 		for _, callers := range []int{64, 192} {

@@ -18,8 +18,8 @@ import (
 	"letterhead/internal/eventlog/kurrent/esdbtest"
 )
 
-// slowCommit is a log whose commits take their time one after the other before anybody sees them, as those
-// of a store that flushes to a disk do. An append that has lost already is refused at once.
+// slowCommit is a log whose commits take time, one after the other, before they are visible, like
+// those of a store that flushes to disk. An append that has already lost is refused immediately.
 type slowCommit struct {
 	eventlog.Log
 	disk *disk
@@ -35,7 +35,7 @@ func (l slowCommit) Append(ctx context.Context, stream string, expected eventlog
 	l.disk.mu.Lock()
 	defer l.disk.mu.Unlock()
 	if at, exact := expected.Next(); exact && at == l.disk.next[stream] {
-		_ = delay.For(ctx, l.disk.takes) // the append says that it ended
+		_ = delay.For(ctx, l.disk.takes) // the append returns the canceled context
 	}
 	done, err := l.Log.Append(ctx, stream, expected, events)
 	if err == nil {
@@ -44,7 +44,7 @@ func (l slowCommit) Append(ctx context.Context, stream string, expected eventlog
 	return done, err
 }
 
-// patientLog is for what the test itself reads of a store with faults.
+// patientLog retries the test's own reads of a store with faults.
 type patientLog struct{ eventlog.Log }
 
 func patiently[T any](read func() (T, error)) (out T, err error) {
@@ -63,7 +63,7 @@ func (l patientLog) ReadAll(ctx context.Context, after eventlog.Position, filter
 	return patiently(func() (eventlog.Page, error) { return l.Log.ReadAll(ctx, after, filter, limit) })
 }
 
-// nodes are desks of several nodes on one store, each over a connection of its own.
+// nodes are desks of several nodes on one store, each with its own connection.
 type nodes struct {
 	*world
 	logs  []*faults
@@ -111,9 +111,9 @@ func (n *nodes) calls() (appends, reads int64) {
 	return appends, reads
 }
 
-// Three nodes, each over a connection of its own to a store that loses requests and replies, delivers twice,
-// is late and breaks connections: what an account has is spent to the last credit, each by a request that
-// was told so, and every other request pays nothing in the end.
+// Three nodes, each with its own connection to a store that loses requests and replies, delivers
+// twice, is late and breaks connections: an account's credits are spent to the last one, each by a
+// request that was told so, and every other request pays nothing in the end.
 func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 	const credits, callers = 1000, 64
 	seed := *stormSeed
@@ -168,9 +168,9 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 	}
 	wg.Wait()
 	for _, d := range n.desks {
-		n.drain(d) // and hand back what nobody was told of
+		n.drain(d) // and finish pending compensations
 	}
-	// What was handed back after its last caller had been refused is spent by a fresh desk.
+	// A credit that was freed after its last caller had been refused is spent by a fresh desk.
 	last, err := NewDesk(DeskConfig{Shared: true}, n.log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -190,14 +190,14 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 	n.checkStorm(id, told)
 }
 
-// A grant on one node is spendable at once on another that had just refused.
+// A grant on one node is immediately spendable on another that has just refused.
 func TestAGrantOnOneNodeIsSpendableOnAnotherThatRefused(t *testing.T) {
 	n := newNodes(t, 3, 0, esdbtest.Config{})
 	id := n.openedWith(n.desks[0], 0)
 	for round := range 20 {
 		from, to := n.desks[round%3], n.desks[(round+1)%3]
 		r, err := to.Reserve(t.Context(), id)
-		if err == nil { // of a credit that the other node has spent since
+		if err == nil { // of a credit that the other node has spent in the meantime
 			err = to.Confirm(t.Context(), r)
 			r.Drop()
 		}
@@ -213,8 +213,8 @@ func TestAGrantOnOneNodeIsSpendableOnAnotherThatRefused(t *testing.T) {
 	}
 }
 
-// One append for each charge and no read while an account keeps to one node; on the node that comes to it
-// anew, one read.
+// One append per charge and no read while an account stays on one node; one read on a node that takes
+// over.
 func TestRoundTripsOfACharge(t *testing.T) {
 	n := newNodes(t, 2, 0, esdbtest.Config{})
 	id := n.opened(n.desks[0], 1000)
@@ -244,7 +244,8 @@ func TestRoundTripsOfACharge(t *testing.T) {
 	count("and again", 1, 0, charge(n.desks[0]))
 }
 
-// A node whose table of brands trails must not sell an account a record older than it was answered before.
+// A node whose table of brands lags must not sell an account a record older than the one it was
+// answered before.
 func TestNoNodeSellsARecordOlderThanAnAnswerBefore(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
@@ -279,7 +280,7 @@ func TestNoNodeSellsARecordOlderThanAnAnswerBefore(t *testing.T) {
 	other := at(1)
 	other.Domain = "acme.org"
 	must(b.ChargeLookup(t.Context(), other))
-	// A crawl whose answer was free is not on the account's stream, but that it was asked for is.
+	// A crawl whose answer was free is not on the account's stream, but its request is.
 	held := w.hold(a, id, time.Minute)
 	if err := a.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: held.ID}); err != nil {
 		t.Fatal(err)

@@ -8,20 +8,22 @@ import (
 	"letterhead/domain/account"
 )
 
-// KeyIndex finds charges by idempotency key that the fold of an account may have forgotten: it remembers
-// account.MaxIdempotencyKeys of them, and a key counts for account.IdempotencyWindow. It is
-// projections/idempotency's.
+// KeyIndex finds charges by idempotency keys that an account's fold may have forgotten: the fold
+// remembers account.MaxIdempotencyKeys, and a key is valid for account.IdempotencyWindow. It is
+// implemented by projections/idempotency.
 type KeyIndex interface {
-	// ByKey returns the charges of an account under the keys of a family (account.KeyFamily), and how far the
-	// account's stream is known to the index.
+	// ByKey returns the charges of an account under the keys of a family (account.KeyFamily), and how
+	// far the index has read the account's stream.
 	ByKey(ctx context.Context, accountID, family string) (account.Older, error)
 }
 
-// ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was charged; try again.
+// ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was
+// charged; retry.
 var ErrKeysUnknown = errors.New("older idempotency keys cannot be looked up now")
 
-// olderKeys asks the index for charges under an idempotency key when the account is in memory and has forgotten
-// keys that still count, or will soon. It returns nil when the account's own memory is enough.
+// olderKeys asks the index for charges under an idempotency key if the account is in memory and has
+// forgotten keys that are still valid, or soon will. It returns nil if the account's own memory is
+// sufficient.
 //
 // Errors: ErrKeysUnknown, ErrBusy, account.ErrNotFound, ctx.Err().
 func (d *Desk) olderKeys(ctx context.Context, accountID, keyHash string) (*account.Older, error) {
@@ -48,8 +50,9 @@ func (d *Desk) olderKeys(ctx context.Context, accountID, keyHash string) (*accou
 	return &older, nil
 }
 
-// keysUnknown turns the refusal of a decision that lacked older keys into ErrKeysUnknown: the index is behind
-// by more than account.MaxIdempotencyKeys charges, or the account forgot its first key in this moment.
+// keysUnknown turns the refusal of a decision without the older keys into ErrKeysUnknown: the index
+// lags by more than account.MaxIdempotencyKeys charges, or the account has just forgotten its first
+// key.
 func keysUnknown(err error) error {
 	if errors.Is(err, account.ErrKeysForgotten) {
 		return fmt.Errorf("%w: %w", ErrKeysUnknown, err)

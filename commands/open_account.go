@@ -8,10 +8,10 @@ import (
 	"letterhead/domain/plan"
 )
 
-// OpenAccount asks for a new account.
+// OpenAccount is the command to open an account.
 type OpenAccount struct {
 	Request   Request
-	AccountID string // a fresh UUID, lower case
+	AccountID string // a new UUID, lower case
 	Holder    string // opaque id of the holder's personal data
 	Plan      plan.ID
 }

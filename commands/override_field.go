@@ -9,7 +9,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// OverrideField fixes one field of a brand's record by hand.
+// OverrideField sets one field of a brand's record manually.
 type OverrideField struct {
 	Request Request
 	Domain  string
@@ -27,7 +27,7 @@ func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
 	return err
 }
 
-// RemoveOverride lets crawls decide a field again.
+// RemoveOverride lets crawls set a field again.
 type RemoveOverride struct {
 	Request Request
 	Domain  string

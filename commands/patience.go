@@ -13,8 +13,8 @@ const (
 	maxPause   = 5 * time.Millisecond
 )
 
-// patience is how long something is tried again: pauses that double, each drawn from the upper half so that
-// two who collided part, within a bound on the whole.
+// patience is a retry budget: pauses double, each drawn from the upper half so that colliding writers
+// separate, within a limit on the total time.
 type patience struct {
 	end   time.Time
 	pause time.Duration
@@ -24,10 +24,11 @@ func newPatience(within time.Duration) patience {
 	return patience{end: time.Now().Add(within), pause: firstPause}
 }
 
-// left says whether the bound leaves time for a pause.
+// left reports whether the limit leaves time for a pause.
 func (p *patience) left(pause time.Duration) bool { return !time.Now().Add(pause).After(p.end) }
 
-// wait pauses before the next attempt. It returns false, at once, when the bound would pass or ctx has ended.
+// wait pauses before the next attempt. It returns false immediately if the limit would be exceeded or
+// ctx has ended.
 func (p *patience) wait(ctx context.Context) bool {
 	pause := delay.Jittered(p.pause)
 	p.pause = min(2*p.pause, maxPause)

@@ -11,16 +11,16 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Once is an idempotency key and the request that came with it.
+// Once is an idempotency key and the request sent with it.
 type Once struct {
-	Key     [sha256.Size]byte // SHA-256 of what the caller sent as Idempotency-Key
-	Request [sha256.Size]byte // SHA-256 of what was asked
-	Item    string            // empty for a request that asks one thing; the domain, of an item of a batch
+	Key     [sha256.Size]byte // SHA-256 of the Idempotency-Key header
+	Request [sha256.Size]byte // SHA-256 of the request
+	Item    string            // empty for a single request; the domain for an item of a batch
 }
 
-// hashes are what a charge stores. Half of the first is the key's alone, so that the items of one key are
-// found together and the key is recognised whatever is asked under it; 128 bits of each are enough, for only
-// the account itself could gain from a collision, by an answer of its own.
+// hashes returns the hashes that a charge stores. Half of the first depends on the key only, so that
+// the items of one key are found together and the key is recognized with any request; 128 bits of each
+// are enough, because an account could only produce collisions with its own answers.
 func (o *Once) hashes() (key, request string) {
 	if o == nil {
 		return "", ""
@@ -29,17 +29,17 @@ func (o *Once) hashes() (key, request string) {
 	return hex.EncodeToString(o.Key[:sha256.Size/2]) + hex.EncodeToString(item[:sha256.Size/2]), hex.EncodeToString(o.Request[:])
 }
 
-// Recall asks for what was charged under an idempotency key.
+// Recall is the request for the charges under an idempotency key.
 type Recall struct {
 	Request   Request
 	AccountID string
 	Once      Once // of any item
 }
 
-// Recall returns the charges that stand under an idempotency key, of whatever item, in the order in which they
-// were made: those of the last 24 h that were not handed back, none for a key that may still be used. It has
-// seen every charge that any node made before the call. What it returns is kept: no node hands it back any
-// more because its first client has gone.
+// Recall returns the charges under an idempotency key, for any item, in the order in which they were
+// made: those of the last 24 h that were not reversed, and none for a key that may still be used. It
+// has seen every charge that any node made before the call. The returned charges are kept: no node
+// reverses them any more because their first client has gone.
 //
 // Errors: account.ErrIdempotencyMismatch (the key came with another request), account.ErrClosed,
 // ErrInvalidRequest, ErrKeysUnknown, and those of Desk.
@@ -48,7 +48,7 @@ func (d *Desk) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
 		return nil, err
 	}
 	receipts, err := d.recall(ctx, in)
-	if errors.Is(err, account.ErrKeysForgotten) { // it was not in memory before
+	if errors.Is(err, account.ErrKeysForgotten) { // the account was not in memory before
 		receipts, err = d.recall(ctx, in)
 	}
 	return receipts, keysUnknown(err)

@@ -24,7 +24,7 @@ func twoNodes(w *world) (here, there *Desk) {
 	return w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
 }
 
-// batched is a charge for one domain of a batch.
+// batched returns a charge for one domain of a batch.
 func (w *world) batched(id, domain string, key, request byte) ChargeLookup {
 	in := w.lookup(id)
 	in.Domain, in.Once = domain, onceOf(key, request)
@@ -54,7 +54,7 @@ func (w *world) kept(id string) map[string]int {
 	return out
 }
 
-// handedBack hands a charge back and waits until that is decided.
+// handedBack reverses a charge and waits until that is decided.
 func (w *world) handedBack(d *Desk, id string, request Request, receipt Receipt) {
 	w.Helper()
 	if err := d.HandBack(HandBack{Request: request, AccountID: id, Receipt: receipt}); err != nil {
@@ -124,7 +124,7 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 	}
 }
 
-// Everything that a key can stand for is kept by one append, under the longest request.
+// Everything that a key can cover is kept by one append, under the longest request.
 func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -157,8 +157,8 @@ func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 	}
 }
 
-// A charge stores half a hash of the key and half of the item: keys and items are told apart, and all items of
-// a key begin alike.
+// A charge stores half a hash of the key and half of the item: keys and items are distinct, and all
+// items of a key share a prefix.
 func TestWhatAKeyIsStoredAs(t *testing.T) {
 	hash := func(key, item string) string {
 		h, _ := (&Once{Key: sha256.Sum256([]byte(key)), Item: item}).hashes()
@@ -175,14 +175,14 @@ func TestWhatAKeyIsStoredAs(t *testing.T) {
 	}
 }
 
-// What one node has just charged another one recalls, whatever it remembers of the account.
+// A charge of one node is immediately recalled on another, whatever that remembers of the account.
 func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
 	id := w.opened(here, 0)
 	once := onceOf(1, 2)
 	for _, domain := range []string{"one.com", "two.com"} {
-		before := w.recall(there, id, once) // and so the account is in memory, as it was
+		before := w.recall(there, id, once) // and so the account is in memory in its earlier state
 		in := w.batched(id, domain, 1, 2)
 		receipt, err := here.ChargeLookup(t.Context(), in)
 		if err != nil {
@@ -202,8 +202,8 @@ func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
 	}
 }
 
-// A repeat on one node against the hand-back of its first charge on the other: whichever is on the stream
-// first wins, also when the other was decided before. Recall is a repeat too.
+// A repeat on one node against the reversal of its first charge on the other: whichever is on the
+// stream first wins, even if the other was decided before. Recall is a repeat, too.
 func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 	repeats := map[string]func(w *world, d *Desk, id string, in ChargeLookup) (answered []Receipt){
 		"charge": func(w *world, d *Desk, id string, in ChargeLookup) []Receipt {
@@ -222,7 +222,7 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 			return got
 		},
 	}
-	// before runs first when an append of this type is about to be sent, once.
+	// before runs first once, when an append of this type is about to be sent.
 	before := func(w *world, eventType string, first func()) {
 		var once sync.Once
 		w.log.set(func(f *faults) {
@@ -281,7 +281,7 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 	}
 }
 
-// The same, but it is the desk that finds its caller gone.
+// The same, but the desk detects that its caller has left.
 func TestARepeatOnAnotherNodeKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
@@ -311,8 +311,8 @@ func TestARepeatOnAnotherNodeKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 	}
 }
 
-// Repeats, recalls and hand-backs of one key race on two nodes. Whatever was answered stands, whatever was
-// handed back was answered to nobody else, and one charge at most stands at any time.
+// Repeats, recalls and reversals of one key race on two nodes. Answered charges remain, reversed ones
+// were answered to no other caller, and at most one charge is in force at any time.
 func TestRacingRepeatsAndHandBacks(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
@@ -360,7 +360,7 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 	}
 }
 
-// What was kept and what a key is for outlive the desk, through a snapshot or the stream alone.
+// Kept charges and the request of a key outlive the desk, through a snapshot or the stream alone.
 func TestKeptChargesOutliveTheDesk(t *testing.T) {
 	for name, kept := range map[string]*memorySnapshots{"snapshot": newMemorySnapshots(), "stream": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 			}
 			recs, _ := w.events(id)
 			keptAt := recs[len(recs)-1].Revision
-			// Events that leave nothing to remember, or the account is not worth a snapshot.
+			// Events that add nothing to remember; otherwise the account is not worth a snapshot.
 			for _, to := range []plan.ID{plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth} {
 				if _, err := d.ChangePlan(t.Context(), ChangePlan{Request: w.request(), AccountID: id, Plan: to}); err != nil {
 					t.Fatal(err)
@@ -416,7 +416,7 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 	}
 }
 
-// A hand-back past its window is an operator's: it is counted, not forgotten in silence.
+// A reversal after its window is left to an operator: it is counted, not silently dropped.
 func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
@@ -444,7 +444,8 @@ func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
 	if l := w.ledger(id); err != nil || l.balance != 50 {
 		t.Errorf("an operator: %v, balance %d", err, l.balance)
 	}
-	// What the desk owes or doubts itself comes within the window, with a minute for clocks that differ.
+	// The desk's own compensations and ambiguous appends come within the window, with a minute for
+	// clocks that differ.
 	if late := doubtUnread + owedWithin + doubtWithin; late > account.HandBackWindow {
 		t.Errorf("the desk may come with it after %s", late)
 	}

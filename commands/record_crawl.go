@@ -8,7 +8,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// SucceedCrawl ends a crawl with what it found.
+// SucceedCrawl ends a crawl with the record that it found.
 type SucceedCrawl struct {
 	Request            Request
 	Domain, CrawlID    string
@@ -18,8 +18,8 @@ type SucceedCrawl struct {
 	ETag, LastModified string
 }
 
-// SucceedCrawl appends CrawlSucceeded, or CrawlConfirmed when the record says nothing new. The outcome of
-// a crawl that has ended is a no-op, but a success after a time-out still counts.
+// SucceedCrawl appends CrawlSucceeded, or CrawlConfirmed if the record has no changes. The outcome of
+// a crawl that has ended is a no-op, but a success after a timeout still counts.
 //
 // Errors: brand.ErrRecordTooLarge, and those of update.
 func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
@@ -31,16 +31,16 @@ func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
 	return err
 }
 
-// ConfirmCrawl ends a crawl whose site said that nothing has changed.
+// ConfirmCrawl ends a crawl whose site reported no changes.
 type ConfirmCrawl struct {
 	Request         Request
 	Domain, CrawlID string
 }
 
-// ConfirmCrawl appends CrawlConfirmed for the held record. The outcome of a crawl that has ended is a no-op,
-// but one after a time-out still counts.
+// ConfirmCrawl appends CrawlConfirmed for the current record. The outcome of a crawl that has ended is
+// a no-op, but a confirmation after a timeout still counts.
 //
-// Errors: brand.ErrInvalidCrawl when no crawl has found a record yet, and those of update.
+// Errors: brand.ErrInvalidCrawl if no crawl has found a record yet, and those of update.
 func (b *Brands) ConfirmCrawl(ctx context.Context, in ConfirmCrawl) error {
 	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.ConfirmCrawl(in.CrawlID)
@@ -56,8 +56,8 @@ type FailCrawl struct {
 	Detail          string // one sentence for operators; never fetched content
 }
 
-// FailCrawl appends CrawlFailed, with how long the failure is remembered. That of a crawl that has ended
-// is a no-op.
+// FailCrawl appends CrawlFailed, including how long the failure is remembered. For a crawl that has
+// ended it is a no-op.
 //
 // Errors: brand.ErrInvalidCrawl, and those of update.
 func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
@@ -67,8 +67,8 @@ func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
 	return err
 }
 
-// ExpireCrawl ends a crawl that has not ended in the time it was given, as a timeout. Before its deadline,
-// and for a crawl that is not running, it is a no-op.
+// ExpireCrawl ends a crawl that exceeded its deadline, as a timeout. Before the deadline, and for a
+// crawl that is not running, it is a no-op.
 //
 // Errors: those of update.
 func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {

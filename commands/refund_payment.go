@@ -8,20 +8,20 @@ import (
 	"letterhead/eventschemas"
 )
 
-// RefundPayment asks to take the credits of a refunded payment away.
+// RefundPayment is the command to remove the credits of a refunded payment.
 type RefundPayment struct {
 	Request   Request
 	AccountID string
 	RefundID  string // the request id when empty
 	PaymentID string
-	Credits   int64 // 0 for all that is left of the payment
+	Credits   int64 // 0 for all that remain of the payment
 	Money     *eventschemas.Money
 }
 
-// RefundPayment takes credits away, also below zero, never more than the payment granted. The same refund,
-// or refunding all when nothing is left, is a repeat.
-// Errors: account.ErrUnknownPayment, account.ErrRefundTooLarge, *account.PaymentMismatchError,
-// account.ErrCreditLimit, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
+// RefundPayment removes credits, even below zero, but never more than the payment granted. The same
+// refund, or a full refund when nothing is left, is a repeat. Errors: account.ErrUnknownPayment,
+// account.ErrRefundTooLarge, *account.PaymentMismatchError, account.ErrCreditLimit,
+// account.ErrInvalid, ErrInvalidRequest, and those of Desk.
 func (d *Desk) RefundPayment(ctx context.Context, in RefundPayment) (Done, error) {
 	if in.RefundID == "" {
 		in.RefundID = in.Request.ID

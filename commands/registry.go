@@ -13,14 +13,15 @@ import (
 
 // Limits of a registry.
 const (
-	// maxFindAttempts bounds how often a task looks for a living actor: each time one retired in between.
+	// maxFindAttempts limits the attempts to find a live actor: each fails if an actor retires in
+	// between.
 	maxFindAttempts = 16
-	// evictSample is how many actors are looked at to find one to retire; the least used of a sample is
-	// nearly as good as the least used of all.
+	// evictSample is the number of actors examined to find one to retire; the least used of a sample
+	// is nearly as good as the least used of all.
 	evictSample = 64
 )
 
-// actorConfig is what the desks' configurations have in common, defaults filled in.
+// actorConfig is the common part of the desks' configurations, with defaults filled in.
 type actorConfig struct {
 	MaxQueue      int
 	MaxLive       int
@@ -36,15 +37,15 @@ type actorConfig struct {
 	Logger        *slog.Logger
 }
 
-// kind is what the registry must know of the streams it serves.
+// kind describes the streams that the registry serves.
 type kind[S streamState] struct {
 	foldVersion int
-	// open returns the stream of a key and its state before the first event; an error for a key that cannot
-	// have a stream.
+	// open returns the stream of a key and its state before the first event, or an error for a key
+	// that cannot have a stream.
 	open func(key string) (stream string, state S, err error)
 }
 
-// registry holds the actors that are in use, at most one per key.
+// registry contains the actors in use, at most one per key.
 type registry[S streamState] struct {
 	cfg       actorConfig
 	kind      kind[S]
@@ -53,13 +54,13 @@ type registry[S streamState] struct {
 	saver     *saver
 	metrics   *deskMetrics
 
-	ctx      context.Context // ends when Drain runs out of time
+	ctx      context.Context // canceled when Drain runs out of time
 	cancel   context.CancelFunc
 	stopping chan struct{}
-	loads    chan struct{} // holds an entry for each stream that is loaded in the background
+	loads    chan struct{} // has an entry for each stream that is loaded in the background
 	actors   sync.WaitGroup
 
-	mu      sync.Mutex // before an actor's mu
+	mu      sync.Mutex // locked before an actor's mu
 	live    map[string]*actor[S]
 	closing bool
 }
@@ -77,7 +78,7 @@ func newRegistry[S streamState](cfg actorConfig, k kind[S], log eventlog.Log, sn
 	return r
 }
 
-// actor returns the living actor of a key and starts one if there is none.
+// actor returns the live actor of a key, starting one if there is none.
 func (r *registry[S]) actor(key string) (*actor[S], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +107,7 @@ func (r *registry[S]) actor(key string) (*actor[S], error) {
 	return a, nil
 }
 
-// evict retires the least used of some actors that have nothing to do. mu is held.
+// evict retires the least used in a sample of idle actors. mu is held.
 func (r *registry[S]) evict() bool {
 	var victim *actor[S]
 	least, looked := uint64(0), 0
@@ -138,12 +139,12 @@ func (r *registry[S]) evict() bool {
 	return true
 }
 
-// restsLocked says that the actor has nothing to do and nothing to lose.
+// restsLocked reports whether the actor has nothing to do and nothing to lose.
 func (a *actor[S]) restsLocked() bool {
 	return !a.working && !a.retired && len(a.queue) == 0 && len(a.handed) == 0 && a.state.Idle()
 }
 
-// with calls f with the lock of the key's living actor held.
+// with calls f while holding the lock of the key's live actor.
 func (r *registry[S]) with(key string, f func(a *actor[S])) error {
 	for range maxFindAttempts {
 		a, err := r.actor(key)
@@ -163,7 +164,7 @@ func (r *registry[S]) with(key string, f func(a *actor[S])) error {
 	return fmt.Errorf("%s: %w", key, ErrBusy)
 }
 
-// do queues a job at the key's actor and waits for its final outcome.
+// do queues a job at the key's actor and returns its final outcome.
 func (r *registry[S]) do(ctx context.Context, key string, t *task[S]) error {
 	if err := r.enqueue(ctx, key, t); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (r *registry[S]) do(ctx context.Context, key string, t *task[S]) error {
 	return t.wait()
 }
 
-// enqueue queues a job. Unless it returns an error, the job's finished will be called.
+// enqueue queues a job. Unless it returns an error, finished will be called on the job.
 func (r *registry[S]) enqueue(ctx context.Context, key string, t *task[S]) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -189,8 +190,8 @@ func (r *registry[S]) enqueue(ctx context.Context, key string, t *task[S]) error
 	return fmt.Errorf("%s: %w", key, ErrBusy)
 }
 
-// handIn gives the key's actor something to hand back, which nobody waits for. While shutting down it still
-// finds an actor that is at work.
+// handIn submits a compensation, which has no waiting caller, to the key's actor. During shutdown it
+// still finds an actor that is working.
 func (r *registry[S]) handIn(key string, t *task[S]) error {
 	for range maxFindAttempts {
 		r.mu.Lock()
@@ -209,8 +210,8 @@ func (r *registry[S]) handIn(key string, t *task[S]) error {
 	return fmt.Errorf("%s: %w", key, ErrBusy)
 }
 
-// wait returns the final outcome. When the caller's context ends first it returns ctx.Err(), and the actor
-// skips the job or hands its effect back.
+// wait returns the final outcome. If the caller's context ends first it returns ctx.Err(), and the
+// actor skips the job or compensates its effect.
 func (t *task[S]) wait() error {
 	select {
 	case err := <-t.caller:
@@ -219,12 +220,12 @@ func (t *task[S]) wait() error {
 		if t.state.move(callerLeft) {
 			return t.ctx.Err()
 		}
-		return <-t.caller // it was answered at the same moment
+		return <-t.caller // answered at the same moment
 	}
 }
 
-// drain refuses new work, finishes what is queued and ends all actors. When ctx ends first, what is under
-// way is cut off and ctx.Err() returned.
+// drain refuses new work, finishes the queue and ends all actors. If ctx ends first, running work is
+// cut off and ctx.Err() returned.
 func (r *registry[S]) drain(ctx context.Context) error {
 	r.mu.Lock()
 	first := !r.closing

@@ -8,15 +8,15 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ReleaseHold asks to hand back what is left of a hold.
+// ReleaseHold is the command to release the rest of a hold.
 type ReleaseHold struct {
 	Request   Request
 	AccountID string
 	HoldID    string
 }
 
-// ReleaseHold hands back what is left of a hold. A hold that has ended is a repeat.
-// Errors: account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
+// ReleaseHold releases the rest of a hold. A hold that has ended is a repeat. Errors:
+// account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
 func (d *Desk) ReleaseHold(ctx context.Context, in ReleaseHold) error {
 	_, err := d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, now time.Time) (account.Outcome, error) {
 		return a.Release(in.HoldID, now)
@@ -24,8 +24,8 @@ func (d *Desk) ReleaseHold(ctx context.Context, in ReleaseHold) error {
 	return err
 }
 
-// HandBackHold releases a hold on the desk's own account, for a caller who cannot wait for ReleaseHold: as
-// HandBack does with a charge. Errors: as HandBack.
+// HandBackHold releases a hold as a task of the desk, for a caller who cannot wait for ReleaseHold, as
+// HandBack reverses a charge. Errors: as HandBack.
 func (d *Desk) HandBackHold(in ReleaseHold) error {
 	if err := in.Request.Validate(); err != nil {
 		return err
@@ -39,16 +39,16 @@ func (d *Desk) HandBackHold(in ReleaseHold) error {
 	return err
 }
 
-// ReleaseOverdue releases the holds of an account whose deadline has passed, at most account.MaxReleases of
-// them, and returns how many. Every command on the account does so as well; this is for accounts that
-// nobody uses. Errors: those of Desk.
+// ReleaseOverdue releases the holds of an account whose deadline has passed, at most
+// account.MaxReleases of them, and returns how many. Every command on the account does so as well;
+// this is for unused accounts. Errors: those of Desk.
 func (d *Desk) ReleaseOverdue(ctx context.Context, accountID string) (int, error) {
 	j := &overdueJob{}
 	err := d.accounts.do(ctx, accountID, &task[*ledger]{request: Request{Actor: actorDesk}, job: j})
 	return j.released(err), err
 }
 
-// overdueJob counts what the prelude of its round releases.
+// overdueJob counts the holds that the prelude of its round releases.
 type overdueJob struct{ n int }
 
 func (j *overdueJob) released(err error) int {

@@ -7,18 +7,19 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxRequestText bounds each field of a Request, in bytes: the events of one command carry it many times.
+// maxRequestText limits each field of a Request, in bytes: the events of one command contain it many
+// times.
 const maxRequestText = 128
 
-// Request says who asks. It becomes the metadata of the events.
+// Request identifies the request of a command and its actor. It becomes the metadata of the events.
 type Request struct {
-	ID            string // minted for each request, never taken from a client
+	ID            string // generated for each request, never taken from a client
 	Actor         string // account:<id>, operator:<name>, system:<part>
 	CorrelationID string // optional
 	CausationID   string // optional
 }
 
-// Validate returns ErrInvalidRequest for a request without id or actor, or with one that is too long.
+// Validate returns ErrInvalidRequest if the id or actor is missing or a field is too long.
 func (r Request) Validate() error {
 	var errs []error
 	for _, field := range []struct {
@@ -38,20 +39,20 @@ func (r Request) Validate() error {
 	return errors.Join(errs...)
 }
 
-// metadata is the envelope's part that says who asked.
+// metadata returns the request as event metadata.
 func (r Request) metadata() eventlog.Metadata {
 	return eventlog.Metadata{RequestID: r.ID, Actor: r.Actor, CorrelationID: r.CorrelationID, CausationID: r.CausationID}
 }
 
 // Done is the outcome of a command on an account that is not a spend.
 type Done struct {
-	// Position to wait for in a projection, so that it shows the command's effect.
+	// Position is the position to wait for in a projection before it shows the command's effect.
 	Position eventlog.Position
 	Balance  int64
-	Repeated bool // it was so already; nothing was appended
+	Repeated bool // no change; nothing was appended
 }
 
-// Actors of events that nobody asked for.
+// Actors of events without a client's request.
 const (
 	actorDesk      = "system:desk"
 	actorUsageDesk = "system:usage-desk"

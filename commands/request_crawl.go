@@ -11,14 +11,14 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RequestCrawl asks for a crawl of a brand's site.
+// RequestCrawl is the command to crawl a brand's site.
 type RequestCrawl struct {
 	Request Request
 	Domain  string
 	Cause   string        // brand.CauseLookup …
 	Lane    string        // brand.LaneLive, brand.LaneRefresh
 	Allowed time.Duration // for the work
-	Force   bool          // a paid refresh: although the brand is known or a failure is remembered
+	Force   bool          // a paid refresh: even if the brand is known or a failure is remembered
 }
 
 // Crawl is the crawl that answers a request: a new one, or, Joined, one that was running.
@@ -27,13 +27,13 @@ type Crawl struct {
 	Joined      bool
 	RequestedAt time.Time
 	Allowed     time.Duration
-	Position    eventlog.Position // of the request on the log; 0 when joined
+	Position    eventlog.Position // of the request in the log; 0 when joined
 }
 
-// RequestCrawl starts a crawl, or joins the one that is running: of several callers that race, one
-// appends and the others join.
+// RequestCrawl starts a crawl or joins the running one: of several racing callers, one appends and the
+// others join.
 //
-// Errors: brand.ErrAlreadyKnown (the record is there; read it), *brand.RememberedError (a failure is
+// Errors: brand.ErrAlreadyKnown (the record exists; read it), *brand.RememberedError (a failure is
 // answered without a crawl), brand.ErrWithdrawn, brand.ErrInvalidCrawl, and those of update.
 func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, error) {
 	id := uuid.NewString()

@@ -8,9 +8,9 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Reservation is one credit of an account that is set aside in memory, so that it cannot be promised twice
-// while a lookup is worked out. It lasts until it is used by ChargeLookup or HoldCredits, or dropped; a
-// reservation that is forgotten keeps its credit until the process ends.
+// Reservation is one credit of an account that is reserved in memory, so that it cannot be promised
+// twice during a lookup. It lasts until it is used by ChargeLookup or HoldCredits, or dropped; a
+// reservation that is never dropped keeps its credit until the process ends.
 type Reservation struct {
 	actor *actor[*ledger]
 	state atomic.Int32
@@ -23,8 +23,7 @@ const (
 	reservationDropped
 )
 
-// Drop hands the credit back. Dropping again, or after the reservation was used, does nothing; so does
-// dropping nil.
+// Drop frees the credit. Dropping again, after use, or dropping nil does nothing.
 func (r *Reservation) Drop() {
 	if r == nil || !r.state.CompareAndSwap(reservationOpen, reservationDropped) {
 		return
@@ -34,7 +33,7 @@ func (r *Reservation) Drop() {
 	r.actor.state.reserved--
 }
 
-// use takes the reservation for a command on the account; from here on the command hands it back.
+// use takes the reservation for a command on the account; from then on the command frees it.
 func (r *Reservation) use(accountID string) error {
 	if r == nil {
 		return nil
@@ -45,11 +44,12 @@ func (r *Reservation) use(accountID string) error {
 	return nil
 }
 
-// Reserve sets one credit aside in memory. When the account's credits are clearly there it touches neither
-// the log nor the queue. A refusal is final: the stream's tail was read after the call, one read for all
-// who wait.
+// Reserve reserves one credit in memory. If the account clearly has the credits, it uses neither the
+// log nor the queue. A refusal is final: the stream's tail was read after the call, with one read for
+// all waiting callers.
 //
-// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and those of Desk.
+// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and those of
+// Desk.
 func (d *Desk) Reserve(ctx context.Context, accountID string) (*Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -71,9 +71,9 @@ func (d *Desk) Reserve(ctx context.Context, accountID string) (*Reservation, err
 	return j.reservation, nil
 }
 
-// Confirm says whether the account really has the reserved credit. Where other nodes spend the same credits a
-// reservation may have been made of one that is gone: a charge or a hold finds out, and so must an answer
-// that leads to neither but depends on a credit. It reads the stream's tail, where there are other nodes.
+// Confirm checks that the account really has the reserved credit. If other nodes spend the same
+// credits, the reserved credit may be gone: a charge or a hold detects that, and so must an answer
+// that leads to neither but depends on a credit. It reads the stream's tail if there are other nodes.
 //
 // Errors: as Reserve.
 func (d *Desk) Confirm(ctx context.Context, r *Reservation) error {
@@ -97,7 +97,7 @@ func (*confirmJob) finished(*actor[*ledger], error, eventlog.Position) {}
 
 func (*confirmJob) orphaned() *task[*ledger] { return nil }
 
-// reserveJob reserves on the actor's own state, after it was loaded or read again if need be.
+// reserveJob reserves on the actor's own state, after it was loaded or read again if necessary.
 type reserveJob struct{ reservation *Reservation }
 
 func (j *reserveJob) decide(l *ledger, _ time.Time) (verdict, error) {
@@ -114,19 +114,19 @@ func (j *reserveJob) finished(a *actor[*ledger], err error, _ eventlog.Position)
 	}
 }
 
-// orphaned hands the credit back, for its caller has gone.
+// orphaned frees the credit because its caller has left.
 func (j *reserveJob) orphaned() *task[*ledger] {
 	j.reservation.Drop()
 	return nil
 }
 
-// spending is the use of a reservation by a command. It is guarded by the actor's lock.
+// spending tracks the use of a reservation by a command. It is guarded by the actor's lock.
 type spending struct {
 	reservation *Reservation // nil for a command without one
-	spent       bool         // the reserved credit is a charge or hold of the round under way, or for good
+	spent       bool         // the reserved credit became a charge or hold, tentatively or finally
 }
 
-// others is what is reserved beside this command.
+// others returns the credits reserved by other commands.
 func (s *spending) others(l *ledger) int64 {
 	if s.reservation == nil {
 		return l.reserved
@@ -148,7 +148,7 @@ func (s *spending) giveBack(l *ledger) {
 	}
 }
 
-// end uses the reservation up: its credit was spent, or is free again.
+// end consumes the reservation: its credit was spent, or is free again.
 func (s *spending) end(l *ledger) {
 	if s.reservation != nil && !s.spent {
 		l.reserved--
@@ -156,14 +156,14 @@ func (s *spending) end(l *ledger) {
 	s.reservation = nil
 }
 
-// spend runs a job that uses a reservation, which is used up whatever the outcome.
+// spend runs a job with a reservation, which is consumed whatever the outcome.
 func (d *Desk) spend(ctx context.Context, accountID string, t *task[*ledger], s *spending, r *Reservation) error {
 	if err := r.use(accountID); err != nil {
 		return err
 	}
 	s.reservation = r
 	if err := d.accounts.enqueue(ctx, accountID, t); err != nil {
-		if r != nil { // the job never came to the actor, which would have ended it
+		if r != nil { // the job never reached the actor, which would have ended it
 			r.actor.mu.Lock()
 			defer r.actor.mu.Unlock()
 			s.end(r.actor.state)

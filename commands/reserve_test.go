@@ -27,7 +27,7 @@ func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
 		t.Fatalf("a charge without a reservation took a reserved credit: %v", err)
 	}
 	for range 3 {
-		held[0].Drop() // once is enough
+		held[0].Drop() // once is enough: the second has no effect
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 3 {
 		t.Fatalf("standing %+v", s)
@@ -37,7 +37,7 @@ func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
 	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	held[1].Drop() // used up: nothing happens
+	held[1].Drop() // used already: no effect
 	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"})
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +110,8 @@ func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
 	}
 }
 
-// A reservation is kept through everything that happens on the account meanwhile: whoever has one is never
-// refused for want of credits as long as nobody spends elsewhere.
+// A reservation is kept through everything that happens on the account: its owner is never refused for
+// lack of credits unless another node spends them.
 func TestWhoHasReservedCanPay(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -142,7 +142,7 @@ func TestWhoHasReservedCanPay(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		wg.Go(func() { // spends without a reservation, and must not take what others reserved
+		wg.Go(func() { // spends without a reservation, and must not take reserved credits
 			_, err := d.ChargeLookup(context.Background(), w.lookup(id))
 			if err != nil && !errors.Is(err, account.ErrInsufficientCredits) {
 				t.Error(err)
@@ -160,8 +160,8 @@ func TestWhoHasReservedCanPay(t *testing.T) {
 	}
 }
 
-// A grant that is not durable yet cannot be reserved: if its append fails, whoever reserved it would have
-// been promised what never was.
+// A grant that is not durable yet cannot be reserved: if its append fails, the reservation would
+// promise a credit that never existed.
 func TestATentativeGrantCannotBeReserved(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -179,7 +179,7 @@ func TestATentativeGrantCannotBeReserved(t *testing.T) {
 		granted <- err
 	}()
 	<-g.reached
-	r := w.reserve(d, id) // the one that is durable
+	r := w.reserve(d, id) // the durable one
 	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
 		t.Errorf("what is shown while the grant is tentative: %+v", s)
 	}
@@ -200,7 +200,7 @@ func TestATentativeGrantCannotBeReserved(t *testing.T) {
 	r.Drop()
 }
 
-// A charge that is not durable yet has taken its credit already.
+// A charge that is not durable yet has already taken its credit.
 func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
 	w := newWorld(t)
 	d := w.desk(DeskConfig{})
@@ -258,8 +258,9 @@ func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
 	}
 }
 
-// Another node has spent what was reserved here: of three credits one is left for two reservations. It goes to
-// whoever pays first, for counted against each other both would be refused with a credit on the account.
+// Another node has spent reserved credits: of three credits one is left for two reservations. It goes
+// to the first to pay, because counted against each other both would be refused despite a credit on
+// the account.
 func TestWhatAnotherNodeLeftGoesToWhoeverPaysFirst(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *Desk, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *Desk, id string, r *Reservation) error {

@@ -7,7 +7,7 @@ import (
 	"letterhead/domain/account"
 )
 
-// ReverseCharge asks to hand a charge back.
+// ReverseCharge is the command to reverse a charge.
 type ReverseCharge struct {
 	Request   Request
 	AccountID string
@@ -16,8 +16,8 @@ type ReverseCharge struct {
 	Reason    string // account.ReasonClientGone, account.ReasonOperator
 }
 
-// ReverseCharge hands a charge back, once, within account.ReversalWindow. Reversing it again is a repeat.
-// It is for operators; a client that has gone is HandBack's.
+// ReverseCharge reverses a charge, once, within account.ReversalWindow. Reversing it again is a
+// repeat. It is for operators; for a client that has left use HandBack.
 //
 // Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
 // ErrInvalidRequest, and those of Desk.

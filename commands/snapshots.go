@@ -10,30 +10,31 @@ import (
 
 // Limits of saving and loading snapshots.
 const (
-	// finalSnapshot is how many events an actor that ends must have added for a last snapshot.
+	// finalSnapshot is the number of new events from which an ending actor saves a last snapshot.
 	finalSnapshot = 256
-	// maxSavesWaiting and maxSaveBytes bound the states that wait to be saved; further ones are left out, but
-	// one that is larger than maxSaveBytes is taken when no other waits.
+	// maxSavesWaiting and maxSaveBytes limit the states that wait to be saved; further ones are
+	// skipped, but a state larger than maxSaveBytes is accepted if no other is waiting.
 	maxSavesWaiting = 64
 	maxSaveBytes    = 64 << 20
-	// loadSnapshots is how many times SnapshotEvery lies between two snapshots while a stream is loaded:
-	// 262,144 events by default, some seconds of work.
+	// loadSnapshots multiplies SnapshotEvery while a stream is loaded: 262,144 events by default, some
+	// seconds of work.
 	loadSnapshots = 64
-	// snapshotWithin bounds the look for a snapshot: folding the stream is the way without one.
+	// snapshotWithin limits the read of a snapshot; without one the stream is folded.
 	snapshotWithin = 5 * time.Second
-	// saveWithin bounds one save.
+	// saveWithin limits one save.
 	saveWithin = time.Minute
 )
 
 // Snapshots is a disposable store of folded states: losing them costs time, never data. It is
-// internal/sqlstore's.
+// implemented by internal/sqlstore.
 type Snapshots interface {
-	// Load returns the state of a stream after the event with the returned revision, as it was saved by this
-	// version of the fold. Errors: sqlstore.ErrSnapshotDamaged for one that is not as it was saved.
+	// Load returns the state of a stream after the event with the returned revision, as saved by this
+	// version of the fold. Errors: sqlstore.ErrSnapshotDamaged for a state that differs from what was
+	// saved.
 	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
-	// Save keeps a state. An older revision never replaces a newer one.
+	// Save stores a state. An older revision never replaces a newer one.
 	Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error
-	// Discard deletes a state that cannot be used, so that an older revision can be saved.
+	// Discard deletes an unusable state, so that an older revision can be saved.
 	Discard(ctx context.Context, stream string, foldVersion int) error
 }
 
@@ -43,7 +44,7 @@ type savedState struct {
 	state    []byte
 }
 
-// saver writes snapshots beside the commands, one at a time.
+// saver writes snapshots in the background, one at a time.
 type saver struct {
 	queue   chan savedState
 	waiting atomic.Int64 // bytes
@@ -56,7 +57,7 @@ func newSaver(to Snapshots, foldVersion int, logger *slog.Logger, m *deskMetrics
 	go func() {
 		defer close(s.done)
 		for snap := range s.queue {
-			// No request waits for it; it has its own deadline.
+			// No request waits for it, so it has its own deadline.
 			ctx, cancel := context.WithTimeout(context.Background(), saveWithin)
 			err := to.Save(ctx, snap.stream, foldVersion, snap.revision, snap.state)
 			cancel()
@@ -72,7 +73,7 @@ func newSaver(to Snapshots, foldVersion int, logger *slog.Logger, m *deskMetrics
 	return s
 }
 
-// offer queues a state, or leaves it out when the store is too slow.
+// offer queues a state, or skips it if the store is too slow.
 func (s *saver) offer(snap savedState) {
 	size := int64(len(snap.state))
 	if before := s.waiting.Add(size) - size; before > 0 && before+size > maxSaveBytes {
@@ -86,7 +87,7 @@ func (s *saver) offer(snap savedState) {
 	}
 }
 
-// close waits for what is queued. No state may be offered any more.
+// close waits for the queued saves. No state may be offered afterwards.
 func (s *saver) close() {
 	if s == nil {
 		return

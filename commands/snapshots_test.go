@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// memorySnapshots keeps what was saved last, and can be told what to give back.
+// memorySnapshots keeps the last saved state, and can be told what to return.
 type memorySnapshots struct {
 	mu       sync.Mutex
 	kept     map[string]keptSnapshot
@@ -65,8 +65,8 @@ func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int
 	return nil
 }
 
-// The fullest snapshot that the bounds allow, with the longest domains, fits the store, with room for what
-// is kept for ever.
+// The largest snapshot that the limits allow, with the longest domains, fits into the store, with room
+// for permanent entries.
 func TestAFullSnapshotFitsItsStore(t *testing.T) {
 	const room = 1 << 20
 	id := uuid.NewString()

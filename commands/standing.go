@@ -10,22 +10,22 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Standing is how an account stands.
+// Standing is the current state of an account.
 type Standing struct {
 	Plan      plan.ID
 	Status    string // account.Active …
 	Balance   int64
 	Remaining int64 // the balance, never below zero
-	// Available is what the next requests can spend: balance less holds and reservations, never below zero,
-	// but the balance itself when that is negative.
+	// Available is the amount that the next requests can spend: the balance minus holds and
+	// reservations, never below zero, or the balance itself if that is negative.
 	Available int64
 	Month     string // the current one, YYYY-MM, UTC
-	Lookups   int64  // charges less reversals of that month
+	Lookups   int64  // charges minus reversals of that month
 	OpenHolds int
 }
 
-// Standing returns how an account stands after every answer that was sent: of this node, and with Shared
-// set of every node. Errors: those of Desk.
+// Standing returns the state of an account after every answer that was sent: by this node, and with
+// Shared set by every node. Errors: those of Desk.
 func (d *Desk) Standing(ctx context.Context, accountID string) (Standing, error) {
 	if err := ctx.Err(); err != nil {
 		return Standing{}, err
@@ -49,7 +49,7 @@ func (d *Desk) Standing(ctx context.Context, accountID string) (Standing, error)
 	return j.out, nil
 }
 
-// standing is what is shown. The lock is held.
+// standing returns the published state. The lock is held.
 func (l *ledger) standing(now time.Time) Standing {
 	s := &l.shown
 	out := Standing{
@@ -81,7 +81,7 @@ func (j *standingJob) applied(*ledger) {}
 
 func (j *standingJob) undone(*ledger) {}
 
-// finished looks once all of the round is durable.
+// finished reads the state once all of the round is durable.
 func (j *standingJob) finished(a *actor[*ledger], err error, _ eventlog.Position) {
 	if err == nil {
 		j.out = a.state.standing(j.now)

@@ -17,8 +17,8 @@ import (
 var stormSeed = flag.Uint64("storm.seed", 0, "seed of TestStorm; 0 draws one")
 
 // storm makes the log fail at random: replies lost after the commit, requests lost before it, appends
-// refused, other writers in between, reads that fail. The draws of one append depend on its content only,
-// so that a seed gives the same faults however the goroutines run.
+// refused, other writers in between, reads that fail. The draws for one append depend on its content
+// only, so that a seed gives the same faults however the goroutines are scheduled.
 type storm struct {
 	seed uint64
 	mu   sync.Mutex
@@ -51,7 +51,7 @@ func (s *storm) before(a sentAppend) error {
 
 func (s *storm) after(a sentAppend, err error) error {
 	if s.draw("after "+a.events[0].ID.String()) < 0.1 {
-		return ambiguous() // whatever happened, nobody hears of it
+		return ambiguous() // the outcome is lost in any case
 	}
 	return err
 }
@@ -63,16 +63,16 @@ func (s *storm) reading(stream string) error {
 	return nil
 }
 
-// stormer is one caller's view: what it was told about each of its requests.
+// stormer records a caller's view: what it was told about each of its requests.
 type stormer struct {
 	mu       sync.Mutex
-	paid     map[string]bool // told that it is charged
+	paid     map[string]bool // told that it was charged
 	notPaid  map[string]bool // told anything else
-	reversed map[string]bool // asked for a reversal, and was told that it is done
+	reversed map[string]bool // requested a reversal, and was told that it was done
 }
 
-// Whatever goes wrong: nobody overspends, every request that was told it paid paid exactly once, and every
-// request that was told anything else pays nothing in the end.
+// Whatever fails: no caller overspends, every request that was told it paid has paid exactly once, and
+// every other request pays nothing in the end.
 func TestStorm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -107,7 +107,7 @@ func TestStorm(t *testing.T) {
 	}
 	wg.Wait()
 	w.log.set(func(f *faults) { f.before, f.after, f.reading = nil, nil, nil })
-	// The calm after the storm: everybody looks at the stream once more, then ends.
+	// After the storm every desk reads the stream once more, then ends.
 	for _, d := range append(desks, meddler) {
 		w.reserveCalmly(d, id)
 		w.drain(d)
@@ -126,8 +126,8 @@ func (w *world) reserveCalmly(d *Desk, id string) {
 	}
 }
 
-// act is one lookup: reserve, perhaps hold first, charge; sometimes the caller leaves, sometimes it asks
-// for its money back.
+// act is one lookup: reserve, perhaps hold first, charge; sometimes the caller leaves, sometimes it
+// asks for a reversal.
 func (s *stormer) act(w *world, d *Desk, id string, rng *rand.Rand) {
 	ctx := context.Background()
 	if rng.IntN(6) == 0 {
@@ -187,7 +187,7 @@ func (w *world) checkStorm(id string, told *stormer) {
 		w.Errorf("available fell to %d", l.available)
 	}
 	for request := range told.paid {
-		// A reversal that was asked for and failed with an unknown outcome may have landed.
+		// A requested reversal that failed with an unknown outcome may have landed.
 		if l.charges[request] != 1 {
 			w.Errorf("request %s paid, and stands %d times on the ledger", request, l.charges[request])
 		}
@@ -228,7 +228,8 @@ func (w *world) checkStorm(id string, told *stormer) {
 	}
 }
 
-// chargedAfterRelease: a hold that was released can still be charged, as an ordinary charge.
+// chargedAfterRelease reports whether a released hold was charged later, which is allowed as an
+// ordinary charge.
 func (w *world) chargedAfterRelease(events []eventschemas.Event, hold string) bool {
 	for _, ev := range events {
 		switch ev := ev.(type) {

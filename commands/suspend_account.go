@@ -7,7 +7,7 @@ import (
 	"letterhead/domain/account"
 )
 
-// SuspendAccount asks to stop an account's spending.
+// SuspendAccount is the command to stop an account's spending.
 type SuspendAccount struct {
 	Request   Request
 	AccountID string
@@ -22,7 +22,7 @@ func (d *Desk) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
 	})
 }
 
-// ReinstateAccount asks to end a suspension.
+// ReinstateAccount is the command to end a suspension.
 type ReinstateAccount struct {
 	Request   Request
 	AccountID string

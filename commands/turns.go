@@ -8,61 +8,65 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Limits of taking turns.
+// Limits of alternating with other nodes.
 const (
-	// firstTurn is what an append is taken to last before the first was measured; shortestTurn and longestTurn
-	// bound what was measured. A store that is slow, or machine that is busy, takes hundreds of milliseconds for an
-	// append: a turn shorter than that is none, and the nodes that lost go on losing until SettleWithin has passed.
+	// firstTurn is the assumed duration of an append before the first was measured; shortestTurn and
+	// longestTurn limit measured values. On a slow store or a busy machine an append takes hundreds of
+	// milliseconds: a shorter turn is useless, and the nodes that lost keep losing until SettleWithin
+	// has passed.
 	firstTurn    = time.Millisecond
 	shortestTurn = 50 * time.Microsecond
 	longestTurn  = 500 * time.Millisecond
-	// rivalryFor is how long a rival that was seen is reckoned with.
+	// rivalryFor is how long a detected rival is taken into account.
 	rivalryFor = time.Second
-	// maxMoved bounds what is counted of a stream that moved on, and so how many turns are left to a rival
-	// that comes no more. From lookFirst on the stream is read before an append, which is cheaper than to lose.
+	// maxMoved limits the count of times that the stream was found to have moved, and so how many
+	// turns are left to a rival that has gone. From lookFirst on the stream is read before an append,
+	// which is cheaper than losing.
 	maxMoved, lookFirst = 8, 2
-	// aloneFor is how long a desk appends in a row, on a store that is shared, without leaving a turn to
-	// somebody of whom it does not know: who never gets in leaves no trace. At one append's time in 200 ms
-	// that costs a busy account half a percent.
+	// aloneFor is how long a desk on a shared store appends in a row before it leaves a turn to
+	// possible unknown rivals: a rival that never succeeds leaves no trace. With one append's time in
+	// 200 ms that costs a busy account half a percent.
 	aloneFor = 100 * time.Millisecond
-	// aloneTurns, times the time of a turn, replaces aloneFor on a slow store, up to aloneAtMost: less than
-	// SettleWithin, after which a node that never got in gives up. What is left is three turns, or one if that is
-	// more than maxAlonePause.
+	// aloneTurns, multiplied by the duration of a turn, replaces aloneFor on a slow store, up to
+	// aloneAtMost: less than SettleWithin, after which a node that never succeeded gives up. The pause
+	// is three turns, or one if that is more than maxAlonePause.
 	aloneTurns    = 20
 	aloneAtMost   = time.Second
 	maxAlonePause = 60 * time.Millisecond
-	// An append that takes less than gatherFrom is not worth a pause for callers who come again: they are carried by
-	// the next one as soon. The pause ends when some came and then nobody for a quarter of an append's time,
-	// and after all of it, or gatherAtMost. When it was of no use it is left out for twice as many appends each time, up to maxFruitless.
+	// An append that takes less than gatherFrom is not worth a pause for returning callers: the next
+	// append takes them just as soon. The pause ends when some callers came and then none for a
+	// quarter of an append's duration, and at the latest after a whole one, or gatherAtMost. After a
+	// useless pause it is skipped for twice as many appends each time, up to maxFruitless.
 	gatherFrom   = 4 * time.Millisecond
 	gatherAtMost = 25 * time.Millisecond
 	maxFruitless = 64
-	// quickLosses is how often a group that lost is tried again without a pause.
+	// quickLosses is how often a group that lost is retried without a pause.
 	quickLosses = 3
 )
 
-// turns is what an actor knows of its rivals for the stream: desks of other nodes.
+// turns is an actor's knowledge about its rivals for the stream: desks of other nodes.
 //
-// The store takes the appends to a stream one after the other, and whoever lost has to read before it can
-// try again. So, left to themselves, the one that won, which need not read, is the first to come again and
-// wins again, for ever if its callers are quick; the others' callers wait until they get ErrBusy. Therefore
-// whoever has appended and has rivals leaves the next turn to them: it pauses for the time of one append,
-// while its callers ask again, and those who lost try again at once. The turn goes round, and each append
-// carries all that a desk's callers have asked for meanwhile.
+// The store processes the appends to a stream one after the other, and a desk that lost has to read
+// before it can retry. Without further rules the winner, which need not read, would be the first to
+// append again and would win every time if its callers are quick; the other desks' callers would wait
+// until they get ErrBusy. Therefore a desk that has appended and has rivals leaves the next turn to
+// them: it pauses for the duration of one append, while its callers send new commands, and the losers
+// retry immediately. The desks alternate, and each append contains all commands that a desk's callers
+// have sent in the meantime.
 //
 // It belongs to the actor's goroutine.
 type turns struct {
-	took      time.Duration // of one call that appended, a moving average
-	looked    time.Duration // of a look at the tail that found something, likewise
+	took      time.Duration // duration of an append call, a moving average
+	looked    time.Duration // duration of a read of the tail that found events, likewise
 	last      time.Time     // of the last append that landed
-	since     time.Time     // since when nobody else could have come in
+	since     time.Time     // since when no other desk could have appended
 	rivalAt   time.Time     // when a rival was last seen
-	moved     int           // 0 to maxMoved: how often, of late, others were found to have appended
-	skip      int           // how many groups are not gathered
-	fruitless int           // how many were not, the last time
+	moved     int           // 0 to maxMoved: how often, recently, others were found to have appended
+	skip      int           // groups still to process without gathering
+	fruitless int           // the last such number
 }
 
-// turn is how long a desk takes that lost to look and to append.
+// turn is the time that a desk that lost needs to read and append.
 func (t *turns) turn() time.Duration {
 	if t.took == 0 {
 		return firstTurn
@@ -70,8 +74,8 @@ func (t *turns) turn() time.Duration {
 	return min(max(t.took+t.looked, shortestTurn), longestTurn)
 }
 
-// average is a moving average. It follows quickly, up when the store becomes slow, because a node that loses has
-// SettleWithin only, and down after a single call that hung.
+// average is a moving average. It adapts quickly: up when the store becomes slow, because a node that
+// loses has only SettleWithin, and down after a single call that hung.
 func average(before, now time.Duration) time.Duration {
 	now = min(now, longestTurn)
 	if before == 0 {
@@ -80,13 +84,13 @@ func average(before, now time.Duration) time.Duration {
 	return (before + now) / 2
 }
 
-// won notes an append that landed.
+// won records an append that landed.
 func (t *turns) won(now time.Time, took time.Duration) {
 	t.took = average(t.took, took)
 	t.last = now
 }
 
-// seen notes what a look at the stream's tail found.
+// seen records the result of a read of the stream's tail.
 func (t *turns) seen(now time.Time, foreign bool, took time.Duration) {
 	if !foreign {
 		t.moved = max(t.moved-1, 0)
@@ -97,12 +101,12 @@ func (t *turns) seen(now time.Time, foreign bool, took time.Duration) {
 	t.rivalAt, t.since = now, now
 }
 
-// leave says how long the next append waits for others to come in; mostly not at all.
+// leave returns how long the next append waits for other desks; usually 0.
 func (t *turns) leave(now time.Time, shared bool) time.Duration {
 	turn := t.turn()
 	idle := now.Sub(t.last)
 	if idle >= 2*turn {
-		t.since = now // whoever wanted could come in
+		t.since = now // other desks had time to append
 		return 0
 	}
 	rivals := t.moved > 0 && now.Sub(t.rivalAt) < rivalryFor
@@ -116,12 +120,12 @@ func (t *turns) leave(now time.Time, shared bool) time.Duration {
 	return 0
 }
 
-// gathering returns how long to wait for the next one of the callers that were answered, and at most for all of them; 0
-// for not at all.
+// gathering returns how long to wait for the next of the answered callers, and the limit for all of
+// them; 0 for no wait.
 func (t *turns) gathering(answered int) (pause, most time.Duration) {
 	most = min(t.took, gatherAtMost)
 	switch {
-	case answered < 2, most < gatherFrom, time.Since(t.rivalAt) < rivalryFor: // leave pauses for a rival
+	case answered < 2, most < gatherFrom, time.Since(t.rivalAt) < rivalryFor: // leave returns the pauses for rivals
 		return 0, 0
 	case t.skip > 0:
 		t.skip--
@@ -130,8 +134,9 @@ func (t *turns) gathering(answered int) (pause, most time.Duration) {
 	return most / 4, most
 }
 
-// gathered notes how many were queued before and after a pause: those who came meanwhile are saved an append's time, the
-// others have waited for them, and the next append of all comes sooner, which counts as much.
+// gathered records how many tasks were queued before and after a pause: the callers who came meanwhile
+// are saved an append's duration, the others have waited for them, and the next append of all comes
+// sooner, which counts as much.
 func (t *turns) gathered(before, after int, waited time.Duration) {
 	if 2*time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
 		t.fruitless = 0
@@ -141,15 +146,16 @@ func (t *turns) gathered(before, after int, waited time.Duration) {
 	t.skip = t.fruitless
 }
 
-// stale says that the stream has probably moved on.
+// stale reports whether the stream has probably moved on.
 func (t *turns) stale() bool { return t.moved >= lookFirst }
 
-// prepare makes the state fit to be decided on, after rivals had their turn. It adds to the group what is
-// queued meanwhile, and says whether the tail was read after all of the group was taken.
+// prepare brings the state up to date for a decision, after rivals had their turn. It adds tasks
+// queued in the meantime to the group, and reports whether the tail was read after the whole group was
+// taken.
 func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err error) {
 	if pause := a.turns.leave(time.Now(), a.reg.cfg.Shared); pause > 0 {
 		a.reg.metrics.yields.Inc()
-		_ = delay.For(a.reg.ctx, pause) // what follows sees that it ended
+		_ = delay.For(a.reg.ctx, pause) // a canceled context is detected below
 		group = a.join(group)
 	}
 	if !a.loaded || a.stale || a.turns.stale() {
@@ -158,10 +164,10 @@ func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err erro
 	return group, false, nil
 }
 
-// afterLoss reads what the winner appended, and adds to the group what is queued meanwhile. Errors: ErrBusy
-// when the patience is at its end, and those of reading.
+// afterLoss reads the winner's events, and adds tasks queued in the meantime to the group. Errors:
+// ErrBusy when the retry budget is exhausted, and those of reading.
 func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*task[S], error) {
-	if lost == 1 { // the append before may have waited for a store that was away
+	if lost == 1 { // the previous append may have waited for an unavailable store
 		*settle = newPatience(a.reg.cfg.SettleWithin)
 	}
 	pause := time.Duration(0)
@@ -176,5 +182,5 @@ func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*t
 	return group, a.refresh()
 }
 
-// maxLossPause bounds the pause after many losses, in halves of an append's time.
+// maxLossPause limits the pause after many losses, in halves of an append's duration.
 const maxLossPause = 8

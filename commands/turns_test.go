@@ -14,7 +14,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// race is what closed-loop callers got from nodes on one account, in virtual time.
+// race is the result of closed-loop callers on nodes that share one account, in virtual time.
 type race struct {
 	charges    int
 	least      int // of one node
@@ -24,8 +24,8 @@ type race struct {
 	reads      int
 }
 
-// run lets callers, spread over nodes, charge one account for so long of virtual time, each asking again
-// a moment after it was answered.
+// run lets callers, spread over nodes, charge one account for the given virtual time, each calling
+// again shortly after it was answered.
 func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newWireStore(commit)
@@ -82,9 +82,9 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 	})
 }
 
-// Three nodes whose callers all ask for one account share it: none of them waits long, and together they
-// charge at least half of what one node does, as long as its callers are not so few and so quick that all
-// of them fit one append anyway. Time is virtual: what is measured is how often an append is tried in vain.
+// Three nodes whose callers all use one account share it: none of them waits long, and together they
+// charge at least half as much as one node, unless its callers are so few and so quick that all of
+// them fit into one append anyway. Time is virtual: the test measures how often an append fails.
 func TestNodesTakeTurns(t *testing.T) {
 	const lasts = time.Second
 	for _, c := range []struct {
@@ -124,8 +124,9 @@ func TestNodesTakeTurns(t *testing.T) {
 	}
 }
 
-// A store that takes its time for each append, or a machine that is busy, lets no node starve: whoever appended leaves
-// the others the time that an append takes, however long that is. A node that is alone does not charge less than three.
+// A store with slow appends, or a busy machine, lets no node starve: a desk that has appended leaves
+// the others the time that an append takes, however long that is. A single node does not charge less
+// than three.
 func TestNodesTakeTurns_SlowStore_NoNodeStarves(t *testing.T) {
 	const lasts, callers = 20 * time.Second, 12
 	for _, commit := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
@@ -147,8 +148,8 @@ func TestNodesTakeTurns_SlowStore_NoNodeStarves(t *testing.T) {
 	}
 }
 
-// An append waits for a store that is away and then meets a conflict, because another node was first. It is decided
-// again: the time that the store was away is no conflict that cannot be settled.
+// An append waits for an unavailable store and then meets a conflict, because another node was first.
+// It is decided again: the time of the outage does not count as an unsettled conflict.
 func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -179,8 +180,8 @@ func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
 
 func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 100 }
 
-// On a store whose appends take long, those who were answered together come back together: each append carries nearly
-// all callers of a busy account, not every other one half of them.
+// On a store with slow appends, callers who were answered together come back together: each append
+// contains nearly all callers of a busy account, not alternating halves.
 func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	const callers, lasts = 64, 5 * time.Second
 	for _, back := range []time.Duration{300 * time.Microsecond, 3 * time.Millisecond} {
@@ -194,8 +195,8 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	}
 }
 
-// Callers who do not come back are not waited for: of many who each ask once, and go on asking now and then, none waits
-// much longer than without pauses.
+// Callers who do not come back are not awaited: of many callers who each call once, and call again now
+// and then, none waits much longer than without pauses.
 func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
 	const callers = 64
 	var r race

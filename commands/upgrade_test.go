@@ -6,8 +6,9 @@ import (
 	"letterhead/eventschemas"
 )
 
-// While an upgrade is not finished charges are written in the version of the release before. The hash chain covers what
-// is stored, so it holds over events of both versions, for a desk that made them and for one that reads them.
+// Until an upgrade is finished charges are written in the version of the previous release. The hash
+// chain covers the stored data, so it is valid across events of both versions, for the desk that wrote
+// them and for one that reads them.
 func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 	w := newWorld(t)
 	format := eventschemas.Format - 1

@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// UsageConfig says how much a usage desk may use; the fields are those of DeskConfig.
+// UsageConfig sets the limits of a usage desk; the fields are those of DeskConfig.
 type UsageConfig struct {
 	MaxQueue                 int
 	MaxLive                  int
@@ -26,7 +26,7 @@ type UsageConfig struct {
 	SettleWithin, KnowWithin time.Duration
 	AppendWithin, LoadWithin time.Duration
 	SnapshotEvery            int
-	Shared                   bool      // other nodes count too: Searches reads the tail first
+	Shared                   bool      // other nodes count, too: Searches reads the tail first
 	Snapshots                Snapshots // nil for none
 	Events                   eventschemas.Encoder
 	Now                      func() time.Time
@@ -34,7 +34,7 @@ type UsageConfig struct {
 	Registerer               prometheus.Registerer
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports all errors of the configuration.
 func (c UsageConfig) Validate() error { return validateActors("usage desk", c.actors()) }
 
 func (c UsageConfig) actors() actorConfig {
@@ -44,7 +44,8 @@ func (c UsageConfig) actors() actorConfig {
 	}
 }
 
-// UsageDesk counts what costs no credit against the plan's monthly allowance. It is safe for concurrent use.
+// UsageDesk counts requests that cost no credit against the plan's monthly allowance. It is safe for
+// concurrent use.
 type UsageDesk struct {
 	months  *registry[*tally]
 	logos   allotments
@@ -52,7 +53,7 @@ type UsageDesk struct {
 	shared  bool
 }
 
-// NewUsageDesk returns a usage desk on a log.
+// NewUsageDesk returns a usage desk for a log.
 func NewUsageDesk(cfg UsageConfig, log eventlog.Log) (*UsageDesk, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -72,8 +73,8 @@ func NewUsageDesk(cfg UsageConfig, log eventlog.Log) (*UsageDesk, error) {
 	}, nil
 }
 
-// tickRequests gives every tick an id that no other desk uses, because two desks that count at the same
-// revision must not append the same event.
+// tickRequests gives every tick an id that no other desk uses, because two desks that count at the
+// same revision must not append the same event.
 func tickRequests() func() Request {
 	desk := uuid.NewString()
 	var ticks atomic.Uint64
@@ -102,15 +103,16 @@ func openTally(requests func() Request) func(string) (string, *tally, error) {
 	}
 }
 
-// Drain refuses new counts with ErrBusy, finishes those that are queued, and ends; see Desk.Drain.
+// Drain refuses new counts with ErrBusy, finishes the queued ones, and ends; see Desk.Drain.
 func (d *UsageDesk) Drain(ctx context.Context) error { return d.months.drain(ctx) }
 
-// CountSearch counts one search of the account in the month of at, durably before it returns how many are
-// used with it. A limit of plan.Unlimited, or any below zero, allows all. A search whose caller has gone
-// stays counted.
+// CountSearch counts one search of the account in the month of at, durably before it returns the
+// number used so far. A limit of plan.Unlimited, or any below zero, allows all. A search whose caller
+// has left remains counted.
 //
 // Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final, nothing is counted), ErrBusy,
-// ErrUnknownOutcome, account.ErrNotFound for what is no account id, eventlog.ErrUnavailable, ctx.Err().
+// ErrUnknownOutcome, account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable,
+// ctx.Err().
 func (d *UsageDesk) CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error) {
 	started := time.Now()
 	j := &searchJob{limit: limit}
@@ -121,13 +123,13 @@ func (d *UsageDesk) CountSearch(ctx context.Context, accountID string, at time.T
 	return j.used, nil
 }
 
-// Searches returns how many searches of the month (YYYY-MM) are counted. Errors: as CountSearch, and
-// account.ErrInvalid for what is no month.
+// Searches returns the number of counted searches of the month (YYYY-MM). Errors: as CountSearch, and
+// account.ErrInvalid for an invalid month.
 func (d *UsageDesk) Searches(ctx context.Context, accountID string, month string) (int64, error) {
 	return d.searches(ctx, accountID, month, d.shared)
 }
 
-// searches looks at the stream's tail first when it is to be exact.
+// searches reads the stream's tail first if exact is set.
 func (d *UsageDesk) searches(ctx context.Context, accountID string, month string, exact bool) (int64, error) {
 	m, err := usage.ParseMonth(month)
 	if err != nil {
@@ -148,9 +150,9 @@ func (d *UsageDesk) searches(ctx context.Context, accountID string, month string
 	return j.searches, nil
 }
 
-// SearchesSeen returns how many searches of the month (YYYY-MM) are counted at the least: those this desk
-// has seen. Where no other node counts these are all. It reads the stream only the first time. Errors: as
-// Searches.
+// SearchesSeen returns a lower bound of the counted searches of the month (YYYY-MM): those that this
+// desk has seen, which are all if no other node counts. It reads the stream only the first time.
+// Errors: as Searches.
 func (d *UsageDesk) SearchesSeen(ctx context.Context, accountID string, month string) (int64, error) {
 	return d.searches(ctx, accountID, month, false)
 }
@@ -178,13 +180,13 @@ func (j *searchJob) applied(t *tally) {
 	j.used = t.counter.Searches() + t.joined.searches
 }
 
-func (j *searchJob) undone(*tally) {} // Rollback takes all of them back
+func (j *searchJob) undone(*tally) {} // Rollback reverts all of them
 
 func (j *searchJob) finished(*actor[*tally], error, eventlog.Position) {}
 
 func (j *searchJob) orphaned() *task[*tally] { return nil }
 
-// searchesJob looks at the count.
+// searchesJob reads the count.
 type searchesJob struct{ searches int64 }
 
 func (j *searchesJob) decide(*tally, time.Time) (verdict, error) { return verdict{}, nil }

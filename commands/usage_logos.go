@@ -11,21 +11,23 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxAllotments bounds the accounts of which a desk knows what is allotted: some 20 MB. Past it any one is forgotten,
-// and what was held for it is lost to that account.
+// maxAllotments limits the accounts whose allotments a desk remembers: about 20 MB. Beyond it an
+// arbitrary one is forgotten, and its remaining allotted requests are lost to that account.
 const maxAllotments = 100_000
 
-// CountLogo counts one logo request of the account against the allowance of the month of at; nil lets it be served
-// with the account's rights. A limit of plan.Unlimited, or any below zero, allows all.
+// CountLogo counts one logo request of the account against the allowance of the month of at; if it
+// returns nil, the request may be served with the account's rights. A limit of plan.Unlimited, or any
+// below zero, allows all.
 //
-// Requests are allotted ahead, durably, and most calls take one of those without a look at the log. The nearer the
-// limit the fewer are ahead, and at last each is one of its own. However many desks there are, and whichever are
-// killed, no more calls return nil in a month than the limit: each stands for a request that the stream says is
-// allotted, and what a killed desk held nobody serves. A month whose limit is known to be reached is refused
-// without a look at the log too, because what is allotted never grows less.
+// Requests are allotted ahead, durably, and most calls take one of those without reading the log.
+// Fewer are allotted ahead the nearer the limit is, and finally each is allotted singly. However many
+// desks there are, and whichever are killed, no more calls return nil in a month than the limit: each
+// corresponds to a request that is allotted on the stream, and the unused allotments of a killed desk
+// are never served. If the limit of a month is known to be reached, requests are refused without
+// reading the log, because the allotted number never decreases.
 //
-// Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final), ErrBusy, ErrUnknownOutcome, account.ErrNotFound for
-// what is no account id, eventlog.ErrUnavailable, ctx.Err().
+// Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final), ErrBusy, ErrUnknownOutcome,
+// account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable, ctx.Err().
 func (d *UsageDesk) CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error {
 	limit = max(limit, plan.Unlimited)
 	of := allotmentOf{account: accountID, month: usage.MonthOf(at)}
@@ -42,39 +44,43 @@ func (d *UsageDesk) CountLogo(ctx context.Context, accountID string, at time.Tim
 	return nil
 }
 
-// HandBackLogo gives the next request of the account what CountLogo took for one that was not served after all; at is
-// what that was called with, and it is called once for each nil of CountLogo at the most. What is handed back is
-// allotted already, so nothing is appended, and a desk that has forgotten the account or is killed forgets it.
+// HandBackLogo returns the allotted request that CountLogo took for a request that was not served
+// after all, so that the account's next request can use it. at is the argument of that CountLogo call;
+// call it at most once for each nil of CountLogo. The request is allotted already, so nothing is
+// appended, and a desk that has forgotten the account or is killed loses it.
 func (d *UsageDesk) HandBackLogo(accountID string, at time.Time) {
 	d.logos.handBack(allotmentOf{account: accountID, month: usage.MonthOf(at)})
 }
 
-// allotmentOf names an account's month.
+// allotmentOf identifies an account's month.
 type allotmentOf struct {
 	account string
 	month   usage.Month
 }
 
-// allotment is what a desk knows of one. Requests of a month are numbered in the order in which they are allotted.
+// allotment is a desk's knowledge about one month. Requests of a month are numbered in the order in
+// which they are allotted.
 type allotment struct {
-	last int64 // the last number that is known to be allotted, to whichever desk
-	held int64 // that this desk may give to requests; taken for the last ones, which is never below their numbers
-	size int64 // the most that this desk had allotted at once, for one request and ahead
+	last int64 // the last number known to be allotted, to any desk
+	held int64 // how many this desk may still use; they are assumed to be the last ones, which is never too low
+	size int64 // the most that this desk was allotted in one event, for the request and ahead
 }
 
-// allotments are those that a desk knows. They are beside the tallies, which end when nobody has asked for a while.
+// allotments are the months that a desk remembers. They are separate from the tallies, which are
+// evicted when unused.
 type allotments struct {
 	mu sync.Mutex
 	of map[allotmentOf]allotment
 }
 
-// take takes one of those that are held. When none is, it returns how many may be wanted ahead: each time about
-// twice as many as before, so that a kill never costs an account more than it used since the start.
+// take takes one of the held requests. If there is none, it returns how many may be allotted ahead:
+// each time about twice as many as before, so that a kill never costs an account more than it has used
+// since the start.
 func (h *allotments) take(of allotmentOf, limit int64) (taken bool, ahead int64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.of[of]
-	// A number past the limit is there after the limit went down.
+	// A number above the limit exists after the limit was lowered.
 	if number := a.last - a.held + 1; limit != plan.Unlimited && number > limit {
 		return false, 0, &usage.QuotaExceededError{What: "logos", Month: of.month, Used: a.last, Limit: limit}
 	}
@@ -86,8 +92,8 @@ func (h *allotments) take(of allotmentOf, limit int64) (taken bool, ahead int64,
 	return true, 0, nil
 }
 
-// learn notes that numbers up to last are allotted, and that so many of them are this desk's to give; size is 0 when
-// this desk did not have them allotted just now.
+// learn records that numbers up to last are allotted, and that held of them belong to this desk; size
+// is 0 if they were not allotted to this desk just now.
 func (h *allotments) learn(of allotmentOf, last, held, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +113,7 @@ func (h *allotments) learn(of allotmentOf, last, held, size int64) {
 	h.of[of] = a
 }
 
-// handBack holds one again that was taken.
+// handBack returns a taken request.
 func (h *allotments) handBack(of allotmentOf) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,9 +130,9 @@ type logoJob struct {
 	want  int64 // ahead
 	held  *allotments
 
-	ahead int64 // of the round
-	last  int64 // number of the last one of them
-	known bool  // that they are allotted
+	ahead int64 // allotted ahead in this round
+	last  int64 // the last number of these
+	known bool  // whether they are known to be allotted
 }
 
 func (j *logoJob) decide(t *tally, _ time.Time) (verdict, error) {
@@ -139,7 +145,7 @@ func (j *logoJob) decide(t *tally, _ time.Time) (verdict, error) {
 		return verdict{}, &usage.QuotaExceededError{What: "logos", Month: t.month, Used: t.counter.Logos() + t.joined.logos, Limit: j.limit}
 	}
 	j.ahead = 0
-	if !t.joined.ahead { // once for all who wait
+	if !t.joined.ahead { // once for all waiting requests
 		j.ahead = min(j.want, t.counter.LogosAhead(want, j.limit))
 	}
 	return verdict{joined: true}, nil
@@ -151,7 +157,7 @@ func (j *logoJob) applied(t *tally) {
 	j.last = t.counter.Logos() + t.joined.logos
 }
 
-func (j *logoJob) undone(*tally) {} // Rollback takes all of them back
+func (j *logoJob) undone(*tally) {} // Rollback reverts all of them
 
 func (j *logoJob) finished(_ *actor[*tally], err error, _ eventlog.Position) {
 	var quota *usage.QuotaExceededError
@@ -164,8 +170,9 @@ func (j *logoJob) finished(_ *actor[*tally], err error, _ eventlog.Position) {
 	}
 }
 
-// orphaned gives another request what is allotted for one that has gone. What was in doubt stays with nobody, also
-// when the stream holds it after all: a doubt that is given up, of which nobody knows, comes here too.
+// orphaned passes the allotted request of a caller who left to another request. Requests of an
+// ambiguous append stay unused, even if the append landed: ambiguous appends that were abandoned end
+// here, too.
 func (j *logoJob) orphaned() *task[*tally] {
 	if j.known {
 		j.held.learn(j.of, j.last, 1, 0)

@@ -19,7 +19,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// allotted adds up what an account's stream of November says of logos.
+// allotted sums up the logo allotments of an account's stream of November.
 func (w *world) allotted(id string) (requests int64, events int) {
 	w.Helper()
 	for _, ev := range w.usageEvents(usage.Stream(id, usage.MonthOf(november))) {
@@ -73,7 +73,7 @@ func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
 	}
 }
 
-// Far from the limit most requests cost no append, and once the limit is reached none costs a read.
+// Far from the limit most requests need no append, and once the limit is reached none needs a read.
 func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
 	w := newWorld(t)
 	d := w.usageDesk(UsageConfig{Shared: true})
@@ -93,7 +93,7 @@ func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
 		f.reading = func(string) error { return unavailable() }
 	})
 	usedUp(t, d.CountLogo(t.Context(), id, november, 900), 900)
-	for range requests - 1000 { // those ahead
+	for range requests - 1000 { // those allotted ahead
 		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
 	w := newWorld(t)
 	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
 	id := uuid.NewString()
-	const limit = 99 // below a hundred all are single, so none is left with a desk
+	const limit = 99 // below a hundred all are single, so no desk has any left
 	var served, refused atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -131,9 +131,9 @@ func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestKillsAndNodesNeverServeMoreThanTheLimit: several desks on one log, requests one by one and at once, callers
-// who leave, requests that are handed back, appends that fail or whose outcome is not known, desks that are killed with what they hold, and limits
-// that go up.
+// TestKillsAndNodesNeverServeMoreThanTheLimit: several desks on one log, sequential and concurrent
+// requests, callers who leave, requests that are returned, appends that fail or whose outcome is
+// unknown, desks that are killed with their allotments, and limits that are raised.
 func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -195,7 +195,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 				wg.Wait()
 				cancel()
 				w.log.set(func(f *faults) { f.after = nil })
-			case "kill": // what it holds goes with it
+			case "kill": // its allotments are lost
 				end(desks[i])
 				desks[i] = open()
 			case "lost":
@@ -213,7 +213,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 				r.Fatalf("%d served, %d allotted, limit %d", served.Load(), requests, limit)
 			}
 		}
-		for _, d := range desks { // each gives what it holds, and then all there is
+		for _, d := range desks { // each uses its allotments, and then all that remain
 			var wg sync.WaitGroup
 			for range 100 {
 				wg.Go(func() {
@@ -238,7 +238,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// A request that has gone leaves what was allotted to it to the next.
+// A request whose caller has left leaves its allotment to the next.
 func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 	w := newWorld(t)
 	d := w.usageDesk(UsageConfig{Shared: true})
@@ -249,7 +249,7 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // behind it in the queue, as the desk is one of several
+	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // queued behind it, because the desk is shared
 		t.Fatal(n, err)
 	}
 	if err := d.CountLogo(t.Context(), id, november, 1); err != nil {
@@ -258,12 +258,13 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1), 1)
 }
 
-// What was not served after all is the next one's, also past the last of the month, and costs no append.
+// An allotment that was not served is used by the next request, even after the last of the month, and
+// needs no append.
 func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
 	w := newWorld(t)
 	d := w.usageDesk(UsageConfig{})
 	id := uuid.NewString()
-	d.HandBackLogo(id, november) // of whom the desk knows nothing
+	d.HandBackLogo(id, november) // of an account unknown to the desk
 	for range 5 {
 		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
 			t.Fatal(err)
@@ -279,7 +280,7 @@ func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 	d.HandBackLogo(id, november)
-	usedUp(t, d.CountLogo(t.Context(), id, november, 4), 4) // the limit went down
+	usedUp(t, d.CountLogo(t.Context(), id, november, 4), 4) // the limit was lowered
 	if requests, events := w.allotted(id); requests != 5 || events != 5 {
 		t.Errorf("%d allotted by %d events", requests, events)
 	}
@@ -306,14 +307,15 @@ func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
 	}
 }
 
-// An append in doubt that is given up without an answer leaves nothing to serve: it may never have landed.
+// An ambiguous append that is given up without an answer leaves nothing to serve: it may never have
+// landed.
 func TestLogosInADoubtThatIsGivenUpAreNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.usageDesk(UsageConfig{KnowWithin: time.Millisecond})
 		id := uuid.NewString()
 		w.log.set(func(f *faults) {
-			f.before = func(sentAppend) error { // it never lands, and from then on the stream cannot be read
+			f.before = func(sentAppend) error { // it never lands, and from now on the stream cannot be read
 				w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 				return ambiguous()
 			}

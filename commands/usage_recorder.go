@@ -24,20 +24,22 @@ import (
 
 // Limits of the usage recorder.
 const (
-	// DefaultFlushEvery is how long counts stay in memory; a kill loses that much of them.
+	// DefaultFlushEvery is how long counts stay in memory; a kill loses the counts of that period.
 	DefaultFlushEvery = time.Second
-	// flushWithin bounds one flush, and all attempts of the last one together; lastFlushPause is between two.
+	// flushWithin limits one flush, and all attempts of the last one together; lastFlushPause is the
+	// pause between two attempts.
 	flushWithin    = 10 * time.Second
 	lastFlushPause = 100 * time.Millisecond
-	// maxRecorded bounds the accounts and keys that are added up; past it counts are dropped and counted.
+	// maxRecorded limits the accounts and keys that are summed up; beyond it counts are dropped, which
+	// is counted.
 	maxRecorded = 200_000
-	// maxTickEntries bounds the entries of one event and maxTickKeys their keys: with ids of 36 characters
-	// that is at most 56 KiB.
+	// maxTickEntries limits the entries of one event and maxTickKeys their keys: with ids of 36
+	// characters that is at most 56 KiB.
 	maxTickEntries = 200
 	maxTickKeys    = 400
 	// maxTicksPerAppend keeps one append below eventlog.MaxAppendBytes.
 	maxTicksPerAppend = 8
-	// maxRecorderRaces bounds how often an append is moved to the stream's new end.
+	// maxRecorderRaces limits how often an append is moved to the stream's new end.
 	maxRecorderRaces = 8
 	actorRecorder    = "system:usage-recorder"
 )
@@ -51,7 +53,7 @@ type RecorderConfig struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports an error in the configuration.
 func (c RecorderConfig) Validate() error {
 	if c.FlushEvery < 0 {
 		return errors.New("usage recorder: FlushEvery is negative")
@@ -59,21 +61,21 @@ func (c RecorderConfig) Validate() error {
 	return nil
 }
 
-// UsageRecorder adds up usage that decides nothing, and appends it to the node's own stream about once a
-// second. What it holds in memory is lost by a kill. It is safe for concurrent use.
+// UsageRecorder sums up usage that affects no decision, and appends it to the node's own stream about
+// once a second. A kill loses the counts in memory. It is safe for concurrent use.
 type UsageRecorder struct {
 	cfg    RecorderConfig
 	log    eventlog.Log
 	stream string
-	run    string // of this process, in the ids of its events
+	run    string // id of this process, part of the ids of its events
 
 	mu      sync.Mutex
 	entries map[entryKey]*recorded
 	size    int // entries and keys
 
-	// Of Run alone.
+	// The following fields belong to Run.
 	ticks   uint64
-	known   bool // whether next and last are
+	known   bool // whether next and last are set
 	next    uint64
 	last    time.Time
 	sending []eventlog.Proposed // taken from entries, not known to be appended
@@ -92,9 +94,9 @@ type recorded struct {
 	keys  map[string]time.Time
 }
 
-// NewUsageRecorder returns a recorder that writes to the node's stream. Each process is to have a name of its
-// own. Two that share one by mistake lose nothing and count nothing twice, because each appends at an exact
-// revision under ids of its own; they get in each other's way, and say so in the log.
+// NewUsageRecorder returns a recorder that writes to the node's stream. Each process needs its own
+// name. If two share one by mistake, nothing is lost or counted twice, because each appends at an
+// exact revision with its own ids; but they conflict with each other and log warnings.
 func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*UsageRecorder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*Usage
 	return r, nil
 }
 
-// KeyUsed notes when a key was last used.
+// KeyUsed records the last use of a key.
 func (r *UsageRecorder) KeyUsed(accountID, keyID string, at time.Time) {
 	at = at.UTC().Truncate(time.Microsecond)
 	r.mu.Lock()
@@ -160,7 +162,7 @@ func (r *UsageRecorder) Logo(accountID string, at time.Time) {
 	}
 }
 
-// entry returns what is added up for the account's month, nil when there is no room. mu is held.
+// entry returns the sums of the account's month, or nil if there is no room. mu is held.
 func (r *UsageRecorder) entry(accountID string, at time.Time) *recorded {
 	k := entryKey{accountID: accountID, month: usage.MonthOf(at).String()}
 	if e, ok := r.entries[k]; ok {
@@ -176,8 +178,8 @@ func (r *UsageRecorder) entry(accountID string, at time.Time) *recorded {
 	return e
 }
 
-// Run appends what was recorded until ctx ends, and then once more. It returns an error only when that last
-// flush failed and counts are lost.
+// Run appends the recorded counts periodically until ctx ends, and then once more. It returns an error
+// only if that last flush failed and counts are lost.
 func (r *UsageRecorder) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.cfg.FlushEvery)
 	defer ticker.Stop()
@@ -194,8 +196,8 @@ func (r *UsageRecorder) Run(ctx context.Context) error {
 	}
 }
 
-// lastFlush appends what is left, again and again while the log is away. It is the work of requests that were
-// answered: it must outlive ctx, within its own deadline.
+// lastFlush appends the remaining counts, retrying while the log is unavailable. They belong to
+// requests that were answered, so it must outlive ctx, within its own deadline.
 func (r *UsageRecorder) lastFlush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 	defer cancel()
@@ -210,7 +212,7 @@ func (r *UsageRecorder) lastFlush(ctx context.Context) error {
 	}
 }
 
-// flush appends what waits from before, then what was recorded since.
+// flush appends the counts left from before, then those recorded since.
 func (r *UsageRecorder) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
@@ -223,7 +225,7 @@ func (r *UsageRecorder) flush(ctx context.Context) error {
 	return r.send(ctx)
 }
 
-// take turns what was recorded into events.
+// take turns the recorded counts into events.
 func (r *UsageRecorder) take() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -259,7 +261,7 @@ func (e *recorded) entry(k entryKey) eventschemas.UsageEntry {
 	return out
 }
 
-// add puts an event behind those that are to be sent.
+// add queues an event to be sent.
 func (r *UsageRecorder) add(tick eventschemas.UsageTicked) error {
 	enc, err := r.cfg.Events.Encode(tick)
 	if err != nil {
@@ -275,8 +277,8 @@ func (r *UsageRecorder) add(tick eventschemas.UsageTicked) error {
 	return nil
 }
 
-// send appends what is to be sent. An append of unknown outcome is repeated as it is, here or by the next
-// flush, so that nothing is counted twice.
+// send appends the queued events. An append of unknown outcome is repeated unchanged, here or by the
+// next flush, so that nothing is counted twice.
 func (r *UsageRecorder) send(ctx context.Context) error {
 	races := 0
 	for len(r.sending) > 0 {
@@ -290,7 +292,7 @@ func (r *UsageRecorder) send(ctx context.Context) error {
 			r.next += uint64(n)
 			r.sending = slices.Delete(r.sending, 0, n)
 		case errors.Is(err, eventlog.ErrWrongRevision) && races < maxRecorderRaces:
-			// Nothing of it is at that revision: somebody else writes to this stream.
+			// Another process writes to this stream, and none of these events is at that revision.
 			races++
 			r.known = false
 			r.cfg.Logger.Warn("another process writes usage under this node's name", "stream", r.stream)
@@ -301,7 +303,7 @@ func (r *UsageRecorder) send(ctx context.Context) error {
 	return nil
 }
 
-// find reads where the stream ends.
+// find reads the end of the stream.
 func (r *UsageRecorder) find(ctx context.Context) error {
 	if r.known {
 		return nil

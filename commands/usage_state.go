@@ -9,16 +9,16 @@ import (
 	"letterhead/eventschemas"
 )
 
-// tally counts the searches of one account in one month, and the logos that are allotted to it. Those that are
-// decided together join one event of each, which the group's finale appends.
+// tally counts the searches of one account in one month, and the logos allotted to it. Those that are
+// decided together are joined into one event of each type, which the group's finale appends.
 type tally struct {
 	accountID string
 	month     usage.Month
-	requests  func() Request // of the group's event; each has an id of its own
+	requests  func() Request // of the group's event; each has its own id
 	counter   *usage.Counter
 	lastAt    time.Time
 
-	joined joinedCounts // of the round under way
+	joined joinedCounts // of the current round
 
 	before     usage.Counter // at Begin
 	beforeLast time.Time
@@ -26,11 +26,11 @@ type tally struct {
 	shown shownTally // guarded by the actor's lock
 }
 
-// joinedCounts are those of one round.
+// joinedCounts are the counts of one round.
 type joinedCounts struct {
 	searches int64
 	logos    int64
-	ahead    bool // some of the logos are ahead of their coming
+	ahead    bool // some of the logos are allotted ahead
 }
 
 type shownTally struct {
@@ -71,10 +71,10 @@ func (t *tally) Reset() {
 	t.counter, t.lastAt, t.joined = usage.New(t.accountID, t.month), time.Time{}, joinedCounts{}
 }
 
-// Prelude adds nothing.
+// Prelude returns nothing.
 func (t *tally) Prelude(time.Time) []authored { return nil }
 
-// Finale is the one event of all searches that were counted together, and that of all logos.
+// Finale returns one event for all searches that were counted together, and one for all logos.
 func (t *tally) Finale() []authored {
 	var events []authored
 	if t.joined.searches > 0 {

@@ -52,7 +52,7 @@ func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	return events
 }
 
-// ticks are the entries of a usage stream, beside the number of all its events.
+// ticks returns the entries of a usage stream, and the number of all its events.
 func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
 	w.Helper()
 	all := w.usageEvents(stream)
@@ -148,7 +148,7 @@ func TestSearchesTogetherAreOneEvent(t *testing.T) {
 	}
 }
 
-// Two desks that count at once are an upper bound together, and no count is lost to the other's.
+// Two desks that count at the same time keep the limit together, and no count is lost to the other.
 func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
@@ -217,7 +217,7 @@ func TestUsageUnderFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if used, err := count(); used != 4 || err != nil { // the one in doubt landed and stays counted
+	if used, err := count(); used != 4 || err != nil { // the ambiguous one landed and remains counted
 		t.Fatalf("after a doubt: %d, %v", used, err)
 	}
 	for range 300 {
@@ -258,7 +258,7 @@ func FuzzTallySnapshot(f *testing.F) {
 		}
 		written, err := tally.MarshalBinary()
 		if err != nil {
-			return // a year past 9999
+			return // a year after 9999
 		}
 		again := newTally(tally.accountID, tally.month, nil)
 		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != tally.Revisions() || again.counter.Searches() != tally.counter.Searches() {
@@ -309,7 +309,7 @@ func TestTheRecorderAddsUpASecond(t *testing.T) {
 		r.Logo(a, late)
 		r.Logo(a, late.Add(time.Second)) // the next month
 		r.KeyUsed(a, "k2", late)
-		r.KeyUsed(a, "k2", early) // out of order: the last use stays
+		r.KeyUsed(a, "k2", early) // out of order: the last use is kept
 		r.KeyUsed(a, "k1", early)
 		time.Sleep(DefaultFlushEvery)
 		synctest.Wait()
@@ -328,7 +328,7 @@ func TestTheRecorderAddsUpASecond(t *testing.T) {
 			t.Fatalf("%d events after seconds in which nothing happened", events)
 		}
 		r.Logo(a, late)
-		cancel() // what is in memory is appended before it ends
+		cancel() // the counts in memory are appended before it ends
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func equalEntries(a, b []eventschemas.UsageEntry) bool {
 	})
 }
 
-// Whatever the log does, each count is on the stream once in the end.
+// Whatever the log does, each count is on the stream exactly once in the end.
 func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.NewString()
@@ -354,7 +354,7 @@ func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
 	if err := first.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := w.recorder("n1") // after a restart it goes on behind what is there
+	r := w.recorder("n1") // after a restart it continues after the existing events
 	for _, fault := range []func(f *faults){
 		func(f *faults) { f.before = func(sentAppend) error { return unavailable() } },
 		func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } },
@@ -370,7 +370,7 @@ func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
 			t.Fatalf("after %v: %v", failed, err)
 		}
 	}
-	// Another process under the same name takes the place it wanted.
+	// Another process with the same name takes the revision.
 	first.Logo(id, november)
 	if err := first.flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -400,7 +400,7 @@ func TestRecordersUnderOneNameLoseNothing(t *testing.T) {
 		wg.Go(func() {
 			for range flushes {
 				r.Logo(id, november)
-				_ = r.flush(t.Context()) // too many races: the next one takes it along
+				_ = r.flush(t.Context()) // too many races: the next flush retries
 			}
 			if err := r.lastFlush(t.Context()); err != nil {
 				t.Error(err)
@@ -418,7 +418,7 @@ func TestRecordersUnderOneNameLoseNothing(t *testing.T) {
 	}
 }
 
-// The last flush outlasts a log that is away for a moment.
+// The last flush survives a short outage of the log.
 func TestTheLastFlushTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -444,7 +444,8 @@ func TestTheLastFlushTriesAgain(t *testing.T) {
 	})
 }
 
-// What a desk has seen is a lower bound that costs no read; what is counted by all is read.
+// The count that a desk has seen is a lower bound that needs no read; the exact count of all nodes
+// needs one.
 func TestSearchesOfAnotherNode(t *testing.T) {
 	w := newWorld(t)
 	var desks [2]*UsageDesk
@@ -512,7 +513,7 @@ func TestTheRecordersMemoryIsBounded(t *testing.T) {
 	for i := range maxRecorded + 100 {
 		r.KeyUsed(id, strconv.Itoa(i), november)
 	}
-	r.Logo(id, november) // known accounts still count
+	r.Logo(id, november) // known accounts are still counted
 	r.Logo(uuid.NewString(), november)
 	if r.size > maxRecorded || len(r.entries) != 1 || r.entries[entryKey{id, "2026-11"}].logos != 1 {
 		t.Fatalf("size %d, %d entries", r.size, len(r.entries))

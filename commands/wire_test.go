@@ -9,23 +9,23 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// wire is a store at the far end of a network, for virtual time: calls travel, commits come one after the
-// other, and events cost time at both ends. Every node has a wire of its own to one wireStore.
+// wire is a store at the far end of a network, in virtual time: calls take time to travel, commits are
+// sequential, and events cost time at both ends. Every node has its own wire to one wireStore.
 type wire struct {
-	eventlog.Log // nil: what is not below is not called
+	eventlog.Log // nil: only the methods below are called
 	store        *wireStore
 	travel       time.Duration // one way
-	perEvent     time.Duration // that the node takes to write or read one
+	perEvent     time.Duration // to write or read one on the node
 
 	appends, reads, lost int // of one actor
 }
 
-// wireStore holds streams. The token of lock stands for the store's one writer.
+// wireStore contains streams. The token of lock represents the store's single writer.
 type wireStore struct {
 	lock   chan struct{}
 	commit time.Duration
 
-	mu      sync.Mutex // never held over a pause
+	mu      sync.Mutex // never held during a pause
 	streams map[string][]eventlog.Recorded
 	last    eventlog.Position
 }
@@ -70,7 +70,7 @@ func (s *wireStore) events(stream string) []eventlog.Recorded {
 	return s.streams[stream]
 }
 
-// ReadStream reads forward, which is all that desks do.
+// ReadStream reads forward, the only direction that desks use.
 func (w *wire) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	w.reads++
 	time.Sleep(w.travel)

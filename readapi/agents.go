@@ -21,7 +21,7 @@ import (
 	"letterhead/readapi/mcp"
 )
 
-// agentsInstructions tells models how the tools belong together.
+// agentsInstructions explains to models how the tools work together.
 const agentsInstructions = "Brand data of companies by domain: names, logos, colors, fonts and company facts. " +
 	"When only a name is known, call search_brands first and get_brand with the domain of the right match. " +
 	"get_brand costs the account one credit for each brand found, so do not ask for the same domain twice, and send an " +
@@ -33,8 +33,8 @@ func newAgents(baseURL string) (*mcp.Server, error) {
 	return mcp.New(mcp.Config{Name: "letterhead", Title: "Letterhead", Version: "1.0.0", Instructions: agentsInstructions, BaseURL: baseURL})
 }
 
-// routeAgents adds the MCP endpoint. It checks keys itself, because a host name that is not ours and a
-// body whose length is too large are refused first.
+// routeAgents adds the MCP endpoint. It checks keys itself, because a foreign host name and a body
+// that is too long are refused first.
 func (a *API) routeAgents(r *mux.Router) {
 	e := newEndpoint("mcp", open, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveMCP})
 	e.rpc = true
@@ -78,7 +78,8 @@ func (x *exchange) serveMCP() error {
 	if reply.Code != 0 {
 		x.notes = append(x.notes, slog.Int("rpc_error", reply.Code))
 	}
-	// Up to the first byte a caller who left gets the credits back; after that they stand.
+	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are
+	// final.
 	if x.clientGone() {
 		return errClientGone
 	}
@@ -97,7 +98,8 @@ func agentBodyTooLarge() *Problem {
 	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Message: "The body is larger than 64 KB. Send fewer messages in one POST."}
 }
 
-// identifyAgent finds out who asks. Unlike at the REST endpoints nothing is taken from the minute window here.
+// identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute
+// window here.
 func (x *exchange) identifyAgent(ctx context.Context) *Problem {
 	caller, problem := x.api.authenticate(ctx, x.request.Header)
 	if problem != nil {
@@ -107,8 +109,8 @@ func (x *exchange) identifyAgent(ctx context.Context) *Problem {
 	return x.forbid(true)
 }
 
-// denyCalls takes the unit of the minute window that a POST with tool calls costs. What it returns is the answer
-// to each of these calls; nil when they may run.
+// denyCalls takes the unit of the minute window that a POST with tool calls costs. It returns the
+// answer to each of these calls, or nil if they may run.
 func (x *exchange) denyCalls(post *mcp.Post) *mcp.Failure {
 	if !post.CallsTools() {
 		return nil
@@ -123,7 +125,7 @@ func (x *exchange) denyCalls(post *mcp.Post) *mcp.Failure {
 // agentCalls are the tool calls of one POST.
 type agentCalls struct {
 	x    *exchange
-	sent bool // a byte of the answer was taken
+	sent bool // a byte of the answer was written
 
 	mu      sync.Mutex
 	charged []chargedCall
@@ -134,7 +136,7 @@ type chargedCall struct {
 	answer Answer
 }
 
-// handBack reverses every charge of a POST whose answer was never sent, also when something panics.
+// handBack reverses every charge of a POST whose answer was never sent, even after a panic.
 func (c *agentCalls) handBack() {
 	if c.sent {
 		return
@@ -144,29 +146,29 @@ func (c *agentCalls) handBack() {
 	}
 }
 
-// toolCall is one call, with what the log says of it. Arguments are not logged: identifiers may be e-mail
-// addresses.
+// toolCall is one call with the fields that are logged. Arguments are not logged: identifiers may be
+// e-mail addresses.
 type toolCall struct {
 	mcp.Call
-	id     string // under which it is charged
+	id     string // id of the charge
 	domain string
 	cache  Cache
 }
 
-// run runs one tool call, as one of several at the same time.
+// run runs one tool call, concurrently with others.
 func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessage, err error) {
 	x := c.x
 	call := &toolCall{Call: in, id: x.id}
 	if in.Batch {
-		// The id of a charge comes from request and domain, so that a repeat charges once. Two calls of a batch for
-		// one domain are two look-ups, and each is to be found by an id of its own.
+		// The id of a charge is derived from request and domain, so that a repeat charges once. Two
+		// calls of a batch for one domain are two look-ups, so each needs its own id.
 		call.id += "-" + strconv.Itoa(in.Index)
 	}
 	defer func() {
 		var problem *Problem
-		if thrown := recover(); thrown != nil { // nobody above does, where calls run side by side
+		if thrown := recover(); thrown != nil { // concurrent calls have no recover above them
 			problem = problemOf(&panicError{thrown: thrown, stack: debug.Stack()}, x.api.now(), x.api.billingURL)
-			result, err = nil, problem // -32603: no outcome of the tool
+			result, err = nil, problem // -32603: not an outcome of the tool
 		} else if err != nil {
 			problem = problemOf(err, x.api.now(), x.api.billingURL)
 			result, err = nil, outcomeOf(problem)
@@ -178,7 +180,7 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 		return c.getBrand(ctx, call)
 	case mcp.ToolSearchBrands:
 		return c.searchBrands(in.Arguments)
-	default: // the only one left; other names were refused
+	default: // the only tool left; other names were refused
 		return c.logoURL(call)
 	}
 }
@@ -222,7 +224,7 @@ type logoURL struct {
 	Domain string `json:"domain"`
 }
 
-// logoURL builds the address of a logo. Nothing is looked up, and nothing costs.
+// logoURL builds the URL of a logo. It looks nothing up and costs nothing.
 func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 	identifier, err := brand.ParseIdentifier(call.Arguments.Text("domain"))
 	if err != nil {
@@ -240,7 +242,7 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 	}
 	set("type", call.Arguments.Text("type"))
 	set("theme", call.Arguments.Text("theme"))
-	if !options.Has("theme") { // the logo endpoint would ignore it beside a theme
+	if !options.Has("theme") { // the logo endpoint would ignore it if there is a theme
 		set("background", call.Arguments.Text("background"))
 	}
 	if size := call.Arguments.Whole("size", 0); size > 0 {
@@ -255,8 +257,8 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 	return json.Marshal(result)
 }
 
-// outcomeOf tells a problem to the caller of a tool: arguments that are wrong are an error of the protocol, all
-// else is a result with isError.
+// outcomeOf turns a problem into a tool's error: invalid arguments are an error of the protocol,
+// anything else a result with isError.
 func outcomeOf(p *Problem) error {
 	if p.Status == http.StatusBadRequest {
 		return mcp.InvalidArguments(p.Message, map[string]any{"code": p.Code})
@@ -265,12 +267,12 @@ func outcomeOf(p *Problem) error {
 }
 
 func failureOf(p *Problem) *mcp.Failure {
-	// Models see no headers; the wait is beside the message.
+	// Models see no headers, so the wait is part of the body.
 	message := strings.ReplaceAll(p.Message, headerRetryAfter, "retry_after")
 	return &mcp.Failure{Code: string(p.Code), Message: message, RetryAfter: retrySeconds(p)}
 }
 
-// retrySeconds is the wait of a problem, nil when it has none.
+// retrySeconds returns the wait of a problem, or nil if it has none.
 func retrySeconds(p *Problem) *int64 {
 	if p.RetryAfter <= 0 {
 		return nil
@@ -279,8 +281,8 @@ func retrySeconds(p *Problem) *int64 {
 	return &seconds
 }
 
-// rpcBody is the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with what the
-// error body of the other endpoints says as its data.
+// rpcBody returns the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with the
+// fields of the other endpoints' error body as its data.
 func (x *exchange) rpcBody(p *Problem) []byte {
 	code := mcp.CodeInvalidRequest
 	if p.Status >= http.StatusInternalServerError {
@@ -297,8 +299,8 @@ type rpcData struct {
 	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
 }
 
-// logCall writes a line for a tool call, which the answer's own line cannot tell: its status is 200 whatever
-// became of the call.
+// logCall logs a tool call. The log line of the answer cannot do that: its status is 200 whatever the
+// outcome of the call.
 func (x *exchange) logCall(call *toolCall, problem *Problem) {
 	status := http.StatusOK
 	if problem != nil {

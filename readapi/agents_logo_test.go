@@ -11,14 +11,15 @@ import (
 	"letterhead/domain/plan"
 )
 
-// TestTheLogoEndpointAnswersWhatTheToolBuilds, for every value that the tool says it takes, on either host.
+// TestTheLogoEndpointAnswersWhatTheToolBuilds covers every value that the tool declares, on either
+// host.
 func TestTheLogoEndpointAnswersWhatTheToolBuilds(t *testing.T) {
 	t.Parallel()
 	for _, site := range []struct {
 		host  string
 		setup func(*setup)
 	}{{"brands.example.com", func(*setup) {}}, {logoHostName, onLogoHost}} {
-		s := start(t, site.setup, func(set *setup) { set.config.RequestTimeout = patience }) // every size is drawn
+		s := start(t, site.setup, func(set *setup) { set.config.RequestTimeout = patience }) // every size is rendered
 		s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
 		c := s.account(plan.Growth, 50)
 		for domain, sent := range map[string]string{"acme.com": "https://www.Acme.com/about", "xn--bcher-kva.de": "bücher.de"} {
@@ -39,7 +40,7 @@ func TestTheLogoEndpointAnswersWhatTheToolBuilds(t *testing.T) {
 					if argument.name == "fallback" && value == "404" && domain != "acme.com" {
 						status = http.StatusNotFound
 					}
-					if argument.name == "format" && (value != "svg" || domain != "acme.com") { // which has no vector
+					if argument.name == "format" && (value != "svg" || domain != "acme.com") { // this brand has no vector
 						format = strings.Replace(fmt.Sprint("image/", value), "svg", "svg+xml", 1)
 					}
 					a := s.sendTo(u.Host, http.MethodGet, u.RequestURI(), nil)
@@ -52,13 +53,13 @@ func TestTheLogoEndpointAnswersWhatTheToolBuilds(t *testing.T) {
 	}
 }
 
-// logoToolArgument is an argument of get_logo_url, with the values to be tried.
+// logoToolArgument is an argument of get_logo_url, with the values to try.
 type logoToolArgument struct {
 	name string
 	Enum []any
 }
 
-// inURL is a value as the tool's URL has it.
+// inURL returns a value as written in the tool's URL.
 func (a logoToolArgument) inURL(value any) string {
 	switch value {
 	case 1:
@@ -69,7 +70,7 @@ func (a logoToolArgument) inURL(value any) string {
 	return fmt.Sprint(value)
 }
 
-// logoToolArguments reads from the tool's own schema what it takes.
+// logoToolArguments reads the arguments from the tool's own schema.
 func logoToolArguments(t *testing.T, c *customer) (arguments []logoToolArgument) {
 	t.Helper()
 	var list struct {

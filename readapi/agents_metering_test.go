@@ -106,7 +106,7 @@ func TestPastTheMinuteEachToolCallIsRefused(t *testing.T) {
 	if string(all[1].Result) != "{}" || a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("Retry-After") != "" {
 		t.Errorf("%s, %v", a.body, a.header)
 	}
-	// What holds no tool call neither takes a unit nor misses one.
+	// A POST without a tool call neither takes nor needs a unit.
 	if a := c.agent(ping); a.status != http.StatusOK || a.header.Get("X-RateLimit-Limit") != "" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
@@ -128,7 +128,7 @@ func TestAKeyThatCannotBeCheckedIs503OnMCP(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	head, err := s.log.Head(t.Context())
 	s.must(err)
-	directory.Open(head+1, s.runner) // the log holds an event more than the directory has folded
+	directory.Open(head+1, s.runner) // the log has one event more than the directory has folded
 	a := c.agent(`{"jsonrpc":`)
 	a.one(t, http.StatusServiceUnavailable).failed(t, -32603)
 	if a.header.Get("Retry-After") != "1" || a.header.Get("WWW-Authenticate") != "" {
@@ -169,7 +169,7 @@ func TestAnAgentWhoLeavesGetsEveryCreditBack(t *testing.T) {
 	}
 }
 
-// TestLookupsOfABatchWaitTogether: no crawl ends before five run, so calls that ran one after the other would
+// TestLookupsOfABatchWaitTogether: no crawl ends before five are running, so sequential calls would
 // never be answered.
 func TestLookupsOfABatchWaitTogether(t *testing.T) {
 	t.Parallel()
@@ -231,7 +231,7 @@ func TestLogsOfToolCallsHoldNoArguments(t *testing.T) {
 	a := c.agent(rpcBatch(getBrand(1, "jane.doe@acme.com"), toolCall(2, "search_brands", `{"query":"jane doe"}`), getBrand(3, "jane doe"), `{"jsonrpc":"2.0","id":4,"method":"jane.doe"}`))
 	a.several(t)
 	id := a.header.Get("X-Request-Id")
-	c.agent(ping) // on the same connection, so the request before it is logged
+	c.agent(ping) // on the same connection, so the previous request is logged
 	said := map[string]string{}
 	for _, line := range s.logs.of(id) {
 		said[fmt.Sprintf("%v %v %v", line["msg"], line["tool"], line["call_id"])] = fmt.Sprintf("%v %v %v %v", line["domain"], line["code"], line["rpc_method"], line["route"])

@@ -56,7 +56,7 @@ func (s *service) tryMCP(ctx context.Context, header http.Header, body string) (
 		return answer{}, err
 	}
 	maps.Copy(req.Header, header)
-	req.Host = header.Get("Host") // none: that of the URL
+	req.Host = header.Get("Host") // if none, that of the URL
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return answer{}, err
@@ -80,7 +80,7 @@ func (c *customer) agent(body string) answer {
 	return c.s.postMCP(bearer(c.secret), body)
 }
 
-// one reads the one response of an answer.
+// one parses the only response of an answer.
 func (a answer) one(t testing.TB, status int) rpc {
 	t.Helper()
 	if a.status != status {
@@ -89,7 +89,7 @@ func (a answer) one(t testing.TB, status int) rpc {
 	return decodeResponse(t, a.body)
 }
 
-// several reads the responses of a batch.
+// several parses the responses of a batch.
 func (a answer) several(t testing.TB) []rpc {
 	t.Helper()
 	var raw []json.RawMessage
@@ -148,7 +148,7 @@ func (r rpc) found(t testing.TB) json.RawMessage {
 	return result.Structured
 }
 
-// isError checks that a tool failed in a way that a model gets to read.
+// isError checks that a tool failed in a way that a model can read.
 func (r rpc) isError(t testing.TB, code string) toolFailure {
 	t.Helper()
 	result := r.tool(t)
@@ -173,7 +173,7 @@ const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
 func rpcBatch(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
 
-// withKey sends the key of a customer with each request of the official client.
+// withKey adds a customer's key to each request of the official client.
 type withKey struct {
 	key  string
 	next http.RoundTripper
@@ -193,8 +193,8 @@ func (c *customer) session(version string) (*sdk.ClientSession, error) {
 	return client.Connect(c.s.t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 }
 
-// TestTheOfficialClientUsesEveryToolInEveryVersion: the results are checked by the output schemas as the client
-// got them, made strict, so that no field is missing from a schema either.
+// TestTheOfficialClientUsesEveryToolInEveryVersion checks the results against the output schemas that
+// the client got, made strict, so that no field may be missing from a schema.
 func TestTheOfficialClientUsesEveryToolInEveryVersion(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -260,7 +260,7 @@ func TestTheOfficialClientUsesEveryToolInEveryVersion(t *testing.T) {
 	}
 }
 
-// listedTools returns the output schemas of the tools as a client lists them.
+// listedTools returns the output schemas of the tools from tools/list.
 func listedTools(t *testing.T, session *sdk.ClientSession) map[string]*jsonschema.Schema {
 	t.Helper()
 	list, err := session.ListTools(t.Context(), nil)
@@ -311,7 +311,7 @@ func closed(schema any) any {
 	}
 }
 
-// TestTheOrderOfRefusalsOnMCP sends requests that deserve several refusals and looks which one they get.
+// TestTheOrderOfRefusalsOnMCP sends requests with several errors and checks which refusal they get.
 func TestTheOrderOfRefusalsOnMCP(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -414,7 +414,7 @@ func TestABodyOfExactly64KBIsTaken(t *testing.T) {
 		t.Errorf("65536 bytes: %s", r.Result)
 	}
 	c.agent(full+" ").one(t, http.StatusRequestEntityTooLarge).failed(t, -32600)
-	// In chunks nobody says beforehand how long it will be.
+	// A chunked body has no length in advance.
 	for _, sized := range []struct{ bytes, status int }{{65536, 200}, {65537, 413}} {
 		body := full + strings.Repeat(" ", sized.bytes-65536)
 		request := "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + c.secret + "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
@@ -450,7 +450,7 @@ func TestOnlyPOSTIsAnsweredOnMCP(t *testing.T) {
 			t.Errorf("preflight: %v lacks %s", preflight.header, name)
 		}
 	}
-	// What a client accepts, where a page is from, and what it says of the body changes nothing.
+	// The Accept, Origin and Content-Type headers have no effect.
 	h := bearer(c.secret)
 	h["Accept"], h["Origin"], h["Content-Type"] = []string{"text/event-stream"}, []string{"https://agent.example"}, []string{"text/plain"}
 	s.postMCP(h, ping).one(t, http.StatusOK)
@@ -479,7 +479,7 @@ func TestInitializeAgreesOnAVersion(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	for asked, want := range map[string]string{
 		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
-		// 2026-07-28 has no initialize, so this is the newest that can be agreed on.
+		// 2026-07-28 has no initialize, so this is the newest version that can be negotiated.
 		"2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25", "": "2025-11-25",
 	} {
 		a := c.agent(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
@@ -501,8 +501,8 @@ func TestInitializeAgreesOnAVersion(t *testing.T) {
 	}
 }
 
-// TestRequestsOf20260728BringEverythingAlong sends requests of the version without initialize, whole and with a
-// part missing or wrong.
+// TestRequestsOf20260728BringEverythingAlong sends requests of the version without initialize,
+// complete and with a part missing or wrong.
 func TestRequestsOf20260728BringEverythingAlong(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -574,7 +574,7 @@ func TestRequestsOf20260728BringEverythingAlong(t *testing.T) {
 			t.Errorf("%s: data %s", part.what, r.Error.Data)
 		}
 	}
-	// A client of both eras may begin the old way with the new header.
+	// A client of both versions may begin with the old handshake and the new header.
 	s.postMCP(list, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`).one(t, http.StatusOK)
 }
 
@@ -589,7 +589,7 @@ func TestNotificationsAndResponsesHaveNoAnswer(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/anything","params":[]}`,
 		`{"jsonrpc":"2.0","id":7,"result":{}}`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}`,
-		// A call that nobody waits for is not run.
+		// A call without an id, which gets no answer, is not run.
 		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"acme.com"}}}`,
 		rpcBatch(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":7,"result":{}}`),
 	} {
@@ -603,8 +603,8 @@ func TestNotificationsAndResponsesHaveNoAnswer(t *testing.T) {
 	}
 }
 
-// TestABatchAnswersInOrder: what is answered stands in the order of the requests, and one item's refusal is
-// nothing to the others.
+// TestABatchAnswersInOrder: the answers are in the order of the requests, and the refusal of one item
+// does not affect the others.
 func TestABatchAnswersInOrder(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -642,7 +642,8 @@ func TestABatchAnswersInOrder(t *testing.T) {
 		all[5].found(t)
 		decodeExactly[specSearch](t, all[6].found(t))
 		decodeBrand(t, all[7].found(t))
-		// One unit of the minute for all; a credit for each of the two look-ups, to be found by the answer's id.
+		// One unit of the minute for all; one credit for each of the two look-ups, found by the
+		// answer's id.
 		if a.header.Get("X-RateLimit-Limit") != "60" {
 			t.Errorf("headers %v", a.header)
 		}
@@ -687,7 +688,7 @@ func TestLogoURLs(t *testing.T) {
 	}
 }
 
-// An idempotency key means the same over MCP and over HTTP.
+// An idempotency key has the same meaning over MCP and over HTTP.
 func TestGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("Acme"))

@@ -20,8 +20,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ticked adds up what the log says of the customer's searches in a month. It waits for nothing: what was
-// answered is on the log.
+// ticked sums up the customer's searches in a month from the log. It need not wait: answered searches
+// are on the log.
 func (c *customer) ticked(month usage.Month) int64 {
 	c.s.t.Helper()
 	var sum int64
@@ -49,9 +49,9 @@ func (c *customer) me() specAccount {
 	return decodeAccount(c.s.t, a.body)
 }
 
-// TestAMonthOfAnAccount lives through the first month of a leap year and into the next two: what is used in a
-// month counts to its last nanosecond, and at midnight UTC of the 1st searches and look-ups start over while
-// credits stay.
+// TestAMonthOfAnAccount covers the first month of a leap year and the next two: usage counts until a
+// month's last nanosecond, and at midnight UTC of the 1st searches and look-ups start over while
+// credits are kept.
 func TestAMonthOfAnAccount(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -99,7 +99,7 @@ func TestAMonthOfAnAccount(t *testing.T) {
 	})
 }
 
-// quota checks a refusal for the month whole, and returns its wait.
+// quota checks a refusal for the month completely, and returns its wait.
 func (a answer) quota(s *service, limit int64) time.Duration {
 	t := s.t
 	t.Helper()
@@ -111,7 +111,8 @@ func (a answer) quota(s *service, limit int64) time.Duration {
 	return wait
 }
 
-// TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther, from the first second of a month to its last nanosecond.
+// TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther runs from the first second of a month to its last
+// nanosecond.
 func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -132,7 +133,7 @@ func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
 				wait = time.Second
 			}
 			s.clock.add(wait)
-			other := c.s.account(plan.Free, 50) // c's new month has no search yet, and keeps none
+			other := c.s.account(plan.Free, 50) // c's new month has no search yet, and gets none
 			other.get("/v1/search?q=acme").ok(s.t)
 			if me := c.me(); me.Usage.Searches != 0 || me.Period != usage.MonthOf(end).String() {
 				s.t.Errorf("after the wait: %+v", me)
@@ -142,8 +143,8 @@ func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
 	})
 }
 
-// TestThePlanInForceBoundsSearches: an upgrade raises allowance and minute together, on the next request; a
-// downgrade below what is used refuses until the month turns; nothing that is counted is lost on the way.
+// TestThePlanInForceBoundsSearches: an upgrade raises allowance and minute together, on the next
+// request; a downgrade below the used number refuses until the month ends; no count is lost.
 func TestThePlanInForceBoundsSearches(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -192,7 +193,8 @@ func TestThePlanInForceBoundsSearches(t *testing.T) {
 	})
 }
 
-// TestASearchIsAnsweredOnceItsCountIsDurable: while the append that counts it is under way nothing leaves.
+// TestASearchIsAnsweredOnceItsCountIsDurable: no answer is sent while the append that counts the
+// search is in progress.
 func TestASearchIsAnsweredOnceItsCountIsDurable(t *testing.T) {
 	t.Parallel()
 	log := &countingLog{}
@@ -221,10 +223,10 @@ func TestASearchIsAnsweredOnceItsCountIsDurable(t *testing.T) {
 	})
 }
 
-// outcomes are how many of some searches ended how.
+// outcomes counts the outcomes of some searches.
 type outcomes struct{ answered, limited, quota, forbidden atomic.Int64 }
 
-// searchTogether sends searches at once, with each key in turn.
+// searchTogether sends searches concurrently, alternating between the keys.
 func (c *customer) searchTogether(n int, keys ...string) *outcomes {
 	o := &outcomes{}
 	together(n, func(i int) {
@@ -261,7 +263,7 @@ func TestConcurrentSearchesUseUpExactlyWhatIsLeft(t *testing.T) {
 	}
 }
 
-// life is a customer as the specification has it, counted without the code under test.
+// life models a customer according to the specification, counted without the code under test.
 type life struct {
 	plan      plan.Plan
 	suspended bool
@@ -271,7 +273,7 @@ type life struct {
 	taken     int // units of the minute
 }
 
-// at moves to a moment.
+// at moves to a point in time.
 func (l *life) at(now time.Time) {
 	if m := usage.MonthOf(now); m != l.month {
 		l.month, l.used = m, 0
@@ -281,14 +283,14 @@ func (l *life) at(now time.Time) {
 	}
 }
 
-// takes n units of the minute, or those that are left.
+// takes takes n units of the minute, or those that remain.
 func (l *life) takes(n int) int {
 	n = min(n, max(0, l.plan.PerMinute-l.taken))
 	l.taken += n
 	return n
 }
 
-// searches returns what becomes of n searches at once.
+// searches returns the outcomes of n concurrent searches.
 func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 	admitted := l.takes(n)
 	if l.suspended {
@@ -302,16 +304,16 @@ func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 	return answered, n - admitted, admitted - answered, 0
 }
 
-// TestNoInterleavingBreaksALimit: whatever the order of searches from several keys, refused requests, plan
-// changes, suspensions and steps of the clock, what is answered is what the plan in force allows, what is
-// counted is what was answered, and /v1/me tells it.
+// TestNoInterleavingBreaksALimit: whatever the order of searches from several keys, refused requests,
+// plan changes, suspensions and steps of the clock, the answered searches are those that the current
+// plan allows, the counted ones are the answered ones, and /v1/me reports them.
 func TestNoInterleavingBreaksALimit(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	table := plan.Default()
 	plans := []plan.ID{plan.Free, plan.Starter, plan.Growth}
 	rapid.Check(t, func(r *rapid.T) {
-		s.clock.add(usage.MonthOf(s.clock.now()).End().Sub(s.clock.now())) // the same moment every time
+		s.clock.add(usage.MonthOf(s.clock.now()).End().Sub(s.clock.now())) // the same time in every run
 		c := s.account(plan.Free, 50)
 		second, _ := c.issue(apikey.Publishable)
 		keys := []string{c.secret, c.publishable, second}
@@ -407,7 +409,7 @@ func TestNoInterleavingBreaksALimit(t *testing.T) {
 	})
 }
 
-// searchedNow counts searches of this month by the machine's own clock, as nodes of a site do.
+// searchedNow counts searches of this month by the machine's clock, as the nodes of a site do.
 func (c *customer) searchedNow(n int64) {
 	c.s.t.Helper()
 	c.s.clock = &clock{bubble: true}
@@ -425,7 +427,7 @@ func TestThreeNodesAnswerExactlyTheSearchesThatAreLeft(t *testing.T) {
 		if i%2 == 0 {
 			key = c.publishable
 		}
-		for range 50 { // 503 says to try again
+		for range 50 { // 503 means try again
 			a, err := s.nodes[i%3].do(t.Context(), request{path: "/v1/search?q=acme", header: bearer(key)})
 			switch {
 			case err != nil:
@@ -455,7 +457,7 @@ func TestThreeNodesAnswerExactlyTheSearchesThatAreLeft(t *testing.T) {
 			t.Errorf("a node tells %d", told)
 		}
 	}
-	// An upgrade by one node is in force at the next, and what is left is one allowance for all.
+	// An upgrade on one node takes effect on the next, and the rest is one allowance for all.
 	done, err := s.nodes[1].desk.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Growth})
 	s.must(err)
 	s.nodes[1].inForce(done)

@@ -24,49 +24,51 @@ import (
 const (
 	defaultCrawlTimeout    = 8500 * time.Millisecond // readings, "Crawl outcomes"; see clientsGiveUp
 	defaultCrawlsPerMinute = 240                     // readings, "limits.crawlsPerMinute"
-	// defaultBesideCrawl is what a look-up may take before and after the crawl that it waits for; the grace of
-	// its outcome is in it.
+	// defaultBesideCrawl limits the time that a look-up takes before and after its crawl, including
+	// the grace for the outcome.
 	defaultBesideCrawl = time.Second
 	defaultUserAgent   = "LetterheadBot/1.0"
 	// defaultLogoTimeout: readings, "Search and logos".
 	defaultLogoTimeout = 4 * time.Second
 	// defaultBatchTimeout: readings, "Batch deadline".
 	defaultBatchTimeout = 25 * time.Second
-	// maxBatchTimeout bounds what can be set: with the last items' own time, which is maxRequestTimeout at most, it
-	// stays below the 120 s that the proxies in deploy/ wait for an answer.
+	// maxBatchTimeout limits the setting: with the time of the last items, which is at most
+	// maxRequestTimeout, it stays below the 120 s that the proxies in deploy/ wait for an answer.
 	maxBatchTimeout = 40 * time.Second
 )
 
-// Config sets the API up.
+// Config configures the API.
 type Config struct {
-	BaseURL    string // how clients reach the service, without a trailing slash; required
-	BillingURL string // where 402 and quota answers send people; empty = the docs of insufficient_credits
-	UserAgent  string // how the crawler introduces itself, for the page about it
+	BaseURL    string // URL of the service for clients, without a trailing slash; required
+	BillingURL string // URL in 402 and quota answers; empty = the docs of insufficient_credits
+	UserAgent  string // User-Agent of the crawler, for the page about it
 
 	Plans           plan.Table    // zero = plan.Default()
 	CrawlTimeout    time.Duration // of a live crawl that a request waits for; 0 = 8.5 s
-	CrawlsPerMinute int           // ceiling of live crawls of the whole service; 0 = 240
-	// RequestTimeout bounds the work for one request, whatever its parts are waiting for; past it the answer
-	// is 503. 0 = CrawlTimeout and a second. What needs no crawl has five seconds, if that is less.
+	CrawlsPerMinute int           // limit of live crawls of the whole service; 0 = 240
+	// RequestTimeout limits the work for one request, whatever its parts wait for; after it the answer
+	// is 503. 0 = CrawlTimeout plus one second. Requests without a crawl have five seconds, if that is
+	// less.
 	RequestTimeout time.Duration
-	// BatchTimeout is how long a batch starts items; those under way then have a request's own time. 0 = 25 s.
+	// BatchTimeout is how long a batch starts items; the running ones then have the time of a single
+	// request. 0 = 25 s.
 	BatchTimeout time.Duration
 
 	LogoHost       string         // host that serves logos at its root; "" = none
 	LogoTimeout    time.Duration  // how long a logo waits for a live crawl; 0 = 4 s
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For says who asks for a logo
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For identifies the visitor of a logo request
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
 	NewID      func() string // request ids; nil = random UUIDs
 
-	// Extra are handlers of other parts that this server serves too, by path, without authentication or
-	// limits: /healthz, /readyz, /metrics.
+	// Extra are handlers of other parts that this server also serves, by path, without authentication
+	// or limits: /healthz, /readyz, /metrics.
 	Extra map[string]http.Handler
 }
 
-// Validate reports everything that is wrong at once.
+// Validate reports all errors.
 func (c Config) Validate() error {
 	var errs []error
 	u, err := url.Parse(c.BaseURL)
@@ -99,7 +101,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// AnswerWithin returns the longest time between a charge and the last byte of the answer that it pays for. It is that
+// AnswerWithin returns the longest time between a charge and the last byte of its answer. It is that
 // of a batch, whose first item is charged long before the last is looked up.
 func (c Config) AnswerWithin() time.Duration {
 	c = c.withDefaults()
@@ -143,7 +145,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the parts that the API stands on. All but CaughtUp and Filled are required.
+// Deps are the parts that the API uses. All except CaughtUp and Filled are required.
 type Deps struct {
 	Desk      Desk
 	UsageDesk UsageDesk
@@ -157,16 +159,17 @@ type Deps struct {
 	Logos     LogoStudio
 	Changes   Changes
 	Counters  ratelimit.Counters
-	// CaughtUp waits until the Index holds all that the log held when it was called. Before an id is told to be
-	// nobody's, it is asked: another node may have answered it a moment ago. Optional: nil where no other node
-	// answers.
+	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is
+	// called before an id is reported as unknown, because another node may just have answered it.
+	// Optional: nil if there are no other nodes.
 	CaughtUp func(ctx context.Context) error
-	// Filled says whether the Index holds all that a start brings into it: what the log held, and the starter
-	// index. Until then nothing is to remember that a brand is not known. Optional: nil where it always does.
+	// Filled reports whether the Index has everything that a start loads into it: the events of the
+	// log and the starter index. Until then no answer may be cached that a brand is unknown. Optional:
+	// nil if it always has.
 	Filled func() bool
 }
 
-// Validate reports every part that is missing.
+// Validate reports all missing parts.
 func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
@@ -180,7 +183,7 @@ func (d Deps) Validate() error {
 	return errors.Join(errs...)
 }
 
-// API is the HTTP door of the service.
+// API is the HTTP API of the service.
 type API struct {
 	baseURL    string
 	billingURL string
@@ -195,18 +198,18 @@ type API struct {
 	logos      LogoStudio
 	logoHost   logoHost
 	filled     func() bool
-	logoURLs   string // what stands before the domain in the address of a logo
+	logoURLs   string // prefix of a logo's URL before the domain
 	counters   ratelimit.Counters
-	trusted    []netip.Prefix // proxies whose X-Forwarded-For says who asks for a logo
+	trusted    []netip.Prefix // proxies whose X-Forwarded-For identifies the visitor of a logo request
 	timeout    time.Duration  // of a request that may wait for a crawl
-	quick      time.Duration  // of any other, and of all that is not a crawl
+	quick      time.Duration  // of any other, and of everything except the crawl
 	batch      time.Duration  // in which a batch starts items
 	checks     bulkhead
 	lookup     *Lookup
 	pages      pages
 	agents     *mcp.Server
 	router     *mux.Router
-	// logoEndpoint is what the logo host serves, past the router.
+	// logoEndpoint is served on the logo host, bypassing the router.
 	logoEndpoint *endpoint
 	extra        map[string]http.Handler
 	log          *slog.Logger
@@ -215,7 +218,7 @@ type API struct {
 	newID        func() string
 }
 
-// New returns the API, or everything that is wrong with what it was given.
+// New returns the API, or all errors in its configuration and parts.
 func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.Validate()); err != nil {
 		return nil, err
@@ -246,15 +249,15 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return a, nil
 }
 
-// Lookup returns the metered use case, for the other doors that sell it.
+// Lookup returns the metered use case, for other entry points that sell it.
 func (a *API) Lookup() *Lookup { return a.lookup }
 
-// Stop says that the server is about to stop: batches start no further items, so that what is under way ends
-// within the time of a single look-up.
+// Stop announces that the server is about to stop: batches start no further items, so that the running
+// ones end within the time of a single look-up.
 func (a *API) Stop() { a.lookup.stop() }
 
-// Handler returns what a server serves.
+// Handler returns the handler to serve.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
-// docsURL returns where an error is explained.
+// docsURL returns the URL of the documentation of an error.
 func (a *API) docsURL(code Code) string { return a.pages.docsURLs[code] }

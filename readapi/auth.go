@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/ratelimit"
 )
 
-// Caller is who asks: an account through one of its keys.
+// Caller is an account that sends a request with one of its keys.
 type Caller struct {
 	AccountID string
 	KeyID     string
@@ -27,10 +27,10 @@ const messageSuspended = "The account is suspended. Its owner can ask for it to 
 // scopeRequests names the counters of the minute window, one for each account.
 const scopeRequests = "requests"
 
-// noKeySent is sentKey's answer to headers that carry no key at all; a key elsewhere may stand in for it.
+// noKeySent is sentKey's result for headers without any key; a key elsewhere may be used instead.
 var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
 
-// sentKey returns the one key that the headers carry. URLs are never looked at.
+// sentKey returns the only key in the headers. URLs are never examined.
 func sentKey(h http.Header) (string, *Problem) {
 	authorization, apiKeys := h["Authorization"], h["X-Api-Key"]
 	if len(authorization) > 1 || len(apiKeys) > 1 {
@@ -55,8 +55,8 @@ func sentKey(h http.Header) (string, *Problem) {
 	}
 }
 
-// bearerToken returns the token of a Bearer credential, and nothing for other schemes: X-Api-Key is there
-// for tools that need the Authorization header for themselves.
+// bearerToken returns the token of a Bearer credential, and "" for other schemes: X-Api-Key exists for
+// tools that need the Authorization header for themselves.
 func bearerToken(credentials string) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(credentials), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -65,9 +65,9 @@ func bearerToken(credentials string) string {
 	return strings.TrimSpace(token)
 }
 
-// queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in logs
-// and histories on their way here, so a secret one is refused, and whatever else is no publishable key too: who
-// sends a key wants it to count.
+// queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in
+// logs and histories on their way, so a secret one is refused. So is any other value that is not a
+// publishable key, because a client that sends a key wants it to be used.
 func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
 	sent, present, problem := queryValue(rawQuery, "c")
 	switch {
@@ -86,16 +86,16 @@ func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
 	return sent, true, nil
 }
 
-// Limits of what is checked before a request runs. The stores behind it may be remote, and may hang.
+// Limits of the checks before a request runs. The stores behind them may be remote, and may hang.
 const (
-	// checksWithin bounds the look at the key and the take of the minute window together.
+	// checksWithin limits the key check and the take from the minute window together.
 	checksWithin = 3 * time.Second
-	// maxChecks bounds the requests that are in it at a time; more find it stuck.
+	// maxChecks limits the requests in these checks at a time; more mean that the checks are stuck.
 	maxChecks = 2048
 )
 
-// callerOf finds out who asks: by the headers, and where the endpoint takes one by the publishable key in ?c.
-// When both are there, the headers say whose account it is, as they do for logos; a c that is not valid is
+// callerOf identifies the caller by the headers, and on endpoints that accept it by the publishable
+// key in ?c. If both are present the headers decide about the account, as for logos; an invalid c is
 // refused all the same.
 func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Caller, *Problem) {
 	if !inQuery {
@@ -123,8 +123,9 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	return byHeader, problem
 }
 
-// authenticate finds out who asks by the headers. Its refusals are 401, which clients take for final, so a key
-// that could not be checked is 503; a suspended account is told apart later, because its requests count.
+// authenticate identifies the caller by the headers. Its refusals are 401, which clients treat as
+// final, so a key that could not be checked is 503; a suspended account is detected later, because its
+// requests count.
 func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
 	sent, problem := sentKey(h)
 	if problem != nil {
@@ -133,7 +134,7 @@ func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem
 	return a.callerBy(ctx, sent)
 }
 
-// callerBy finds out whose key it is.
+// callerBy returns the owner of a key.
 func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	parsed, err := apikey.Parse(sent)
 	if err != nil {
@@ -154,8 +155,8 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	return Caller{AccountID: found.AccountID, KeyID: found.ID, Kind: parsed.Kind, Plan: row, Suspended: found.AccountStatus == string(account.Suspended)}, nil
 }
 
-// admit lets an authenticated request through: right account, right kind of key, inside the minute
-// window. Every request takes a unit of the window, but one that is forbidden stays a 403 past it.
+// admit admits an authenticated request: right account, right kind of key, within the minute window.
+// Every request takes a unit of the window, but a forbidden one is a 403 even beyond the limit.
 func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
 	late := x.takeMinute(ctx)
 	if problem := x.forbid(secretOnly); problem != nil {
@@ -164,7 +165,7 @@ func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
 	return late
 }
 
-// takeMinute takes a unit of the account's minute window, and tells of it in the headers.
+// takeMinute takes a unit of the account's minute window, and sets the headers about it.
 func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
 	if err != nil {

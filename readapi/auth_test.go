@@ -43,7 +43,7 @@ func TestTheKeyIsReadFromOneHeaderOnly(t *testing.T) {
 	}
 }
 
-// FuzzSentKey: whatever headers hold, what is read is one token that stood in one of them.
+// FuzzSentKey: whatever the headers contain, the result is one token from one of them.
 func FuzzSentKey(f *testing.F) {
 	f.Add("Bearer lh_sk_one", "")
 	f.Add("bearer  x y", "x y")
@@ -60,8 +60,8 @@ func FuzzSentKey(f *testing.F) {
 	})
 }
 
-// FuzzQueryKey: whatever a query holds, what is read of it is a publishable key that stands once in c, and a
-// c that is none is refused.
+// FuzzQueryKey: whatever a query contains, the result is a publishable key that appears once in c, and
+// any other c is refused.
 func FuzzQueryKey(f *testing.F) {
 	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
 	if err != nil {
@@ -80,7 +80,7 @@ func FuzzQueryKey(f *testing.F) {
 		if (key != "") != (present && problem == nil) || problem != nil && !present {
 			t.Fatalf("%q: present %v, problem %v", pattern, present, problem)
 		}
-		if key != "" && key != publishable { // nobody guesses another key's checksum for a secret one
+		if key != "" && key != publishable { // a random secret key cannot have a valid checksum
 			if parsed, err := apikey.Parse(key); err != nil || parsed.Kind != apikey.Publishable {
 				t.Fatalf("%q gives what is no publishable key", pattern)
 			}
@@ -88,7 +88,7 @@ func FuzzQueryKey(f *testing.F) {
 		if problem != nil && (problem.Status != http.StatusUnauthorized || strings.Contains(problem.Message, secret)) {
 			t.Fatalf("%q: %d %s", pattern, problem.Status, problem.Message)
 		}
-		// What the standard library reads as c is what counts, where it can read the query at all.
+		// The standard library's reading of c is authoritative if it can parse the query at all.
 		values, err := url.ParseQuery(rawQuery)
 		if err != nil {
 			return

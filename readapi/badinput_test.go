@@ -16,8 +16,9 @@ import (
 	"letterhead/readapi"
 )
 
-// mistakes are the keys that slips of a finger make of one: each character replaced by each other and by some
-// that no key has, left out, or followed by another; and each two characters in each other's place.
+// mistakes returns the keys that typing errors make of one: each character replaced by every other and
+// by some that no key contains, omitted, or followed by another; and each two adjacent characters
+// swapped.
 func mistakes(key string) []string {
 	const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var wrong []string
@@ -29,7 +30,7 @@ func mistakes(key string) []string {
 	for at := range len(key) {
 		for _, c := range base62 + "-_+/. ,;\"" {
 			if c == ' ' && (at == 0 || at == len(key)-1) {
-				continue // leaves the key shorter, which is below
+				continue // results in a shorter key, which is covered below
 			}
 			add(key[:at] + string(c) + key[at+1:])
 		}
@@ -46,8 +47,8 @@ func mistakes(key string) []string {
 	return wrong
 }
 
-// TestEveryMistypedKeyIs401, sent one behind the other on one connection. None of them takes a unit of the
-// account's minute.
+// TestEveryMistypedKeyIs401 sends the keys one after the other on one connection. None of them takes a
+// unit of the account's minute.
 func TestEveryMistypedKeyIs401(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -82,7 +83,7 @@ func TestEveryMistypedKeyIs401(t *testing.T) {
 	}
 }
 
-// TestAKeyInTheURLIsNeitherUsedNorLogged, on whatever path and beside whatever header.
+// TestAKeyInTheURLIsNeitherUsedNorLogged covers every path and header.
 func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -108,7 +109,7 @@ func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 			}
 		}
 	}
-	// Nor where it is a path or a part of it, is redirected, or stands beside a method that is not answered.
+	// The same if it is all or part of a path, is redirected, or comes with an unsupported method.
 	for _, r := range []request{
 		{path: "/" + victim.secret}, {path: "/v1/brands/" + victim.secret}, {path: "/v1//me?key=" + victim.secret},
 		{path: "/v1/brands/" + victim.secret, header: bearer(other.secret)}, {path: "/cdn/" + victim.secret + ".png?key=" + victim.secret},
@@ -133,7 +134,7 @@ func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 	}
 }
 
-// TestOneKeyOneHeader sends headers as bytes, because clients tidy them.
+// TestOneKeyOneHeader sends headers as raw bytes, because clients normalize them.
 func TestOneKeyOneHeader(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -176,12 +177,12 @@ func TestOneKeyOneHeader(t *testing.T) {
 	})
 }
 
-// everyMethod is what clients may send.
+// everyMethod lists methods that clients may send.
 var everyMethod = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"}
 
 var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// paths are the API's own, with something for each parameter.
+// paths returns the API's paths, with a value for each parameter.
 func (s *service) paths() map[string]readapi.Route {
 	s.t.Helper()
 	routes, err := s.api.Routes()
@@ -203,13 +204,13 @@ func (s *service) paths() map[string]readapi.Route {
 	return paths
 }
 
-// TestEveryPathAllowsWhatItSays: what a path's Allow header lists is answered, and nothing else is.
+// TestEveryPathAllowsWhatItSays: the methods in a path's Allow header are answered, and no others.
 func TestEveryPathAllowsWhatItSays(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	known := map[string]string{
 		"/v1/brands/acme.com": "GET, HEAD, OPTIONS", "/v1/search": "GET, OPTIONS", "/v1/me": "GET, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
-		"/mcp": "POST, OPTIONS", // in the specification's own order
+		"/mcp": "POST, OPTIONS", // in the order of the specification
 	}
 	paths := s.paths()
 	for path := range known {
@@ -250,7 +251,7 @@ func TestEveryPathAllowsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestSecretOnlyPathsRefuseEveryOtherKey, with every method that they answer.
+// TestSecretOnlyPathsRefuseEveryOtherKey covers every method that they answer.
 func TestSecretOnlyPathsRefuseEveryOtherKey(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -17,18 +17,18 @@ import (
 	"letterhead/commands"
 )
 
-// batchSendWithin is what a client has to read the answer to a batch: a hundred records of 64 KiB take 52 s over
-// 1 Mbit/s.
+// batchSendWithin is the time that a client has to read the answer to a batch: a hundred records of 64
+// KiB take 52 s over 1 Mbit/s.
 const batchSendWithin = 60 * time.Second
 
-// routeBatch adds the paths of batch look-ups. They come before those with an identifier, which would take
-// "batch" for one.
+// routeBatch adds the paths of batch look-ups. They precede the paths with an identifier, which would
+// match "batch".
 func (a *API) routeBatch(r *mux.Router) {
 	batch := newEndpoint("batch", secretKey, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveBatch})
 	batch.credits = true
 	r.Handle("/v1/brands/batch", batch)
 	r.Handle("/v2/brands/batch", batch)
-	r.Handle("/v2/brands/batch/", batch) // as all of /v2
+	r.Handle("/v2/brands/batch/", batch) // as everywhere in /v2
 }
 
 // serveBatch answers POST /v1/brands/batch.
@@ -37,10 +37,12 @@ func (x *exchange) serveBatch() error {
 	if err != nil {
 		return err
 	}
-	// Of a single look-up's time each item has its own; the work ends with the client, or as q says.
+	// Each item has the time of a single look-up; the batch ends with the client's request, or as q
+	// specifies.
 	ctx := x.request.Context()
 	x.ctx = ctx
-	// The server's own deadline began with the request's headers. Where there is no connection there is none to move.
+	// The server's own deadline began with the request's headers. Without a connection there is none
+	// to move.
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.batch + x.api.timeout + batchSendWithin))
 	once, problem := x.batchOnce(identifiers)
 	if problem != nil {
@@ -62,7 +64,7 @@ func (x *exchange) serveBatch() error {
 	}
 	sent := false
 	defer func() {
-		if !sent { // also when something below panics
+		if !sent { // even after a panic below
 			x.api.lookup.HandBackBatch(ctx, q, answer)
 		}
 	}()
@@ -77,7 +79,8 @@ func (x *exchange) serveBatch() error {
 	h["Content-Type"] = typeJSON
 	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	x.setCredits(answer.Remaining)
-	// Up to the first byte a caller who left gets the credits back; after that they stand.
+	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are
+	// final.
 	if x.clientGone() {
 		return errClientGone
 	}
@@ -87,7 +90,8 @@ func (x *exchange) serveBatch() error {
 	return nil
 }
 
-// batchOnce returns the idempotency key of a batch, with what it asks: the identifiers as they were sent.
+// batchOnce returns the idempotency key of a batch and the hash of its request: the identifiers as
+// sent.
 func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 	key, present, problem := x.idempotencyKey()
 	if problem != nil || !present {
@@ -96,7 +100,7 @@ func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 	return &commands.Once{Key: key, Request: hashRequest(kindBatch, identifiers...)}, nil
 }
 
-// readBatchBody reads what is asked for, whatever type the client says that it has.
+// readBatchBody reads the identifiers, whatever content type the client declares.
 func (x *exchange) readBatchBody() ([]string, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxBatchBody))
 	switch {
@@ -116,7 +120,7 @@ func (x *exchange) readBatchBody() ([]string, error) {
 func (x *exchange) bodyProblem(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// net/http takes any failed read for a client that has gone; this one still reads.
+		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
 		return invalidRequest("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
 			bodyStartWithin/time.Second, minBodyRate>>10)
@@ -127,7 +131,7 @@ func (x *exchange) bodyProblem(err error) error {
 	}
 }
 
-// logBatch logs what is a fault of ours, as it is for single look-ups: an answer of 200 would hide it.
+// logBatch logs internal faults, as for single look-ups: an answer of 200 would hide them.
 func (x *exchange) logBatch(answer *BatchAnswer) {
 	for _, d := range answer.domains {
 		if d.err == nil {
@@ -150,7 +154,7 @@ func (x *exchange) logBatch(answer *BatchAnswer) {
 	}
 }
 
-// itemProblem tells why an item has no brand, as a single look-up would.
+// itemProblem returns why an item has no brand, as a single look-up would.
 func (x *exchange) itemProblem(err error, now time.Time) *Problem {
 	if errors.Is(err, errNotStarted) {
 		return &Problem{Status: http.StatusGatewayTimeout, Code: CodeTimeout,
@@ -159,7 +163,7 @@ func (x *exchange) itemProblem(err error, now time.Time) *Problem {
 	return problemOf(err, now, x.api.billingURL)
 }
 
-// batchItem is the BatchItem of the specification, but the brand, which is JSON already.
+// batchItem is the BatchItem of the specification without the brand, which is JSON already.
 type batchItem struct {
 	Identifier string     `json:"identifier"`
 	Domain     *string    `json:"domain"`
@@ -173,15 +177,16 @@ type itemError struct {
 	Message string `json:"message"`
 }
 
-// batchBody writes the BatchResponse of the specification item by item: whole it may take megabytes, and the
-// records that it repeats are in memory already.
+// batchBody writes the BatchResponse of the specification item by item: the whole response may take
+// megabytes, and its records are in memory already.
 type batchBody struct {
 	exchange *exchange
 	answer   *BatchAnswer
 	now      time.Time // for waits, which must not change between counting and writing
 }
 
-// length is how many bytes the body has. That it is known before lets the answer go out in one piece.
+// length returns the length of the body in bytes. Knowing it in advance allows sending the answer in
+// one piece.
 func (b *batchBody) length() (int64, error) {
 	var n int64
 	err := b.each(func(piece []byte) { n += int64(len(piece)) })
@@ -191,12 +196,12 @@ func (b *batchBody) length() (int64, error) {
 func (b *batchBody) send() {
 	x := b.exchange
 	x.WriteHeader(http.StatusOK)
-	// The pieces are those that were counted, so nothing fails but the writing: the client has gone after the
-	// answer began.
+	// The pieces are the same as those counted, so only writing can fail: the client has left after
+	// the answer began.
 	_ = b.each(func(piece []byte) { _, _ = x.Write(piece) })
 }
 
-// each calls with the pieces of the body. They are the same whenever it is called.
+// each calls write with the pieces of the body. They are the same on every call.
 func (b *batchBody) each(write func(piece []byte)) error {
 	buffer := bodies.Get().(*[]byte)
 	before := `{"results":[`
@@ -223,7 +228,8 @@ func (b *batchBody) appendItem(dst []byte, item *BatchItem) ([]byte, error) {
 	if item.Err != nil {
 		p := b.exchange.itemProblem(item.Err, b.now)
 		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Message}
-		// Only a crawl that is remembered says when it will be tried again; the specification has no other use.
+		// Only a remembered crawl has a time for a retry; the specification has no other use of the
+		// field.
 		if p.Status == http.StatusServiceUnavailable && p.Code != CodeUpstreamFailed {
 			out.RetryAfter = int64(p.RetryAfter / time.Second)
 		}
@@ -237,7 +243,7 @@ func (b *batchBody) appendItem(dst []byte, item *BatchItem) ([]byte, error) {
 	if item.Err != nil {
 		return append(dst, object...), nil
 	}
-	dst = append(dst, object[:len(object)-1]...) // less its brace
+	dst = append(dst, object[:len(object)-1]...) // without its brace
 	dst = append(dst, `,"brand":`...)
 	dst = item.Answer.Body.AppendTo(dst, b.exchange.api.baseURL)
 	return append(dst, '}'), nil

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// maxBatchIdentifiers is the specification's, whatever the plan.
+	// maxBatchIdentifiers is the specification's limit, whatever the plan.
 	maxBatchIdentifiers = 100
-	// maxBatchBody bounds the body: a hundred URLs of 2 KiB and what stands between them.
+	// maxBatchBody limits the body: a hundred URLs of 2 KiB and their separators.
 	maxBatchBody = 256 << 10
 )
 
-// batchExample is what messages show.
+// batchExample is shown in messages.
 const batchExample = `{"identifiers":["acme.com"]}`
 
-// parseBatch reads the identifiers of a BatchRequest. Fields that it does not know are not looked at, but the
-// text must be JSON that means one thing: a name that stands twice in an object, or text that is not UTF-8, is
-// refused, because what another reader would make of it is anybody's guess.
+// parseBatch reads the identifiers of a BatchRequest. It ignores unknown fields, but the text must be
+// unambiguous JSON: a duplicate name in an object, or text that is not UTF-8, is refused, because
+// other parsers may read it differently.
 func parseBatch(body []byte) ([]string, *Problem) {
 	if len(body) == 0 {
 		return nil, invalidRequest("The body is empty. Send a JSON object such as %s.", batchExample)
@@ -43,7 +43,7 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	}
 	var items []jsontext.Value
 	if err := json.Unmarshal(sent.Identifiers, &items); err != nil {
-		return nil, internalError(err) // it was read as part of the body
+		return nil, internalError(err) // it was parsed as part of the body
 	}
 	switch {
 	case len(items) == 0:

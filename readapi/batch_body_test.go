@@ -72,7 +72,7 @@ func TestIdentifiersAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
-// FuzzBatchBody: whatever is sent is read as the standard library reads it, or is a 400 that says why.
+// FuzzBatchBody: every body is read as the standard library reads it, or is a 400 with a reason.
 func FuzzBatchBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"identifiers":["acme.com","müller.de"]}`, `{"identifiers":[]}`, `{"identifiers":["a",1]}`, `{"identifiers":["a"],"identifiers":["b"]}`,
@@ -91,7 +91,7 @@ func FuzzBatchBody(f *testing.F) {
 		if len(got) == 0 || len(got) > maxBatchIdentifiers {
 			t.Fatalf("%q: %d identifiers", body, len(got))
 		}
-		var plain map[string]json.RawMessage // its keys have a case, those of a struct have not
+		var plain map[string]json.RawMessage // its keys are case-sensitive, those of a struct are not
 		var want []string
 		if err := errors.Join(json.Unmarshal(body, &plain), json.Unmarshal(plain["identifiers"], &want)); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q: read as %q, by others as %q (%v)", body, got, want, err)
@@ -100,7 +100,7 @@ func FuzzBatchBody(f *testing.F) {
 }
 
 func TestABatchTooManyIsRefusedBeforeAnything(t *testing.T) {
-	l := &Lookup{batches: bulkhead{limit: 1}} // it has no parts that could be asked
+	l := &Lookup{batches: bulkhead{limit: 1}} // it has no other parts
 	leave, ok := l.batches.enter()
 	if !ok {
 		t.Fatal("there is no room for one")

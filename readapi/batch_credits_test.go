@@ -39,7 +39,8 @@ func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
 	}
 }
 
-// An item without a credit waits for one that another of its batch still has, and gets it or not.
+// An item without a credit waits for one that another item of its batch still has, and either gets it
+// or not.
 func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 	found := record("slow")
 	for name, c := range map[string]struct {
@@ -65,7 +66,8 @@ func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 				answered <- a
 			}()
 			s.crawler.sees("slow.com")
-			// The one credit is set aside: others are told so, and the batch is not refused meanwhile.
+			// The only credit is reserved: other requests are told so, and the batch is not refused
+			// meanwhile.
 			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
 			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
 			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "set aside") {
@@ -83,13 +85,13 @@ func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 	}
 }
 
-// refusesCharges refuses charges of a domain as when another node was faster: the credit that was reserved is
-// gone, and what this batch has beside it may come back.
+// refusesCharges refuses charges of a domain as if another node had been faster: the reserved credit
+// is gone, but the other credits of this batch may be freed.
 type refusesCharges struct {
 	readapi.Desk
 	domain  string
 	left    atomic.Int64
-	refused chan struct{} // gets one for each refusal
+	refused chan struct{} // receives one value per refusal
 }
 
 func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
@@ -132,7 +134,7 @@ func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A batch sets five credits aside and no more, so that a single look-up beside it has the sixth.
+// A batch reserves five credits and no more, so that a concurrent single look-up gets the sixth.
 func TestABatchTakesFiveLanesAndLeavesTheRest(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 6)
@@ -187,7 +189,7 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 				switch n := charges.Add(1); {
 				case n == 3:
 					close(third)
-					<-ctx.Done() // the server has noticed that the client is gone
+					<-ctx.Done() // the server has noticed that the client has left
 				case n > 3:
 					<-release
 				}
@@ -225,8 +227,8 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 	}
 }
 
-// standing lets a test step in where the desk has told the credits that are left, which is the last that a batch
-// asks of it.
+// standing lets a test intervene after the desk has reported the remaining credits, the last call of a
+// batch.
 type standing struct {
 	readapi.Desk
 	told func(context.Context)
@@ -244,7 +246,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
 		set.deps = func(d *readapi.Deps) {
 			d.Desk = &standing{Desk: d.Desk, told: func(ctx context.Context) {
 				close(worked)
-				<-ctx.Done() // the server has noticed that the client is gone
+				<-ctx.Done() // the server has noticed that the client has left
 			}}
 		}
 	})
@@ -270,7 +272,8 @@ func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
 	}
 }
 
-// What was looked up before an account is suspended stands, and what is under way is paid from its hold.
+// Look-ups that were charged before an account is suspended remain charged, and running ones are paid
+// from their holds.
 func TestAnAccountThatIsSuspendedInTheMiddleOfABatch(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 50)

@@ -12,8 +12,8 @@ import (
 	"letterhead/readapi"
 )
 
-// TestABatchStartsNothingPastItsDeadline measures in time that stands still while anybody works. No crawl ever
-// ends, so that five items take more than eight seconds: the sixteenth would start after 25.
+// TestABatchStartsNothingPastItsDeadline runs in virtual time. No crawl ever ends, so that five items
+// take more than eight seconds: the sixteenth would start after 25.
 func TestABatchStartsNothingPastItsDeadline(t *testing.T) {
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -41,7 +41,7 @@ func TestABatchStartsNothingPastItsDeadline(t *testing.T) {
 	})
 }
 
-// The server's own time to write is over before anything is answered, as it is when a batch has taken it up.
+// The server's own write deadline expires before the answer, as happens if a batch has used it up.
 func TestABatchsAnswerIsNotCutByTheServersTime(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 10)

@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// batchLanes is how many items of a batch are looked up, and how many credits are set aside for it, at any
-	// moment (readings, "Batch deadline").
+	// batchLanes limits how many items of a batch are looked up, and how many credits are reserved for
+	// it, at a time (readings, "Batch deadline").
 	batchLanes = 5
-	// maxBatches bounds the batches under way in this process: their lanes take less than a third of maxLookups,
-	// so that single look-ups go on beside them.
+	// maxBatches limits the running batches in this process: their items take less than a third of
+	// maxLookups, so that single look-ups continue.
 	maxBatches = 512
-	// maxAccountBatches bounds what one account has of them, with those that wait for another under their key, and
-	// the answers of up to 6 MiB that a slow client is still reading.
+	// maxAccountBatches limits the batches of one account, including those that wait for another batch
+	// with the same key, and answers of up to 6 MiB that a slow client is still reading.
 	maxAccountBatches = maxBatches / 8
-	// maxItemTries bounds how often an item is begun anew because another node spent its credit first.
+	// maxItemTries limits how often an item is restarted because another node spent its credit first.
 	maxItemTries = 10
 )
 
 // errNotStarted: the batch ran out of time before the item was tried.
 var errNotStarted = errors.New("the batch ran out of time before the item was tried")
 
-// BatchQuery is look-ups that somebody asks for together.
+// BatchQuery is a set of look-ups that are requested together.
 type BatchQuery struct {
 	Request     commands.Request // its id and an item's domain make charge and hold of the item repeatable
 	Caller      Caller
 	Identifiers []string       // as sent
-	StartWithin time.Duration  // items that are not started by then are not tried
-	ItemWithin  time.Duration  // what each item has, from its start
+	StartWithin time.Duration  // items that have not started by then are not tried
+	ItemWithin  time.Duration  // time for each item, from its start
 	Once        *commands.Once // nil without an idempotency key
 }
 
-// item is the look-up of one domain.
+// item returns the look-up of one domain.
 func (q *BatchQuery) item(domain string, reservation *commands.Reservation) Query {
 	item := Query{
 		Request: q.Request, Caller: q.Caller, Reservation: reservation,
@@ -56,23 +56,23 @@ func (q *BatchQuery) item(domain string, reservation *commands.Reservation) Quer
 	return item
 }
 
-// BatchAnswer is what became of the items.
+// BatchAnswer is the outcome of the items.
 type BatchAnswer struct {
 	Items     []BatchItem // in the order of the identifiers
 	Remaining int64       // credits left after the batch, never below zero
 	domains   []*batchDomain
 }
 
-// BatchItem is what became of one identifier. Err is one of those of Lookup.Do, a *brand.InvalidDomainError, or
-// says that the item was not tried in time.
+// BatchItem is the outcome of one identifier. Err is an error of Lookup.Do, a
+// *brand.InvalidDomainError, or reports that the item was not tried in time.
 type BatchItem struct {
 	Identifier string // as sent
-	Domain     string // it was read as; empty for what is no domain, or the id of no brand
+	Domain     string // parsed; empty for an invalid domain or an unknown id
 	Answer     Answer // shared by the items of one domain
 	Err        error
 }
 
-// batchDomain is a domain of a batch, however many identifiers name it.
+// batchDomain is a domain of a batch, with one or more identifiers.
 type batchDomain struct {
 	place  int // of its first identifier
 	domain string
@@ -81,31 +81,32 @@ type batchDomain struct {
 	err    error
 }
 
-// become notes what becomes of the domain, in a goroutine of its own.
+// become runs look in its own goroutine and stores the domain's outcome.
 func (d *batchDomain) become(look func() (Answer, error)) {
 	defer func() {
-		if thrown := recover(); thrown != nil { // nobody above this goroutine would, and the process would end
+		if thrown := recover(); thrown != nil { // nothing above this goroutine recovers, and the process would end
 			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
 		}
 	}()
 	d.answer, d.err = look()
 }
 
-// Batch looks brands up together, in the order in which their domains come first, a few at a time. Each is an
-// ordinary look-up, with a credit that is set aside before it starts. When credits run short an item waits for
-// one that another item of the batch may hand back, and is refused only when none of them has one. A panic is
-// the outcome of its item alone.
+// Batch looks brands up together, in the order in which their domains first appear, a few at a time.
+// Each is an ordinary look-up, with a credit that is reserved before it starts. If credits run short
+// an item waits for one that another item of the batch may free, and is refused only when none of them
+// has one. A panic affects only its own item.
 //
-// The answer may be sent to the caller: whatever it costs is durable. If it cannot be sent any more, hand it
-// back with HandBackBatch. What a caller who leaves meanwhile was charged is handed back here.
+// The answer may be sent to the caller: its charges are durable. If it can no longer be sent, reverse
+// them with HandBackBatch. Charges of a caller who leaves earlier are reversed here.
 //
-// Under an idempotency key, what was charged before is answered again, and the rest is worked out anew.
+// Under an idempotency key, items that were charged before are answered again, and the others are
+// looked up.
 //
-// Errors are of the whole, and free of charge: a *Problem when there are more domains than the plan allows;
-// account.ErrIdempotencyMismatch;
-// *account.InsufficientCreditsError when there is no credit at all; account.ErrSuspended, ErrClosed, ErrNotFound;
-// commands.ErrBusy; eventlog.ErrUnavailable and those of the index, when not one domain could be looked up for
-// it; ctx.Err().
+// Errors concern the whole batch, and are free of charge: a *Problem if there are more domains than
+// the plan allows; account.ErrIdempotencyMismatch; *account.InsufficientCreditsError if there is no
+// credit at all; account.ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy;
+// eventlog.ErrUnavailable and those of the index, if they kept every domain from being looked up;
+// ctx.Err().
 func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	leave, ok := l.batches.enter()
 	if !ok {
@@ -114,10 +115,10 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	defer leave()
 	starting, cancel := context.WithTimeout(ctx, q.StartWithin)
 	defer cancel()
-	defer context.AfterFunc(l.stopping, cancel)() // a server that stops waits for what was started, and no longer
+	defer context.AfterFunc(l.stopping, cancel)() // a stopping server waits only for started items
 	if q.Once != nil {
-		// One after the other here, so that the second answers what the first was charged. Between nodes each
-		// charge finds that out for itself.
+		// Sequentially within this process, so that the second batch answers from the charges of the
+		// first. Between nodes each charge detects that.
 		leave, err := l.keyed.enter(starting, q.Caller.AccountID+string(q.Once.Key[:]))
 		if err != nil {
 			return BatchAnswer{}, err
@@ -141,7 +142,7 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 		first, err := l.firstCredit(quick, &q)
 		switch {
 		case err == nil:
-			defer first.Drop() // does nothing once an item has it
+			defer first.Drop() // no effect once an item has it
 		case q.Once != nil && errors.Is(err, account.ErrInsufficientCredits):
 			for _, d := range waiting {
 				d.err = err
@@ -149,12 +150,12 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 			if l.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
 				return BatchAnswer{}, err
 			}
-			waiting = nil // what was paid before is answered all the same
+			waiting = nil // paid items are answered all the same
 		default:
 			return BatchAnswer{}, err
 		}
 		if !indexed && len(waiting) > 0 {
-			// An index that cannot be reached is found out once, and not by every item.
+			// An unreachable index is detected once, not by every item.
 			if _, _, err := l.ask(quick, q.item(waiting[0].domain, nil).Identifier); err != nil {
 				return BatchAnswer{}, err
 			}
@@ -163,7 +164,7 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	}
 	done := false
 	defer func() {
-		if !done { // also when something below panics
+		if !done { // even after a panic below
 			l.HandBackBatch(ctx, q, answer)
 		}
 	}()
@@ -182,7 +183,7 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	return answer, nil
 }
 
-// firstCredit sets the first item's credit aside, and makes sure that it is there.
+// firstCredit reserves the first item's credit, and confirms that it exists.
 func (l *Lookup) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
 	first, err := l.desk.Reserve(ctx, q.Caller.AccountID)
 	if err != nil {
@@ -195,7 +196,8 @@ func (l *Lookup) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Rese
 	return first, nil
 }
 
-// recallBatch answers again what was charged under the batch's key, and returns the domains that were not.
+// recallBatch answers again the domains that were charged under the batch's key, and returns the
+// others.
 func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
 	if q.Once == nil {
 		return domains, nil
@@ -226,8 +228,8 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 	return waiting, nil
 }
 
-// recallRefused answers what was refused for want of credits but charged under the batch's key meanwhile, by
-// another node.
+// recallRefused answers domains that were refused for lack of credits but charged under the batch's
+// key in the meantime, by another node.
 func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
 	var refused []*batchDomain
 	for _, d := range domains {
@@ -242,12 +244,12 @@ func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*ba
 	defer cancel()
 	if _, err := l.recallBatch(quick, q, refused); err != nil {
 		for _, d := range refused {
-			d.err = err // whether they were paid is not known
+			d.err = err // it is not known whether they were paid
 		}
 	}
 }
 
-// allRefused says that want of credits is the outcome of every domain.
+// allRefused reports whether every domain failed for lack of credits.
 func allRefused(domains []*batchDomain) bool {
 	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
 }
@@ -259,7 +261,7 @@ func (l *Lookup) HandBackBatch(ctx context.Context, q BatchQuery, answer BatchAn
 	}
 }
 
-// fill gives every item of a domain what became of the domain.
+// fill copies the outcome of each domain to its items.
 func (a *BatchAnswer) fill() {
 	became := make(map[string]*batchDomain, len(a.domains))
 	for _, d := range a.domains {
@@ -272,8 +274,8 @@ func (a *BatchAnswer) fill() {
 	}
 }
 
-// readBatch reads the identifiers, ids first, so that an id and its domain are one. indexed says that the index
-// was asked for that, and answered.
+// readBatch parses the identifiers, ids first, so that an id and its domain are one. indexed reports
+// that the index was asked for ids, and answered.
 func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer BatchAnswer, indexed bool, err error) {
 	answer.Items = make([]BatchItem, len(identifiers))
 	parsed := make([]brand.Identifier, len(identifiers))
@@ -310,8 +312,8 @@ func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer Ba
 	return answer, len(ids) > 0, nil
 }
 
-// domainsOf returns the domains of brands by their ids; what it leaves out is the id of no brand. Where other
-// nodes may have answered an id a moment ago, it waits for the index once, for all of them.
+// domainsOf returns the domains of brands by their ids; unknown ids are missing. If other nodes may
+// just have answered an id, it waits for the index once, for all of them.
 func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	domains := make(map[uuid.UUID]string, len(ids))
 	find := func() (missing int, err error) {
@@ -346,15 +348,16 @@ func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 	return domains, err
 }
 
-// runBatch looks the domains up, and starts none once starting has ended or the account was found suspended or
-// closed. It returns when nothing of it is under way any more.
+// runBatch looks the domains up, and starts none once starting has ended or the account was found
+// suspended or closed. It returns when no item is running any more.
 //
-// One goroutine sets credits aside and starts items, so that the credit of a look-up that fails goes to the next
-// domain in order, and nobody else of the batch can come between a refusal and the look at who still has one.
+// One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the
+// next domain in order, and no other item can intervene between a refusal and the check whether an
+// item still has a credit.
 func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
 	waiting := slices.Clone(domains)
 	ended := make(chan *batchDomain, batchLanes)
-	refuse := func(err error) bool { // reports whether the error refuses all that is waiting
+	refuse := func(err error) bool { // reports whether the error refuses all waiting items
 		if !errors.Is(err, account.ErrSuspended) && !errors.Is(err, account.ErrClosed) {
 			return false
 		}
@@ -387,7 +390,7 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 				next.err, waiting = err, waiting[1:]
 				continue
 			}
-			// Those under way may hand a credit back.
+			// Running items may free a credit.
 		}
 		if underway == 0 {
 			break
@@ -395,7 +398,8 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 		done := <-ended
 		underway--
 		if !refuse(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
-			// Its credit was gone when it came to pay: another node spent it. It waits like all without a credit.
+			// Its credit was gone when it was to pay: another node spent it. It waits like all items
+			// without a credit.
 			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
 			waiting = slices.Insert(waiting, at, done)
 		}
@@ -413,15 +417,15 @@ func (l *Lookup) reserveNext(ctx context.Context, accountID string) (*commands.R
 	return l.desk.Reserve(quick, accountID)
 }
 
-// runItem looks one domain up.
+// runItem looks up one domain.
 func (l *Lookup) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, q.ItemWithin)
 	defer cancel()
 	d.become(func() (Answer, error) { return l.Do(ctx, q.item(d.domain, reservation)) })
 }
 
-// unreachable returns why not one domain could be looked up, when a part of the service is the reason for all
-// that were tried.
+// unreachable returns why not a single domain could be looked up, if an unavailable part of the
+// service is the reason for all that were tried.
 func unreachable(domains []*batchDomain) (reason error) {
 	for _, d := range domains {
 		if errors.Is(d.err, errNotStarted) {
@@ -437,7 +441,8 @@ func unreachable(domains []*batchDomain) (reason error) {
 	return reason
 }
 
-// batchCredits returns what is left after the batch. When the desk cannot say any more, the last charge does.
+// batchCredits returns the credits left after the batch. If the desk fails, it takes them from the
+// last charge.
 func (l *Lookup) batchCredits(ctx context.Context, q *BatchQuery, domains []*batchDomain) (int64, error) {
 	quick, cancel := context.WithTimeout(ctx, l.quick)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// Batches on every node spend one account's credits to the last, and not one more.
+// Batches on every node spend exactly the credits of one account.
 func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 	const credits, clients = 300, 12
 	s := startSite(t, 3)
@@ -43,7 +43,7 @@ func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 				a.refused(t, 402, "insufficient_credits")
 				refused.Add(1)
 				return
-			case http.StatusServiceUnavailable: // it says to try again
+			case http.StatusServiceUnavailable: // it means try again
 				continue
 			}
 			for _, item := range a.items(t, domains) {
@@ -64,8 +64,8 @@ func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// A node whose last look at the account was before another spent the credits refuses the whole batch, and an id
-// that one node gave is known to a batch on the next.
+// A node that last read the account before another spent its credits refuses the whole batch, and an
+// id that one node returned is known to a batch on the next.
 func TestABatchKnowsWhatOtherNodesDid(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -82,22 +82,23 @@ func TestABatchKnowsWhatOtherNodesDid(t *testing.T) {
 	fresh := "fresh" + uuid.NewString() + ".com"
 	s.crawler.finds(fresh, record("Fresh"))
 	c.at(s.nodes[0]).get("/v1/brands/" + fresh).ok(t)
-	// One credit is left, and every node has seen it. The first spends it on a brand that the second names by its id.
+	// One credit is left, and every node knows it. The first spends it on a brand that the second
+	// requests by its id.
 	items, h := c.at(s.nodes[1]).batch(brand.ID(fresh).String(), fresh, "acme.com")
 	if got := said(items); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits"}) || h.Get("X-Credits-Remaining") != "0" {
 		t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
 	}
 	for _, n := range s.nodes {
 		c.at(n).asks("acme.com").refused(t, 402, "insufficient_credits")
-		c.at(n).asks("co.uk").refused(t, 402, "insufficient_credits") // no item of it would ask for a credit
+		c.at(n).asks("co.uk").refused(t, 402, "insufficient_credits") // no item of it would need a credit
 	}
 	if b := c.books(); b.balance() != 0 || len(b.charges) != 8 || b.lowest < 0 {
 		t.Errorf("balance %d, %d charges, lowest %d", b.balance(), len(b.charges), b.lowest)
 	}
 }
 
-// A suspension on one node stops a batch on another between two items: what is under way is paid from its
-// hold, and nothing after it is looked up or charged.
+// A suspension on one node stops a batch on another between two items: running items are paid from
+// their holds, and none after them is looked up or charged.
 func TestBatch_AccountSuspendedOnAnotherNode_StopsBetweenItems(t *testing.T) {
 	s := startSite(t, 2)
 	s.known("acme.com")

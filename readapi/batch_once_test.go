@@ -25,8 +25,8 @@ func (c *customer) asksOnce(key string, identifiers ...string) answer {
 	return a
 }
 
-// A batch that is sent again answers from what was charged, whatever the credits and the records are by then,
-// and works the rest out anew.
+// A repeated batch answers from the earlier charges, whatever the credits and records are by then, and
+// looks up the rest.
 func TestARepeatedBatchIsChargedOnce(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("Acme"))
@@ -69,8 +69,8 @@ func TestARepeatedBatchIsChargedOnce(t *testing.T) {
 	}
 }
 
-// The key of a batch is for that batch: another list, though it shares no domain with it, the same list in
-// another order, and a look-up of one of its domains are other requests.
+// The key of a batch belongs to that batch: another list, even without a common domain, the same list
+// in another order, and a look-up of one of its domains are other requests.
 func TestABatchsKeyIsForThatBatch(t *testing.T) {
 	s := start(t)
 	for _, domain := range []string{"acme.com", "other.com", "third.com"} {
@@ -92,7 +92,8 @@ func TestABatchsKeyIsForThatBatch(t *testing.T) {
 	}
 }
 
-// Batches under one key at the same moment, on one node and over several, are charged once and answer alike.
+// Concurrent batches with one key, on one node and over several, are charged once and get the same
+// answer.
 func TestBatchesAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 	identifiers := []string{"acme.com", "other.com", "fresh.com"}
 	run := func(t *testing.T, c *customer, at func(i int) *customer) {
@@ -119,7 +120,7 @@ func TestBatchesAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 		s.known("acme.com", record("Acme"))
 		s.known("other.com", record("Other"))
 		s.crawler.finds("fresh.com", record("Fresh"))
-		c := s.account(plan.Growth, 3) // none is left for a second time
+		c := s.account(plan.Growth, 3) // no credit is left for a second charge
 		run(t, c, func(int) *customer { return c })
 	})
 	t.Run("three nodes", func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestBatchesAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 	})
 }
 
-// A server that stops starts no further items, and answers those that it has begun.
+// A stopping server starts no further items, and answers those that it has started.
 func TestABatchEndsEarlyWhenTheServerStops(t *testing.T) {
 	s := start(t)
 	identifiers := numbered("slow-%d.com", 9)
@@ -166,8 +167,8 @@ func TestABatchEndsEarlyWhenTheServerStops(t *testing.T) {
 	}
 }
 
-// A key counts for 24 hours, however many other keys were charged meanwhile: an account's fold remembers some of
-// them, and the read model finds the rest.
+// A key is valid for 24 hours, however many other keys are charged in the meantime: an account's fold
+// remembers some of them, and the read model finds the rest.
 func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("makes some 16,500 charges")
@@ -185,7 +186,7 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	first := c.once("/v1/brands/first.com", "the-first")
 	for i := range batches {
 		c.asksOnce(fmt.Sprint("batch-", i), domains...).items(t, domains)
-		s.clock.add(time.Second) // the minute window of the plan goes on
+		s.clock.add(time.Second) // the minute window of the plan advances
 	}
 	s.settled()
 	again := c.once("/v1/brands/first.com", "the-first")

@@ -22,9 +22,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// batchOutcomes are the kinds of identifiers of the walk below, and what an item of a kind may be.
+// batchOutcomes are the kinds of identifiers of the test below, and the possible outcomes of an item
+// of each kind.
 var batchOutcomes = map[string]struct {
-	crawl ending // how a crawl of it ends; none for what the index holds
+	crawl ending // how its crawl ends; none for indexed brands
 	paid  bool
 	says  []string // the first time and while it is remembered
 }{
@@ -42,15 +43,16 @@ var batchOutcomes = map[string]struct {
 
 func ref[T any](v T) *T { return &v }
 
-// asked is an identifier of the walk.
+// asked is an identifier in the test.
 type asked struct{ kind, text string }
 
-// TestBatchesNeverOverspendNorOvercharge sends batches and look-ups at once to accounts with few credits.
+// TestBatchesNeverOverspendNorOvercharge sends concurrent batches and look-ups to accounts with few
+// credits.
 func TestBatchesNeverOverspendNorOvercharge(t *testing.T) {
 	t.Parallel()
-	enough := int64(25) // of rapid's hundred rounds, for the sake of time
+	enough := int64(25) // of rapid's hundred rounds, to save time
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
-		enough = math.MaxInt64 // somebody asks for more
+		enough = math.MaxInt64 // more were requested
 	}
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	kinds := make([]string, 0, len(batchOutcomes))
@@ -166,7 +168,7 @@ func TestBatchesNeverOverspendNorOvercharge(t *testing.T) {
 	})
 }
 
-// mostHolds is how many holds of a request were open at a time.
+// mostHolds returns the maximum number of holds of a request that were open at a time.
 func (c *customer) mostHolds(request string) int {
 	c.s.t.Helper()
 	open, most := map[string]bool{}, 0

@@ -19,7 +19,7 @@ import (
 	"letterhead/readapi"
 )
 
-// asksFor sends a batch under an idempotency key for as long as ctx lasts.
+// asksFor sends a batch under an idempotency key with a context.
 func (c *customer) asksFor(ctx context.Context, key string, identifiers ...string) (answer, error) {
 	c.s.t.Helper()
 	header := bearer(c.secret)
@@ -27,8 +27,8 @@ func (c *customer) asksFor(ctx context.Context, key string, identifiers ...strin
 	return c.s.post(ctx, batchPath, batchOf(c.s.t, identifiers), header)
 }
 
-// Two nodes look the same batch up under one key, and there is one credit for each of its domains. What one has
-// paid for is the answer of both, whenever the other finds that no credit is left.
+// Two nodes look up the same batch under one key, and there is one credit for each of its domains.
+// Charges of one are the answer of both, whenever the other finds that no credit is left.
 func TestABatchAnswersWhatAnotherNodePaidMeanwhile(t *testing.T) {
 	identifiers := []string{"acme.com", "fresh.com"}
 	for name, meanwhile := range map[string]func(desk *steppingDesk, do func()){
@@ -64,9 +64,8 @@ func TestABatchAnswersWhatAnotherNodePaidMeanwhile(t *testing.T) {
 	}
 }
 
-// everyItemIsPaidOnce sends batches under few keys from many clients, most of whom leave. Whatever is heard of a
-// domain under a key is one answer, and one charge stands for it; for a domain of which nobody heard there is one
-// at most.
+// everyItemIsPaidOnce sends batches under few keys from many clients, most of whom leave. All answers
+// for a domain under a key are the same, with one charge; a domain without an answer has at most one.
 func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawler, c *customer, nodes []*service) {
 	const keys, clients, rounds = 16, 12, 8
 	seed := rand.Uint64()
@@ -96,7 +95,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 			switch {
 			case err != nil && ctx.Err() != nil: // it left
 				continue
-			case err == nil && a.status == http.StatusServiceUnavailable: // it says to try again
+			case err == nil && a.status == http.StatusServiceUnavailable: // it means try again
 				continue
 			case err != nil || a.status != http.StatusOK:
 				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
@@ -130,7 +129,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 	})
 	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
 	for _, n := range nodes {
-		n.must(n.desk.Drain(t.Context())) // all that was to be handed back is
+		n.must(n.desk.Drain(t.Context())) // finishes pending compensations
 	}
 	b := c.books()
 	total := 0
@@ -162,8 +161,8 @@ func TestWhateverHappensABatchsItemIsPaidOnce(t *testing.T) {
 	})
 }
 
-// An account takes no more than its share of the batches that a node works on, those included that wait for
-// another under their key, and whose answer is still being read.
+// An account has no more than its share of a node's running batches, including those that wait for
+// another with the same key, and those whose answer is still being read.
 func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
 	const most = 64
 	var holds atomic.Int64
@@ -201,7 +200,7 @@ func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong after an item was charged, its credit comes back with the answer that says so.
+// Whatever fails after an item was charged, its credit is returned along with the error.
 func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
 	var once sync.Once
 	s := start(t, func(set *setup) {
@@ -217,11 +216,11 @@ func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
 	}
 }
 
-// inStep answers what a brand is only while so many ask at once.
+// inStep returns a brand's state only once enough callers ask concurrently.
 type inStep struct {
 	readapi.BrandCommands
 	mu     sync.Mutex
-	still  int // to come
+	still  int // callers still to come
 	gather chan struct{}
 }
 
@@ -241,8 +240,8 @@ func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error)
 	}
 }
 
-// A repeat reads the stream of each brand, where the first answer was in the index. It does so five at a time, as
-// it looks brands up: one after the other a hundred would take longer than there is time for.
+// A repeat reads the stream of each brand, while the first answer came from the index. It reads five
+// at a time, as for look-ups: sequentially a hundred would exceed the time limit.
 func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
 	step := &inStep{gather: make(chan struct{})}
 	s := start(t, func(set *setup) {

@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// said is an item in short: its status and code.
+// said returns an item's status and code.
 func (i specBatchItem) said() string {
 	if i.Error == nil {
 		return strconv.Itoa(i.Status)
@@ -62,7 +62,7 @@ func said(items []specBatchItem) []string {
 	return all
 }
 
-// post sends a body; it says that it is a form, as curl does when it is not told otherwise.
+// post sends a body with the content type of a form, as curl does by default.
 func (s *service) post(ctx context.Context, path, body string, header http.Header) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *customer) asks(identifiers ...string) answer {
 	return a
 }
 
-// batch sends a batch that is answered, checks the answer's shape, and returns its items.
+// batch sends a batch, checks that it is answered and the answer's shape, and returns its items.
 func (c *customer) batch(identifiers ...string) ([]specBatchItem, http.Header) {
 	c.s.t.Helper()
 	a := c.asks(identifiers...)
@@ -192,7 +192,7 @@ func TestABatchAnswersEachItemAsALookupWould(t *testing.T) {
 		t.Errorf("%d watches and %d holds are left open", n, len(c.books().openHolds))
 	}
 
-	// Asked again, one by one and together, both say the same, byte for byte.
+	// Repeated separately and together, both give the same answer, byte for byte.
 	var again struct {
 		Results []struct {
 			Status     int
@@ -245,7 +245,7 @@ func TestABatchThatIsNotValidCostsNothing(t *testing.T) {
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
 		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
 	}
-	// What a client says of the type of its body does not matter.
+	// The client's content type does not matter.
 	for _, contentType := range []string{"application/json", "application/json; charset=UTF-8", "text/plain", "application/vnd.api+json", "multipart/form-data", "*/*", ""} {
 		h := bearer(c.secret)
 		h["Content-Type"] = []string{contentType}
@@ -263,7 +263,7 @@ func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
 	if status := s.rawStatus(head + "Transfer-Encoding: chunked\r\n\r\n1c\r\n{\"identifiers\":[\"acme.com\"]}\r\nnot a length\r\n\r\n"); status != http.StatusBadRequest {
 		t.Errorf("broken chunks: %d", status)
 	}
-	// A client that ends its side half-way has left, although what it sent could be read.
+	// A client that closes its side early has left, even if its body could be parsed.
 	conn := s.dial(head + "Content-Length: 100\r\n\r\n{\"identifiers\":[\"acme.com\"]}")
 	defer conn.Close()
 	s.must(conn.(*net.TCPConn).CloseWrite())
@@ -275,7 +275,7 @@ func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
 	}
 }
 
-// A batch that looks nothing up sets a credit aside only to see that there is one.
+// A batch without look-ups reserves a credit only to check that there is one.
 func TestABatchWithoutADomainKeepsNoCredit(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 1)
@@ -298,7 +298,7 @@ func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
 		identifiers = append(identifiers, domain, "www."+domain, brand.ID(domain).String())
 	}
 	s.settled()
-	identifiers = append(identifiers, "co.uk", "not a domain", uuid.NewString()) // no domains, so they do not count
+	identifiers = append(identifiers, "co.uk", "not a domain", uuid.NewString()) // not domains, so they do not count
 	items, h := c.batch(identifiers...)
 	for i, item := range items[:75] {
 		if item.Status != http.StatusOK {
@@ -343,7 +343,7 @@ func TestTheOrderOfABatchsChecks(t *testing.T) {
 		{"402", 0, nil, secret, good, 402, "insufficient_credits"},
 	} {
 		paths := []string{batchPath}
-		if c.given == nil { // the others take hundreds of requests to prepare
+		if c.given == nil { // the others need hundreds of requests of preparation
 			paths = append(paths, "/v2/brands/batch")
 		}
 		for _, path := range paths {
@@ -470,14 +470,14 @@ func TestAPanicIsTheOutcomeOfItsItemAlone(t *testing.T) {
 		!strings.Contains(fmt.Sprint(lines[i]["error"]), "secret detail") || lines[i]["stack"] == nil || lines[i]["domain"] != "boom.com" {
 		t.Errorf("log %v", lines)
 	}
-	// No credit leaked: the third can be spent.
+	// No credit leaked: the third can still be spent.
 	if h.Get("X-Credits-Remaining") != "1" || len(c.books().openHolds) != 0 {
 		t.Errorf("%s remaining, %d holds open", h.Get("X-Credits-Remaining"), len(c.books().openHolds))
 	}
 	c.get("/v1/brands/acme.com").ok(t)
 }
 
-// panicsFor panics when a crawl of a domain is asked for, which is after its credit was held.
+// panicsFor panics when a crawl of a domain is requested, which is after its credit was held.
 type panicsFor struct {
 	readapi.BrandCommands
 	domain string
@@ -496,7 +496,7 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 		index := &stuckCounting{}
 		inBubble(t, func(s *service) {
 			c := s.account(plan.Custom, 1)
-			for range 3 { // the one credit comes back each time
+			for range 3 { // the only credit is returned each time
 				a := c.asks(numbered("d-%d.com", 50)...)
 				a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
 				if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
@@ -531,7 +531,7 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 		accounts := "account-"
 		log.refuse.Store(&accounts)
 		c.asks("acme.com", "co.uk", "new.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
-		// What needs no append is answered, and so are the others.
+		// Items that need no append are answered, and the batch continues.
 		items, h := c.batch("acme.com", "plain.com", "new.com")
 		if got, want := said(items), []string{"503 upstream_failed", "200", "503 upstream_failed"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -550,7 +550,7 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 	})
 }
 
-// stuckCounting counts how often it is asked.
+// stuckCounting counts its calls.
 type stuckCounting struct {
 	stuck
 	asked atomic.Int64
@@ -568,14 +568,14 @@ func (noIDs) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
 	return nil, fmt.Errorf("find: %w", eventlog.ErrUnavailable)
 }
 
-// Where other nodes answer, an id that the index does not hold is waited for, once for all of a batch.
+// With other nodes, an id that is not in the index is waited for, once for the whole batch.
 func TestABatchWaitsOnceForTheIndex(t *testing.T) {
 	var waits atomic.Int64
 	var s *service
 	s = start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
 			d.CaughtUp = func(ctx context.Context) error {
-				if waits.Add(1) == 1 { // as another node does meanwhile
+				if waits.Add(1) == 1 { // as another node does in the meantime
 					s.known("fresh.com", record("fresh"))
 				}
 				return ctx.Err()
@@ -595,7 +595,7 @@ func TestABatchWaitsOnceForTheIndex(t *testing.T) {
 	}
 }
 
-// An answer of megabytes arrives whole, and another can follow on the connection.
+// An answer of megabytes arrives complete, and another can follow on the connection.
 func TestTheLargestAnswerArrivesWhole(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 10)
@@ -626,7 +626,7 @@ func TestTheLargestAnswerArrivesWhole(t *testing.T) {
 	}
 }
 
-// Batches and look-ups at once share few credits and few crawls, and none is spent twice or lost.
+// Concurrent batches and look-ups share few credits and few crawls, and none is spent twice or lost.
 func TestManyBatchesBesideLookups(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	c := s.account(plan.Custom, 60)

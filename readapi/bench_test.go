@@ -28,15 +28,15 @@ import (
 
 const (
 	benchConnections = 64
-	// benchRound is how many look-ups are sent in one piece before the other way has its turn, so that both
-	// meet the same machine.
+	// benchRound is the number of look-ups that are sent before switching to the other variant, so
+	// that both run under the same conditions.
 	benchRound = 2048
 )
 
 // BenchmarkLookupHit measures a metered, durable look-up of a known brand (6 KiB) over HTTP with 64
-// connections, and beside it the same service without the charge: everything else (key, limits,
-// reservation, index, headers, body) is the same. One iteration is a round of each, so that both meet the
-// same machine. The clients share its processors.
+// connections, and for comparison the same service without the charge: everything else (key, limits,
+// reservation, index, headers, body) is the same. One iteration is a round of each, so that both run
+// under the same conditions. The clients share its processors.
 func BenchmarkLookupHit(b *testing.B) {
 	for _, accounts := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
@@ -56,9 +56,9 @@ func BenchmarkLookupHit(b *testing.B) {
 	}
 }
 
-// BenchmarkLogoHit measures a logo that is drawn already, over HTTP with 64 connections: with a key, each taken from
-// the account's allowance, and without one, as a trusted proxy sends them for many visitors. One iteration is a round
-// of each. The clients share the processors.
+// BenchmarkLogoHit measures a cached logo over HTTP with 64 connections: with a key, each taken from
+// the account's allowance, and without one, as a trusted proxy sends them for many visitors. One
+// iteration is a round of each. The clients share the processors.
 func BenchmarkLogoHit(b *testing.B) {
 	const path = "/logo/drawn.com?size=64&format=webp"
 	for _, accounts := range []int{1, 1000} {
@@ -89,7 +89,7 @@ func BenchmarkLogoHit(b *testing.B) {
 	}
 }
 
-// generous counts as the real counters do, with limits that a benchmark does not reach.
+// generous counts like the real counters, with limits that a benchmark does not reach.
 type generous struct{ ratelimit.Counters }
 
 func (g generous) Take(ctx context.Context, key ratelimit.Key, units, limit int64) (ratelimit.Decision, error) {
@@ -112,7 +112,7 @@ type bench struct {
 	took      time.Duration
 }
 
-// BenchmarkOneWrite measures what it brings that an answer leaves in one write: the look-up without its
+// BenchmarkOneWrite measures the gain of sending an answer in one write: the look-up without its
 // charge over our listener, and over a plain one.
 func BenchmarkOneWrite(b *testing.B) {
 	s, config, deps, requests := benchService(b, 1)
@@ -128,7 +128,7 @@ func BenchmarkOneWrite(b *testing.B) {
 	b.ReportMetric(one.rate()/several.rate(), "ratio")
 }
 
-// lookupServices are two doors of one service: the real one, and one without the charge.
+// lookupServices returns two servers of one service: the real one, and one without the charge.
 func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 	b.Helper()
 	s, config, deps, requests := benchService(b, accounts)
@@ -137,7 +137,7 @@ func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 	return metered, openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 }
 
-// benchService is a service with a brand, and with accounts that each have a request.
+// benchService returns a service with a brand, and with accounts and a request for each.
 func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi.Deps, [][]byte) {
 	b.Helper()
 	var config readapi.Config
@@ -160,8 +160,8 @@ func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi
 	return s, config, deps, requests
 }
 
-// openDoor serves an API on its own address and connects clients; connections, caches and accounts are warm
-// when it returns.
+// openDoor serves an API on its own port and connects clients; connections, caches and accounts are
+// warm when it returns.
 func openDoor(b *testing.B, s *service, config readapi.Config, deps readapi.Deps, wrap func(net.Listener) net.Listener, requests [][]byte) *bench {
 	b.Helper()
 	config.Registerer = prometheus.NewRegistry()
@@ -190,7 +190,7 @@ func connect(b *testing.B, url string, requests [][]byte) *bench {
 	return m
 }
 
-// bareAccount opens an account with one secret key, without waiting for the key to be in force.
+// bareAccount opens an account with one secret key, without waiting until the key is valid everywhere.
 func (s *service) bareAccount(credits int64) (key string) {
 	s.t.Helper()
 	id, ctx := uuid.NewString(), s.t.Context()
@@ -203,7 +203,8 @@ func (s *service) bareAccount(credits int64) (key string) {
 	return key
 }
 
-// largeRecord makes an answer of about 6 KiB, the size of a crawled brand with its formats.
+// largeRecord returns a record whose answer has about 6 KiB, the size of a crawled brand with its
+// formats.
 func largeRecord() eventschemas.Record {
 	r := record("acme")
 	for range 3 {
@@ -245,8 +246,8 @@ func (m *bench) percentile(p float64) float64 {
 	return float64(m.latencies[int(p*float64(len(m.latencies)-1))]) / float64(time.Millisecond)
 }
 
-// benchClient is a connection that costs as little as possible, because it shares the processors with what
-// is measured.
+// benchClient is a connection with minimal cost, because it shares the processors with the measured
+// service.
 type benchClient struct {
 	conn      net.Conn
 	in        *bufio.Reader

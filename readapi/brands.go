@@ -13,13 +13,13 @@ import (
 // serveBrand answers GET and HEAD /v1/brands/{identifier}, and the same below /v2.
 func (x *exchange) serveBrand() error { return x.serveBrandBy(brand.ParseIdentifier) }
 
-// serveBrandBy answers for the brand that the path names, in the forms that parse takes.
+// serveBrandBy answers for the brand in the path, in the forms that parse accepts.
 func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) error {
 	refresh, problem := parseRefresh(x.request.URL.RawQuery)
 	if problem != nil {
 		return problem
 	}
-	// Decoded once. What is still encoded then was encoded twice, and no host has a percent sign.
+	// Decoded once. If it is still encoded, it was encoded twice, and no host has a percent sign.
 	text, err := url.PathUnescape(mux.Vars(x.request)["identifier"])
 	if err != nil {
 		return invalidRequest("The identifier is not percent-encoded correctly.")
@@ -34,7 +34,7 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 	})
 }
 
-// answerLookup runs a look-up and answers with it.
+// answerLookup runs a look-up and sends the answer.
 func (x *exchange) answerLookup(q Query) error {
 	ctx := x.context()
 	if !q.Peek { // HEAD costs nothing, so there is nothing to charge once
@@ -51,7 +51,7 @@ func (x *exchange) answerLookup(q Query) error {
 	}
 	sent := false
 	defer func() {
-		if !sent { // also when something below panics
+		if !sent { // even after a panic below
 			x.api.lookup.HandBack(ctx, q, answer)
 		}
 	}()
@@ -62,7 +62,8 @@ func (x *exchange) answerLookup(q Query) error {
 	h[headerCache] = cacheHeader(answer.Cache)
 	x.cache = string(answer.Cache)
 	x.setCredits(answer.Remaining)
-	// Up to the first byte a caller who left gets the credit back; after that it stands.
+	// Until the first byte is sent, the charge is reversed for a caller who left; afterwards it is
+	// final.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (x *exchange) answerLookup(q Query) error {
 	return nil
 }
 
-// bodies are the buffers that records are rendered into.
+// bodies are buffers for rendering records.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 func cacheHeader(c Cache) []string {

@@ -50,7 +50,7 @@ func TestAKnownBrandWithALogoCostsOneCredit(t *testing.T) {
 	if charge := b.charges[0]; charge.RequestID != h.Get("X-Request-Id") || charge.BrandID != id || charge.Domain != "acme.com" || charge.HoldID != "" {
 		t.Errorf("charge %+v", charge)
 	}
-	// No idempotency key: the same request costs again.
+	// Without an idempotency key the same request is charged again.
 	if got := c.get("/v1/brands/acme.com").ok(t).Get("X-Credits-Remaining"); got != "48" {
 		t.Errorf("credits after the second look-up: %s", got)
 	}
@@ -121,8 +121,8 @@ func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
 		"co.uk", "com", "localhost", "acme", "127.0.0.1", "2130706433", "0x7f.1", "%5B%3A%3A1%5D", "https%3A%2F%2F%5B%3A%3A1%5D%2F",
 		"10.0.0.1%3A8080", "a%40b%40c", "a@b@c.com", "%40acme.com", "jane%40", "jane%40localhost",
 		strings.Repeat("a.", 125) + "acme.com", // a host of 258 characters
-		strings.Repeat("a", 250) + ".com",      // 254 characters, and a label past 63
-		strings.Repeat("a", 64) + ".com",       // one label past 63
+		strings.Repeat("a", 250) + ".com",      // 254 characters, and a label of more than 63
+		strings.Repeat("a", 64) + ".com",       // one label of more than 63
 		"ac%00me.com", "acme.com%00", "%00", "acme.com%0d%0aX-Evil%3A%201", "ac%20me.com",
 		"https%253A%252F%252Facme.com", "acme%252ecom", "%25", "javascript%3Aalert(1)", "javascript:alert(1)", "data%3Atext%2Fhtml%2Cx",
 		"file%3A%2F%2F%2Fetc%2Fpasswd", "ftp%3A%2F%2Facme.com", "..", "%2e%2e", "..%2f..%2fetc", "acme..com", ".acme.com", "-acme.com",
@@ -141,7 +141,7 @@ func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
 			t.Errorf("%s: %d", bad, status)
 		}
 	}
-	// A homograph is another domain, not the one it looks like.
+	// A homograph is a different domain from the one that it resembles.
 	s.known("acme.com", record("acme"))
 	s.crawler.fails("xn--cme-5cd.com", brand.DNS)
 	c.get("/v1/brands/%D0%B0cme.com").refused(t, http.StatusNotFound, "domain_not_found")
@@ -181,7 +181,7 @@ func TestAnUnknownDomainIsCrawledAndCharged(t *testing.T) {
 	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Lane != brand.LaneLive || crawl[0].AllowedMS != 8000 {
 		t.Errorf("crawls %+v", crawl)
 	}
-	// At once, and whatever the index knows by now, the answer is held.
+	// Immediately, and whatever the index has by now, the brand is known.
 	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("second look-up: headers %v", h)
 	}
@@ -225,8 +225,8 @@ func TestFailedCrawlsHaveTheirStatusAndCostNothing(t *testing.T) {
 			if a.header.Get("X-Credits-Remaining") != "50" {
 				t.Errorf("headers %v", a.header)
 			}
-			// Remembered: the same answer, or 503 with the time that is left, without a crawl and without a
-			// unit of the account's ten.
+			// Remembered: the same answer, or 503 with the remaining time, without a crawl and without
+			// a unit of the account's ten.
 			for range 15 {
 				a = customer.get("/v1/brands/bad.com")
 				a.refused(t, c.again, c.code)
@@ -252,7 +252,7 @@ func TestACrawlThatNobodyEndsTimesOut(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlTimeout = 300 * time.Millisecond })
 	c := s.account(plan.Free, 50)
 	s.crawler.does("silent.com", func(context.Context, eventschemas.CrawlRequested) ending {
-		s.clock.add(time.Second) // the crawl's time is over
+		s.clock.add(time.Second) // the crawl's time has expired
 		return ending{}
 	})
 	c.get("/v1/brands/silent.com").refused(t, http.StatusGatewayTimeout, "timeout")
@@ -302,7 +302,7 @@ func TestRefreshCrawlsOnPaidPlansOnly(t *testing.T) {
 	if crawls := s.crawler.of("acme.com"); len(crawls) != 1 || crawls[0].Cause != brand.CauseRefresh {
 		t.Errorf("crawls %+v", crawls)
 	}
-	// A confirmed record is a success too.
+	// A confirmed record is a success, too.
 	if h := paid.get("/v1/brands/acme.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("refresh that confirms: %v", h)
 	}
@@ -358,7 +358,7 @@ func TestAWithdrawnBrandIsGone(t *testing.T) {
 	}
 }
 
-// withdraw takes a brand down, and waits until this node has seen it on the log.
+// withdraw withdraws a brand, and waits until this node has read it from the log.
 func (s *service) withdraw(domain string) {
 	s.t.Helper()
 	watch := s.tail.Watch(domain)
@@ -370,8 +370,8 @@ func (s *service) withdraw(domain string) {
 	s.must(err)
 }
 
-// TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill: nobody folds, so tables and cache still hold the
-// brand, but the node has seen on the log that it was withdrawn.
+// TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill: no projection runs, so tables and cache still
+// have the brand, but the node has read from the log that it was withdrawn.
 func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -490,7 +490,7 @@ func TestA402TellsWhatIsNotSetAside(t *testing.T) {
 	c.get("/v1/brands/acme.com").ok(t)
 }
 
-// trailing is an index that has not seen anything yet.
+// trailing is an index that has not processed anything yet.
 type trailing struct{ readapi.BrandIndex }
 
 func (trailing) Get(_ context.Context, domain string) (*brands.Entry, error) {
@@ -531,7 +531,7 @@ func TestWhatWasAnsweredIsHeldAlsoWhenTheIndexTrails(t *testing.T) {
 	}
 }
 
-// stale is an index that goes on answering what it held of a brand when it was stopped.
+// stale is an index that keeps returning the brand that it had when it was stopped.
 type stale struct {
 	readapi.BrandIndex
 	held atomic.Pointer[brands.Entry]
@@ -551,8 +551,8 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return s.BrandIndex.ByID(ctx, id)
 }
 
-// TestNobodyPaysForARecordOlderThanTheLastAnswer: the index trails behind a refresh that was answered, and
-// behind one that failed.
+// TestNobodyPaysForARecordOlderThanTheLastAnswer: the index lags behind a refresh that was answered,
+// and behind one that failed.
 func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -560,7 +560,7 @@ func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	})
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("old"))
-	stop := func() *brands.Entry { // the index, at what the log holds now
+	stop := func() *brands.Entry { // stops the index at the current state of the log
 		index.held.Store(nil)
 		s.settled()
 		held, err := index.Get(t.Context(), "acme.com")
@@ -609,7 +609,8 @@ func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	}
 }
 
-// TestHeadersLeaveInTheirDocumentedSpelling reads the wire, because Go's client respells what it reads.
+// TestHeadersLeaveInTheirDocumentedSpelling reads raw bytes, because Go's client normalizes header
+// names.
 func TestHeadersLeaveInTheirDocumentedSpelling(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -635,7 +636,7 @@ func TestHeadersLeaveInTheirDocumentedSpelling(t *testing.T) {
 	}
 }
 
-// wireHead sends a request that ends its connection, and returns the head of the answer as it came.
+// wireHead sends a request that ends its connection, and returns the raw head of the answer.
 func (s *service) wireHead(request string) string {
 	s.t.Helper()
 	conn := s.dial(request)
@@ -646,8 +647,8 @@ func (s *service) wireHead(request string) string {
 	return head + "\r\n"
 }
 
-// TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer: net/http takes it for gone, so its charge is
-// handed back, and it must not read an empty 200.
+// TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer: net/http treats the client as gone, so its
+// charge is reversed, and it must not read an empty 200.
 func TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)

@@ -15,10 +15,10 @@ import (
 	"letterhead/readapi"
 )
 
-// inBubble starts a whole service in time that stands still while anybody works: sleeping is how a test moves
-// the clock of every part at once, the server's and the desks' own timers too. All parts are the real ones,
-// but connections are pipes (a socket would keep the time from going on) and nothing is found by a search,
-// because the index works with goroutines that are older than any bubble.
+// inBubble starts a whole service in virtual time: sleeping moves the clock of all parts together,
+// including the timers of the server and the desks. All parts are real, but connections are pipes (a
+// socket would block the virtual time) and searches find nothing, because the index works with
+// goroutines that are older than any bubble.
 //
 // Such a bubble begins at midnight UTC of 1 January 2000.
 func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
@@ -31,7 +31,7 @@ func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
 	})
 }
 
-// serveInBubble serves as the real server does, over pipes.
+// serveInBubble serves like the real server, over pipes.
 func (s *service) serveInBubble(maxConns int) {
 	t := s.t
 	s.pipes = newPipes()
@@ -58,7 +58,7 @@ func (s *service) serveInBubble(maxConns int) {
 
 // pipes is a listener whose connections are pipes.
 type pipes struct {
-	open     atomic.Int64 // that the server has not closed
+	open     atomic.Int64 // not closed by the server
 	accepted chan net.Conn
 	closed   chan struct{}
 	close    func()
@@ -70,7 +70,7 @@ func newPipes() *pipes {
 	return p
 }
 
-// errRefused is what a caller gets from a listener that is closed.
+// errRefused is the error of dialing a closed listener.
 var errRefused = errors.New("connection refused")
 
 // dial connects; it waits until the connection is accepted.
@@ -79,7 +79,7 @@ func (p *pipes) dial() (net.Conn, error) {
 	return conn, err
 }
 
-// dialFrom is dial from an address, if it is not nil. It also returns the server's end.
+// dialFrom is dial from the given address, unless it is nil. It also returns the server's end.
 func (p *pipes) dialFrom(address net.Addr) (net.Conn, *pipe, error) {
 	mine, theirs := net.Pipe()
 	end := &pipe{Conn: theirs, from: address, closed: sync.OnceFunc(func() { p.open.Add(-1) })}
@@ -106,7 +106,7 @@ func (p *pipes) Close() error { p.close(); return nil }
 // pipe is the server's end.
 type pipe struct {
 	net.Conn
-	from   net.Addr // of the client; nil for that of a pipe
+	from   net.Addr // of the client; nil for the address of a pipe
 	closed func()
 	ended  atomic.Bool
 }

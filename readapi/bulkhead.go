@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// bulkhead bounds how many are inside something that may be stuck, so that requests which wait for it do not
-// pile up without end: past the limit they are refused at once.
+// bulkhead limits the callers inside a part that may be stuck, so that waiting requests do not
+// accumulate without limit: beyond the limit they are refused immediately.
 type bulkhead struct {
 	limit  int64
 	inside atomic.Int64
 }
 
-// errStuck is why a bulkhead refuses.
+// errStuck is the reason of a bulkhead's refusal.
 var errStuck = errors.New("too many requests are waiting for another part")
 
-// enter returns what leaves again, and false, without anything to leave, when it is full.
+// enter returns the function that leaves again, or nil and false if the bulkhead is full.
 func (b *bulkhead) enter() (leave func(), ok bool) {
 	if b.inside.Add(1) > b.limit {
 		b.inside.Add(-1)
@@ -27,14 +27,14 @@ func (b *bulkhead) enter() (leave func(), ok bool) {
 
 func (b *bulkhead) leave() { b.inside.Add(-1) }
 
-// shares are a bulkhead for each key, so that one of them does not take all there is for all.
+// shares is a bulkhead per key, so that no key uses up the capacity of all.
 type shares struct {
 	limit  int
 	mu     sync.Mutex
 	inside map[string]int
 }
 
-// enter returns what leaves again, and false, without anything to leave, when the key's share is used up.
+// enter returns the function that leaves again, or nil and false if the key's share is used up.
 func (s *shares) enter(key string) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

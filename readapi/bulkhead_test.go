@@ -12,7 +12,7 @@ import (
 	"letterhead/readapi"
 )
 
-// stuckKeys answers nothing until the request's time is over or the test lets go.
+// stuckKeys does not answer until the request's deadline or until the test releases it.
 type stuckKeys struct {
 	readapi.KeyDirectory
 	inside chan struct{}
@@ -29,7 +29,7 @@ func (k stuckKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, e
 	}
 }
 
-// Requests whose keys cannot be checked do not pile up without end.
+// Requests whose keys cannot be checked do not accumulate without limit.
 func TestChecksThatAreStuckAreBounded(t *testing.T) {
 	const most = 2048
 	stuck := stuckKeys{inside: make(chan struct{}, 2*most), letGo: make(chan struct{})}

@@ -15,30 +15,30 @@ import (
 	"letterhead/internal/assets"
 )
 
-// Headers of stored assets. An asset's name is the hash of its bytes, so it never changes: a year, the
-// longest that caches care for. The files may be shown anywhere; opened as a document of their own they
-// run nothing, whatever a browser takes them for.
+// Headers of stored assets. An asset's name is the hash of its bytes, so it never changes: a year is
+// the longest time that caches respect. The files may be embedded anywhere; opened as documents they
+// run nothing, whatever type a browser detects.
 var (
 	assetCache    = []string{"public, max-age=31536000, immutable"}
 	assetResource = []string{"cross-origin"}
 	imagePolicy   = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 )
 
-// stalledWithin bounds how long a stored file may bring nothing once it is being sent. The client's own pace is
-// the server's business.
+// stalledWithin limits how long a stored file may deliver nothing while it is being sent. The server
+// limits the client's own pace.
 const stalledWithin = 10 * time.Second
 
-// serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, byte by byte. The storage is asked also
-// for what the client has already: what was taken out is not to be confirmed to anybody.
+// serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, unchanged. The storage is
+// asked even if the client has the file already: a removed file must not be confirmed.
 func (x *exchange) serveAsset() error {
 	ctx, cancel := context.WithCancelCause(x.request.Context())
 	defer cancel(nil)
 	x.ctx = ctx
 	late := time.AfterFunc(x.api.quick, func() { cancel(context.DeadlineExceeded) })
-	// The path is taken as it came: an id has nothing to decode, and its one spelling is the one we give out.
+	// The path is used as sent: an id needs no decoding, and only the spelling in our URLs is valid.
 	id, ext, _ := strings.Cut(mux.Vars(x.request)["file"], ".")
 	file, err := x.api.assets.Open(ctx, id, ext)
-	if !late.Stop() && err == nil { // nothing can be read any more
+	if !late.Stop() && err == nil { // the context has ended, so nothing can be read
 		file.Close()
 		err = context.DeadlineExceeded
 	}
@@ -71,14 +71,15 @@ func (x *exchange) serveAsset() error {
 	if n, err := io.CopyN(x, &steady{file, stalled}, file.Size); err != nil {
 		x.problem = internalError(err)
 		if n < file.Size && !x.clientGone() {
-			// The length is out already: cutting the connection is the one way to say that the file is not whole.
+			// The length has been sent: only cutting the connection can show that the file is
+			// incomplete.
 			panic(http.ErrAbortHandler)
 		}
 	}
 	return nil
 }
 
-// steady reads with a timer that runs only while nothing comes.
+// steady reads with a timer that runs only while a read waits.
 type steady struct {
 	io.Reader
 	stalled *time.Timer

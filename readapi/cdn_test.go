@@ -22,8 +22,8 @@ import (
 	"letterhead/readapi"
 )
 
-// storage is an asset storage that is slow in its own ways: it holds one large file, of which it sends so much and
-// then hangs, or hangs before it answers.
+// storage is a slow asset storage: it has one large file, of which it sends a part and then hangs, or
+// it hangs before it answers.
 type storage struct {
 	opens atomic.Bool
 	sends int64
@@ -50,7 +50,7 @@ func (f *storedFile) Read(p []byte) (int, error) {
 	if left == 0 {
 		<-f.ctx.Done()
 	}
-	if f.ctx.Err() != nil { // the file lasts as long as the context, as those of a bucket do
+	if f.ctx.Err() != nil { // the file is readable as long as the context lives, like that of a bucket
 		return 0, context.Cause(f.ctx)
 	}
 	n := min(int64(len(p)), left)
@@ -65,7 +65,7 @@ func stored(s *storage) func(*setup) {
 
 var largePath = "/cdn/" + strings.Repeat("ab", 32) + ".png"
 
-// open asks for the large file and returns once its headers are there.
+// open requests the large file and returns once its headers have arrived.
 func (s *service) open(ctx context.Context) *http.Response {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+largePath, nil)
@@ -113,11 +113,11 @@ func TestAFileThatStallsIsCutOff(t *testing.T) {
 	}, stored(store))
 }
 
-// A file goes through in pieces: the first are with the client before the storage is asked for the next, and how
-// fast the client reads is its own business.
+// A file is streamed in pieces: the client has the first ones before the storage is asked for the
+// next, and the client may read at its own pace.
 func TestFilesAreStreamed(t *testing.T) {
 	t.Parallel()
-	const ahead = 128 << 10 // of what the client has read
+	const ahead = 128 << 10 // bytes ahead of what the client has read
 	store := &storage{sends: largeAsset}
 	store.opens.Store(true)
 	inBubble(t, func(s *service) {
@@ -170,8 +170,8 @@ func TestAssetsHaveNoRanges(t *testing.T) {
 	}
 }
 
-// TestFilesInABucket goes the whole way to a store that speaks S3: as it is, and when it takes requests and says
-// nothing.
+// TestFilesInABucket covers a whole store that speaks S3: working, and accepting requests without
+// answering.
 func TestFilesInABucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a secret")
@@ -197,7 +197,7 @@ func TestFilesInABucket(t *testing.T) {
 	t.Cleanup(func() { bucket.Close() })
 	fromBucket := func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = bucket } }
 	s := start(t, fromBucket)
-	soon := start(t, fromBucket, func(set *setup) { set.config.RequestTimeout = 400 * time.Millisecond }) // so long the test waits
+	soon := start(t, fromBucket, func(set *setup) { set.config.RequestTimeout = 400 * time.Millisecond }) // how long the test waits
 	file := []byte(strings.Repeat("a large picture ", 64<<10))
 	id, err := bucket.Put(t.Context(), file, "png")
 	s.must(err)

@@ -8,25 +8,26 @@ import (
 
 // Limits of X-Forwarded-For.
 const (
-	// maxForwardedHops bounds the hops that are looked at. Chains of proxies are a handful long; past the bound
-	// the last good hop is the client.
+	// maxForwardedHops limits the hops that are examined. Proxy chains are short; beyond the limit the
+	// last good hop is the client.
 	maxForwardedHops = 32
-	// maxForwardedEntry bounds one entry: the longest address there is in text, with brackets and port, has 53
-	// bytes.
+	// maxForwardedEntry limits one entry: the longest IP address in text form, with brackets and port,
+	// has 53 bytes.
 	maxForwardedEntry = 64
-	// addressBitsIPv6: a visitor has at least a /64 (RFC 6177), so that single addresses of it say nothing.
+	// addressBitsIPv6: a visitor has at least a /64 (RFC 6177), so single addresses within it do not
+	// identify visitors.
 	addressBitsIPv6 = 64
 )
 
 const headerForwardedFor = "X-Forwarded-For"
 
-// clientAddress returns the address that the limits of visitors go by: that of the connection, or, when the
-// connection comes from a trusted proxy, the last one in X-Forwarded-For that no trusted proxy has. What stands
-// left of it anybody can have written. When all are trusted the leftmost is the client, and an entry that is no
-// address ends the search at the hop before it.
+// clientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
+// the connection comes from a trusted proxy, the last one in X-Forwarded-For that is not a trusted
+// proxy. Anything left of it may be forged. If all are trusted the leftmost is the client, and an
+// invalid entry ends the search at the hop before it.
 //
-// IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address gives the
-// zero Addr.
+// IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
+// gives the zero Addr.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	client, ok := addressOf(r.RemoteAddr)
 	if !ok {
@@ -38,17 +39,17 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return visitorOf(client)
 }
 
-// visitorOf returns what stands for a visitor: an IPv4 address, or the /64 of an IPv6 address.
+// visitorOf returns the identity of a visitor: an IPv4 address, or the /64 of an IPv6 address.
 func visitorOf(client netip.Addr) netip.Addr {
 	if client.Is4() {
 		return client
 	}
-	// Of an IPv6 address any length up to 128 is one of a prefix.
+	// Prefix cannot fail: an IPv6 address allows any length up to 128.
 	network, _ := client.Prefix(addressBitsIPv6)
 	return network.Addr()
 }
 
-// lastUntrusted walks the lines of X-Forwarded-For, which are one list, from its end.
+// lastUntrusted walks the lines of X-Forwarded-For, which form one list, from its end.
 func lastUntrusted(client netip.Addr, lines []string, trusted []netip.Prefix) netip.Addr {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -74,7 +75,7 @@ func lastUntrusted(client netip.Addr, lines []string, trusted []netip.Prefix) ne
 	return client
 }
 
-// addressOf reads an address, with or without a port: some proxies write one.
+// addressOf parses an IP address, with or without a port, which some proxies add.
 func addressOf(text string) (netip.Addr, bool) {
 	if len(text) > maxForwardedEntry {
 		return netip.Addr{}, false

@@ -13,7 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxHeldBytes bounds what is held back on one connection; a larger answer leaves in several writes.
+// maxHeldBytes limits the bytes that are buffered on one connection; a larger answer is sent in
+// several writes.
 const maxHeldBytes = 256 << 10
 
 // keptHeldBytes is the size up to which a connection keeps its buffer for the next answer.
@@ -25,12 +26,13 @@ type Listener struct {
 	open *connections
 }
 
-// NewListener wraps a listener so that answers of this API leave each in one write. net/http's own buffer
-// is 4 KiB, and a record with its headers is larger: without this every such answer takes a second system
-// call, which measured as the largest single cost of a look-up. The connection also knows whether a first byte
-// was written. The listener bounds the open connections, and those of each client address; connections of
-// proxies, which speak for many clients, count for no address. The logger gets a warning, at most once a minute, when
-// an address reaches its bound. Servers made by NewServer work without it, too.
+// NewListener wraps a listener so that each answer of this API is sent in one write. net/http's own
+// buffer is 4 KiB, and a record with its headers is larger: without this every such answer takes a
+// second system call, which measured as the largest single cost of a look-up. The connection also
+// records whether a first byte was written. The listener limits the open connections in total and per
+// client address; connections of proxies, which serve many clients, count for no address. The logger
+// gets a warning, at most once a minute, when an address reaches its limit. Servers made by NewServer
+// work without it, too.
 func NewListener(l net.Listener, proxies []netip.Prefix, logger *slog.Logger) *Listener {
 	return &Listener{l, newConnections(openConns(), proxies, logger)}
 }
@@ -58,25 +60,27 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// answerConn is a client's connection that can hold an answer back until it is whole. Only the goroutine
-// that serves the connection writes to it.
+// answerConn is a client's connection that can buffer an answer until it is complete. Only the
+// goroutine that serves the connection writes to it.
 type answerConn struct {
 	net.Conn
 	held    []byte
 	holding bool
-	begun   bool        // the system took a byte of the answer that is, or was last, held back
+	begun   bool        // the system took a byte of the answer that is, or was last, buffered
 	linger  atomic.Bool // the request's body was not read: Close lingers
 
-	among    *connections // it was admitted to; nil before
-	client   *client      // it counts for; nil before
+	among    *connections // the connections that include it; nil before it was admitted
+	client   *client      // the client that it counts for; nil before it was admitted
 	reserved atomic.Bool  // it is in the reserve; changed under the lock of among
 	word     atomic.Int64
 }
 
-// errGone is the error of reading and writing on a connection that was closed for another, or by a drain.
+// errGone is the error of reading and writing on a connection that was closed to make room, or by a
+// drain.
 var errGone = errors.New("the server has closed the connection")
 
-// setState notes a change of use, and returns the state before. It changes nothing on a connection that is gone.
+// setState records a change of use, and returns the previous state. It changes nothing on a connection
+// that is gone.
 func (c *answerConn) setState(to connState) (was connState) {
 	for {
 		word := c.word.Load()
@@ -86,8 +90,8 @@ func (c *answerConn) setState(to connState) (was connState) {
 	}
 }
 
-// change moves the connection from the state in word to another. It reports false, and does nothing, if the state has
-// changed meanwhile.
+// change moves the connection from the state in word to another. It returns false, without effect, if
+// the state has changed in the meantime.
 func (c *answerConn) change(word int64, to connState) bool {
 	if !c.word.CompareAndSwap(word, packState(to, time.Now())) {
 		return false
@@ -103,13 +107,14 @@ func (c *answerConn) change(word int64, to connState) bool {
 	return true
 }
 
-// isGone reports whether the connection was closed for another, or by a drain.
+// isGone reports whether the connection was closed to make room, or by a drain.
 func (c *answerConn) isGone() bool {
 	state, _ := unpackState(c.word.Load())
 	return state == gone
 }
 
-// draining reports whether the connection is to end with the next answer. It is false for a nil connection.
+// draining reports whether the connection should end with the next answer. It is false for a nil
+// connection.
 func (c *answerConn) draining() bool { return c != nil && c.among != nil && c.among.ending.Load() }
 
 func (c *answerConn) Close() error {
@@ -122,7 +127,7 @@ func (c *answerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write holds bytes back, or lets them through.
+// Write buffers bytes, or writes them if the connection is not holding.
 func (c *answerConn) Write(b []byte) (int, error) {
 	if !c.holding {
 		return c.write(b)
@@ -136,7 +141,7 @@ func (c *answerConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CloseWrite lets net/http end its side first, so that a client still reads what was sent.
+// CloseWrite lets net/http close the sending side first, so that a client can still read the answer.
 func (c *answerConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -156,7 +161,7 @@ func (c *answerConn) write(b []byte) (int, error) {
 
 func (c *answerConn) hold() { c.holding, c.begun = true, false }
 
-// letGo writes what is held back. An error means that the connection is closed.
+// letGo writes the buffered bytes. After an error the connection is closed.
 func (c *answerConn) letGo() error {
 	c.holding = false
 	err := c.flush()
@@ -171,7 +176,7 @@ func (c *answerConn) flush() error {
 	c.begun = c.begun || n > 0
 	c.held = c.held[:0]
 	if err != nil {
-		// net/http believes that the answer is out, and would go on in the middle of it.
+		// net/http assumes that the answer was sent, and would continue in the middle of it.
 		_ = c.Conn.Close()
 	}
 	return err
@@ -179,7 +184,7 @@ func (c *answerConn) flush() error {
 
 type connKey struct{}
 
-// connOf returns the connection of a request; nil if its listener is not one of NewListener.
+// connOf returns the connection of a request, or nil if its listener was not made by NewListener.
 func connOf(ctx context.Context) *answerConn {
 	c, _ := ctx.Value(connKey{}).(*answerConn)
 	return c
@@ -193,8 +198,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// sendWhole sends an answer in one write where the connection can do that. It returns false when not one
-// byte of it was taken: the client had gone.
+// sendWhole sends an answer in one write if the connection supports it. It returns false if not a
+// single byte was accepted: the client had left.
 func (x *exchange) sendWhole(status int, contentType []string, body []byte) (begun bool) {
 	return x.whole(func() { x.send(status, contentType, body) })
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// wire is a client's end that counts writes and takes only so many bytes.
+// wire is a client's end that counts writes and accepts a limited number of bytes.
 type wire struct {
 	net.Conn
 	got    bytes.Buffer
 	writes int
-	takes  int // bytes until it breaks; -1 for ever
+	takes  int // bytes until it breaks; -1 for never
 	closed bool
 }
 
@@ -76,8 +76,8 @@ func TestAnAnswerPastTheBoundIsStillWhole(t *testing.T) {
 
 type onlyWriter struct{ io.Writer }
 
-// TestTheFirstByteDecidesWhetherAnAnswerStands: an answer of which nothing was taken can be handed back,
-// one that began stands, and either way nothing more is sent on the broken connection.
+// TestTheFirstByteDecidesWhetherAnAnswerStands: an answer of which no byte was accepted can be
+// reversed, one that began is final, and in both cases nothing more is sent on the broken connection.
 func TestTheFirstByteDecidesWhetherAnAnswerStands(t *testing.T) {
 	for _, c := range []struct {
 		takes int

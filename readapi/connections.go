@@ -17,51 +17,53 @@ import (
 
 // Limits of the open connections of a listener. Each is an open file.
 const (
-	// maxConns bounds the open connections: as many as look-ups under way (maxLookups).
+	// maxConns limits the open connections: as many as running look-ups (maxLookups).
 	maxConns = 8192
-	// reserveShare and maxReserve set how many of them (1/16, 32 at most) are kept for the health checks, so that
-	// those are answered while a request is under way on every other connection.
+	// reserveShare and maxReserve set how many of them (1/16, at most 32) are reserved for health
+	// checks, so that these are answered even if every other connection has a running request.
 	reserveShare = 16
 	maxReserve   = 32
 	// addressShare is the part of the connections (1/4) that one client address may have.
 	addressShare = 4
-	// stalledWrite is how long a write may block before its connection may be closed for another.
+	// stalledWrite is how long a write may block before its connection may be closed to make room.
 	stalledWrite = 2 * time.Second
-	// maxScan bounds the search among ties: once this many connections were compared, other clients with equally many
-	// waiting connections are not looked at.
+	// maxScan limits the search among ties: once this many connections were compared, other clients
+	// with equally many waiting connections are skipped.
 	maxScan = 1024
-	// boundLogEvery is the least time between two lines of the log about addresses that reached their bound.
+	// boundLogEvery is the minimum interval between log lines about addresses that reached their
+	// limit.
 	boundLogEvery = time.Minute
-	// maxDismissals bounds the connections that are being told that there is no room; past it they are closed
-	// without an answer.
+	// maxDismissals limits the connections that are being answered with busyAnswer; further ones
+	// are closed without an answer.
 	maxDismissals = 32
-	// lingerWithin is how long a connection that the server ends stays open for reading, so that bytes that are on
-	// their way do not reset it before the client has read the answer.
+	// lingerWithin is how long a connection that the server ends stays open for reading, so that bytes
+	// in transit do not reset it before the client has read the answer.
 	lingerWithin = 250 * time.Millisecond
-	// maxLingerBytes bounds what is read and dropped meanwhile.
+	// maxLingerBytes limits the bytes that are read and dropped during that time.
 	maxLingerBytes = 256 << 10
 )
 
-// openConns returns the most connections that a process should hold: maxConns, or half of the files that it may
-// have open if that is less. The other half is for the stores and for crawls.
+// openConns returns the maximum number of connections of a process: maxConns, or half of its limit of
+// open files if that is less. The other half is for the stores and for crawls.
 func openConns() int { return int(min(maxConns, openFiles()/2)) }
 
-// connState says what a connection is used for.
+// connState is the current use of a connection.
 type connState int64
 
 const (
 	waiting connState = iota // for a request, or for the rest of its headers
 	reading                  // a handler waits for bytes of the body
-	writing                  // a write is under way
-	serving                  // a handler is at work
-	gone                     // closed, or about to be: no request on it is served any more
+	writing                  // a write is in progress
+	serving                  // a handler is running
+	gone                     // closed, or about to be: no request on it is served
 )
 
-// waits reports whether the server is blocked on the client, so that the connection may be closed for another. A write
-// qualifies only after stalledWrite.
+// waits reports whether the server is blocked on the client, so that the connection may be closed to
+// make room. A write qualifies only after stalledWrite.
 func (s connState) waits() bool { return s < serving }
 
-// stateBits is the room for the state in a connection's word; the time of the change has the rest.
+// stateBits is the width of the state in a connection's word; the other bits are the time of the
+// change.
 const stateBits = 3
 
 func packState(s connState, at time.Time) int64 { return at.UnixMilli()<<stateBits | int64(s) }
@@ -70,18 +72,18 @@ func unpackState(word int64) (s connState, at time.Time) {
 	return connState(word & (1<<stateBits - 1)), time.UnixMilli(word >> stateBits)
 }
 
-// connections are the open connections of a listener. When there is no room for another one, one that waits is
-// closed: for a request, for a request's body, or for a client that does not read its answer. It is the one that has
-// waited longest, of the client with the most connections that wait. Refusing the new connection instead would let a
-// client that holds connections open lock others out. A connection whose request is being worked on is never closed
-// for another.
+// connections are the open connections of a listener. If there is no room for another one, a waiting
+// one is closed: one that waits for a request, for a request's body, or for a client that does not
+// read its answer. It is the one that has waited longest, of the client with the most waiting
+// connections. Refusing the new connection instead would let a client that keeps connections open lock
+// others out. A connection whose request is being processed is never closed to make room.
 type connections struct {
 	limit     int            // without the reserve
-	reserve   int            // on top of it, for health checks
-	byAddress int            // of one client address
+	reserve   int            // in addition to it, for health checks
+	byAddress int            // per client address
 	proxies   []netip.Prefix // whose connections are those of many clients
 	ending    atomic.Bool    // a drain has begun
-	handlers  atomic.Int64   // requests under way
+	handlers  atomic.Int64   // running requests
 	dismissal chan struct{}
 
 	evicted, refused *prometheus.CounterVec
@@ -89,21 +91,22 @@ type connections struct {
 
 	mu       sync.Mutex
 	open     int
-	reserved int // of open, those that are in the reserve
+	reserved int // the part of open that is in the reserve
 	of       map[netip.Addr]*client
 	bySize   [][]*client // at index n, the clients with n connections
 
-	// Since the last line of the log about addresses at their bound.
+	// Since the last log line about addresses at their limit.
 	logged         time.Time
 	refusedAtBound int
 	closedAtBound  int
 }
 
-// client is a client address and its connections. A connection that counts for no address has a client of its own.
+// client is a client address and its connections. A connection that counts for no address has its own
+// client.
 type client struct {
 	address netip.Addr
-	open    []*answerConn // in the order of their arrival
-	waits   atomic.Int64  // how many of them wait
+	open    []*answerConn // in order of arrival
+	waits   atomic.Int64  // how many of them are waiting
 }
 
 func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *connections {
@@ -120,12 +123,12 @@ func newConnections(most int, proxies []netip.Prefix, logger *slog.Logger) *conn
 		}, []string{"bound"}),
 	}
 	for _, bound := range []string{"address", "all"} {
-		c.refused.WithLabelValues(bound) // an increase from nothing is no increase to Prometheus
+		c.refused.WithLabelValues(bound) // start at 0, or Prometheus would miss the first increase
 	}
 	return c
 }
 
-// admit adds a connection, closing another one if it must. It reports false if there is no room.
+// admit adds a connection, closing another one if necessary. It returns false if there is no room.
 func (c *connections) admit(conn *answerConn) bool {
 	address := c.boundedAddress(conn.Conn)
 	c.mu.Lock()
@@ -137,7 +140,7 @@ func (c *connections) admit(conn *answerConn) bool {
 	return admitted
 }
 
-// add is admit with the lock. The line, if any, is for the log.
+// add implements admit while holding the lock. The line, if any, is for the log.
 func (c *connections) add(conn *answerConn, address netip.Addr) (admitted bool, line []any) {
 	if of := c.of[address]; of != nil && len(of.open) >= c.byAddress {
 		madeRoom := c.evictOf(of)
@@ -171,7 +174,8 @@ func (c *connections) add(conn *answerConn, address netip.Addr) (admitted bool, 
 	return true, line
 }
 
-// atBound counts a connection past the bound of its address. It returns what to log, at most once in boundLogEvery.
+// atBound counts a connection beyond the limit of its address. It returns what to log, at most once in
+// boundLogEvery.
 func (c *connections) atBound(address netip.Addr, madeRoom bool) []any {
 	if madeRoom {
 		c.closedAtBound++
@@ -190,8 +194,9 @@ func (c *connections) atBound(address netip.Addr, madeRoom bool) []any {
 	return line
 }
 
-// boundedAddress returns the client address that a connection counts for; the zero Addr for one that counts for
-// none, because a proxy has it or because it has no IP address. IPv6 counts by /64.
+// boundedAddress returns the client address that a connection counts for; the zero Addr for a
+// connection that counts for none, because it comes from a proxy or has no IP address. IPv6 counts by
+// /64.
 func (c *connections) boundedAddress(conn net.Conn) netip.Addr {
 	address, ok := addressOf(conn.RemoteAddr().String())
 	if !ok || isTrusted(address, c.proxies) {
@@ -203,8 +208,8 @@ func (c *connections) boundedAddress(conn net.Conn) netip.Addr {
 // full reports whether only the reserve is left. It needs the lock, as do the functions below.
 func (c *connections) full() bool { return c.open-c.reserved >= c.limit }
 
-// evict closes the connection that has waited longest, of the client with the most connections that wait. It reports
-// false if none waits.
+// evict closes the connection that has waited longest, of the client with the most waiting
+// connections. It returns false if none is waiting.
 func (c *connections) evict() bool {
 	for {
 		longest, word := c.longest()
@@ -217,7 +222,8 @@ func (c *connections) evict() bool {
 	}
 }
 
-// evictOf closes the connection of a client that has waited longest. It reports false if none waits.
+// evictOf closes the connection of a client that has waited longest. It returns false if none is
+// waiting.
 func (c *connections) evictOf(of *client) bool {
 	for {
 		longest, word, _ := of.longest()
@@ -230,10 +236,11 @@ func (c *connections) evictOf(of *client) bool {
 	}
 }
 
-// longest returns the connection to close for another, and the word that it had; nil if none waits. A client has at
-// most as many that wait as it has open, so the search ends with the clients that have fewer open than were found.
+// longest returns the connection to close, and its word; nil if none is waiting. A client has at most
+// as many waiting connections as open ones, so the search ends at the clients that have fewer open
+// than the best result so far has waiting.
 func (c *connections) longest() (longest *answerConn, word int64) {
-	var most int64 // that wait, of the client of longest
+	var most int64 // waiting connections of the client of longest
 	var since time.Time
 	scanned := 0
 	for size := len(c.bySize) - 1; size > 0; size-- {
@@ -255,8 +262,8 @@ func (c *connections) longest() (longest *answerConn, word int64) {
 	return longest, word
 }
 
-// longest returns the client's connection that has waited longest, the word that it had, and since when; nil if none
-// waits.
+// longest returns the client's connection that has waited longest, its word, and since when; nil if
+// none is waiting.
 func (of *client) longest() (longest *answerConn, word int64, since time.Time) {
 	for _, conn := range of.open {
 		seen := conn.word.Load()
@@ -271,8 +278,8 @@ func (of *client) longest() (longest *answerConn, word int64, since time.Time) {
 	return longest, word, since
 }
 
-// closeFor closes a connection for another one. It reports false if the connection's word has changed: it has a
-// request now.
+// closeFor closes a connection to make room. It returns false if the connection's word has changed: it
+// has a request now.
 func (c *connections) closeFor(conn *answerConn, word int64) bool {
 	if !conn.change(word, gone) {
 		return false
@@ -292,7 +299,7 @@ func (c *connections) closeFor(conn *answerConn, word int64) bool {
 	return true
 }
 
-// remove takes out a connection that is gone.
+// remove removes a connection that is gone.
 func (c *connections) remove(conn *answerConn) {
 	of := conn.client
 	i := slices.Index(of.open, conn)
@@ -310,7 +317,7 @@ func (c *connections) remove(conn *answerConn) {
 	}
 }
 
-// resized moves a client to its place in bySize after the number of its connections has changed.
+// resized moves a client to its new place in bySize after the number of its connections has changed.
 func (c *connections) resized(of *client, was int) {
 	if was > 0 {
 		c.bySize[was] = slices.DeleteFunc(c.bySize[was], func(other *client) bool { return other == of })
@@ -332,8 +339,8 @@ func (c *connections) leave(conn *answerConn) {
 	c.remove(conn)
 }
 
-// mayServe reports whether a request that is no health check may be served on a connection: one in the reserve needs
-// room among the others first.
+// mayServe reports whether a request other than a health check may be served on a connection: one in
+// the reserve first needs room among the others.
 func (c *connections) mayServe(conn *answerConn) bool {
 	if !conn.reserved.Load() {
 		return true
@@ -347,12 +354,12 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	return !conn.reserved.Load()
 }
 
-// busyAnswer is the answer on a connection that is closed because there is no room for it.
+// busyAnswer is the answer on a connection that is closed for lack of room.
 const busyAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n" +
 	"Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 63\r\n\r\n" +
 	"Too many connections are open. Send the request again shortly.\n"
 
-// dismiss answers 503 and closes, without making anybody wait.
+// dismiss answers 503 and closes the connection, without blocking the caller.
 func (c *connections) dismiss(conn net.Conn) {
 	select {
 	case c.dismissal <- struct{}{}:
@@ -370,7 +377,7 @@ func (c *connections) dismiss(conn net.Conn) {
 	}()
 }
 
-// linger ends the sending half and drops what still arrives, for a moment.
+// linger closes the sending side and briefly drops what still arrives.
 func linger(conn net.Conn) {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -400,14 +407,15 @@ const (
 	// drainQuiet is how long a connection must have been without a request before a drain ends it. A client that
 	// sends its next request within that time learns from the answer that the connection ends.
 	drainQuiet = 500 * time.Millisecond
-	// drainPoll is the time between two looks at the connections.
+	// drainPoll is the interval between checks of the connections.
 	drainPoll = 20 * time.Millisecond
-	// cutWithin bounds the wait for requests that were cut off, which return their credits.
+	// cutWithin limits the wait for requests that were cut off, which free their credits.
 	cutWithin = 3 * time.Second
 )
 
-// endQuiet ends the sending half of every connection that has been without a request for drainQuiet. The client
-// sees the connection end, not a reset, even if a request is on its way; such a request is not served.
+// endQuiet closes the sending side of every connection that has been without a request for drainQuiet.
+// The client sees the connection end, not a reset, even if a request is in transit; such a request is
+// not served.
 func (c *connections) endQuiet(since, now time.Time) (left int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -436,10 +444,11 @@ func (c *answerConn) endIfQuiet(now time.Time) {
 	_ = c.Conn.SetReadDeadline(now.Add(lingerWithin)) // its goroutine closes it then, or when the client does
 }
 
-// Drain ends a server on this listener. It accepts no more connections, and every answer from now on says
-// Connection: close. A connection without a request stays open for drainQuiet, so that a request on its way is still
-// read and answered. Drain returns once every request that was read is answered. If ctx ends before that, it cuts the
-// connections that are left and waits for their requests to return what they took.
+// Drain ends a server on this listener. It accepts no more connections, and every answer from now on
+// has Connection: close. A connection without a request stays open for drainQuiet, so that a request
+// in transit is still read and answered. Drain returns once every request that was read is answered.
+// If ctx ends before that, it cuts the remaining connections and waits for their requests to free what
+// they reserved.
 func (l *Listener) Drain(ctx context.Context, server *http.Server) error {
 	l.open.ending.Store(true)
 	began := time.Now()

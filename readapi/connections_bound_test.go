@@ -69,13 +69,13 @@ func (b *bounded) metric(name, label string) (value float64) {
 	return value
 }
 
-// held is a connection that a client holds.
+// held is a connection that a client keeps open.
 type held struct {
 	conn    net.Conn
 	end     *pipe // the server's
 	address string
 	kind    string
-	since   time.Time // when it last began to wait, or to work
+	since   time.Time // when it last began to wait or to be served
 }
 
 // Kinds of connections by what the client sends: "stalled" does not read its answer.
@@ -87,7 +87,7 @@ var kinds = map[string]string{
 	"busy":    "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 
-// hold connects from an address and sends what its kind does. A millisecond passes before.
+// hold connects from an address, after a millisecond, and sends the bytes of its kind.
 func (b *bounded) hold(address, kind string) *held {
 	time.Sleep(time.Millisecond)
 	conn, end, err := b.pipes.dialFrom(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1)))
@@ -103,7 +103,7 @@ func (b *bounded) hold(address, kind string) *held {
 	return h
 }
 
-// send sends what the connection's kind does, which fails if it was refused.
+// send sends the bytes of the connection's kind, which fails if it was refused.
 func (h *held) send() {
 	h.since = time.Now()
 	_, _ = io.WriteString(h.conn, kinds[h.kind])
@@ -112,8 +112,8 @@ func (h *held) send() {
 
 func (h *held) open() bool { return !h.end.ended.Load() }
 
-// victim is the rule: the longest waiting one, of the client that has the most that wait. A proxy's connections are of
-// one client each.
+// victim implements the rule: the longest waiting connection of the client with the most waiting ones.
+// Each connection of a proxy is its own client.
 func victim(all []*held, isProxy func(*held) bool) *held {
 	var best *held
 	most := 0
@@ -137,8 +137,8 @@ func victim(all []*held, isProxy func(*held) bool) *held {
 // undated hides the test's deadline, which a bubble does not have, from rapid.
 type undated struct{ *testing.T }
 
-// TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom compares which connections a server closes with
-// the rule.
+// TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom compares the connections that a
+// server closes with the rule.
 func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testing.T) {
 	t.Parallel()
 	const limit, byAddress = 12, 3
@@ -163,7 +163,7 @@ func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testi
 				address := rapid.SampledFrom(addresses).Draw(r, "address")
 				kind := rapid.SampledFrom([]string{"silent", "idle", "body", "stalled", "busy"}).Draw(r, "kind")
 				newcomer := &held{address: address}
-				// A millisecond passes before the connection is made.
+				// The connection is made after a millisecond.
 				time.Sleep(time.Millisecond)
 				of := slices.DeleteFunc(slices.Clone(all), func(h *held) bool { return h.address != address })
 				var out *held
@@ -194,8 +194,8 @@ func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testi
 	})
 }
 
-// An attacker whose connections are younger than those of many honest clients, more than a scan of the oldest would
-// find, makes room before them.
+// An attacker whose connections are younger than those of many honest clients, and which a scan of the
+// oldest would not reach, is evicted first.
 func TestConnections_AttackerBehindManyIdleClients_MakesRoomFirst(t *testing.T) {
 	t.Parallel()
 	const limit, reserve, honest, newcomers = 1632, 32, 1500, 90
@@ -238,7 +238,7 @@ func TestConnections_AddressAtItsBound_IsLoggedOnceAMinuteAndCounted(t *testing.
 		var log bytes.Buffer
 		b := serveBounded(limit, nil, slog.New(slog.NewJSONHandler(&log, nil)))
 		defer b.close()
-		// line returns the line of the log that there is since the last call.
+		// line returns the only log line since the last call.
 		line := func() (line struct {
 			Level, Address, Hint  string
 			Most, Refused, Closed int

@@ -24,7 +24,7 @@ func (a *addressed) SetDeadline(time.Time) error { return nil }
 func (a *addressed) Close() error                { a.closed = true; return nil }
 
 func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
-	const most = 64 // 60 and a reserve of 4; 15 of one address
+	const most = 64 // 60 and a reserve of 4; 15 per address
 	for _, c := range []struct {
 		name, from, also string // an address, and another of the same client
 		busy             bool
@@ -61,7 +61,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 			if !open.admit(other) {
 				t.Error("another client is refused")
 			}
-			for _, conn := range append(conns, other, other) { // some were closed for others, and one leaves twice
+			for _, conn := range append(conns, other, other) { // some were closed to make room, and one leaves twice
 				open.leave(conn)
 				if waits := conn.client.waits.Load(); len(conn.client.open) == 0 && waits != 0 {
 					t.Fatalf("%d of no connections wait", waits)
@@ -74,7 +74,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 	}
 }
 
-// An address with many connections makes room before one with few, however long that has waited.
+// An address with many connections is evicted before one with few, however long that has waited.
 func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
 	open := newConnections(64, nil, slog.New(slog.DiscardHandler))
 	few := &addressed{from: "192.0.2.1:1"}
@@ -92,7 +92,7 @@ func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer holds its connection until another one needs it.
+// A client that does not read its answer keeps its connection until another one needs it.
 func TestConnections_StalledWriter_MakesRoom(t *testing.T) {
 	open := newConnections(1, nil, slog.New(slog.DiscardHandler))
 	stalled := &addressed{from: "192.0.2.1:1"}

@@ -35,7 +35,7 @@ func (s *service) answer(conn net.Conn) *http.Response {
 	s.must(err)
 	_, err = io.Copy(io.Discard, resp.Body)
 	s.must(err)
-	synctest.Wait() // the server closes its end, if it does
+	synctest.Wait() // the server may close its end
 	return resp
 }
 
@@ -72,7 +72,7 @@ func TestRequest_BodyNeverSent_IsAnsweredAtOnceAndClosed(t *testing.T) {
 			if resp.StatusCode != test.want || !resp.Close || err == nil {
 				s.t.Errorf("%q: %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
 			}
-			// The end of an unread body beyond what net/http reads takes it half a second.
+			// Closing an unread body beyond the bytes that net/http reads takes half a second.
 			if took := time.Since(began); took > time.Second {
 				s.t.Errorf("%q held the connection for %s", test.sent, took)
 			}
@@ -104,7 +104,7 @@ func TestBody_Slow_IsRefusedByName(t *testing.T) {
 		if b := c.books(); b.balance() != 50 {
 			s.t.Errorf("balance %d", b.balance())
 		}
-		// A body at the least rate is read to its end, and its connection serves the next request.
+		// A body at the minimum rate is read to its end, and its connection serves the next request.
 		conn := s.sent("POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(8*readapi.MinBodyRate) + "\r\n\r\n")
 		for range 8 {
 			s.clock.add(time.Second)
@@ -146,7 +146,7 @@ func TestConnections_WaitingForBody_MakeRoomWithAnAnswer(t *testing.T) {
 
 func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 	t.Parallel()
-	const limit = 32 // two of them are the reserve
+	const limit = 32 // including a reserve of two
 	var underWay, finish chan struct{}
 	inBubble(t, func(s *service) {
 		var busy []net.Conn
@@ -176,7 +176,7 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 		}
 	}, operators, func(set *setup) {
 		set.maxConns = limit
-		underWay, finish = make(chan struct{}), make(chan struct{}) // of the bubble
+		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
 		set.config.Extra["/slow"] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			underWay <- struct{}{}
 			<-finish
@@ -203,8 +203,8 @@ func TestExtraHandlers_AnswerWithoutCORS(t *testing.T) {
 	}
 }
 
-// TestDrain_EveryRequestThatIsReadIsAnswered covers the connections that a drain finds: at work, idle and used again,
-// idle and left alone.
+// TestDrain_EveryRequestThatIsReadIsAnswered covers the kinds of connections during a drain: serving,
+// idle and used again, idle and unused.
 func TestDrain_EveryRequestThatIsReadIsAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestDrain_EveryRequestThatIsReadIsAnswered(t *testing.T) {
 			slow <- resp
 		}()
 		<-underWay
-		time.Sleep(time.Hour / 60) // of the bubble; long idle is no reason to end a connection at once
+		time.Sleep(time.Hour / 60) // in the bubble; a long idle time is no reason to end a connection immediately
 		drained := make(chan error)
 		go func() { drained <- listener.Drain(context.Background(), server) }()
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {

@@ -19,20 +19,20 @@ import (
 	"letterhead/readapi/openapi/openapitest"
 )
 
-// contractFile is the table of every endpoint and status with the test that shows it, made from what the tests
-// of this package see:
+// contractFile is the table of every endpoint and status with the test that shows it, generated from
+// the observations of this package's tests:
 //
 //	go test ./readapi -update-contract
 //
-// Of the tests that show a row the first by name is named.
+// Of several tests that show a row, the first by name is listed.
 const contractFile = "../docs/contract.md"
 
 var updateContract = flag.Bool("update-contract", false, "write "+contractFile+" from this run")
 
-// checkAnswers is the checker of all tests: it reads the document once.
+// checkAnswers returns the checker of all tests, which reads the document once.
 var checkAnswers = sync.OnceValues(func() (*openapitest.Checker, error) { return openapitest.New(baseURL) })
 
-// contract is what the tests of a run have seen.
+// contract collects the observations of a run.
 var contract = observations{seen: map[openapitest.Row]map[string]bool{}}
 
 type observations struct {
@@ -40,17 +40,17 @@ type observations struct {
 	seen map[openapitest.Row]map[string]bool // names of the tests
 }
 
-// witness is a connection to a service that checks every answer that is read to its end against the interface
-// description, and notes what it shows.
+// witness is a transport that checks every completely read answer against the OpenAPI document, and
+// records its row.
 type witness struct {
 	http.RoundTripper
 	s       *service
 	checker *openapitest.Checker
 	mu      sync.Mutex
-	told    map[string]bool // findings that were reported
+	told    map[string]bool // findings that were already reported
 }
 
-// witnessed puts a witness before a connection. Benchmarks go without.
+// witnessed wraps a transport in a witness, except in benchmarks.
 func (s *service) witnessed(transport http.RoundTripper) http.RoundTripper {
 	if _, measured := s.t.(*testing.B); measured {
 		return transport
@@ -70,7 +70,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// seenBody is a body that is handed on as it is, and looked at once it was read to its end.
+// seenBody passes a body through unchanged, and examines it once it was read to its end.
 type seenBody struct {
 	io.ReadCloser
 	read  bytes.Buffer
@@ -88,7 +88,7 @@ func (b *seenBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pathOf is the path of a request as the document has it: the host of its own serves logos at its root.
+// pathOf returns the path of a request as in the document: the separate host serves logos at its root.
 func (w *witness) pathOf(r *http.Request) string {
 	if w.s.logoHost != "" && r.Host == w.s.logoHost {
 		return "/logo" + r.URL.EscapedPath()
@@ -103,7 +103,7 @@ func (w *witness) check(a openapitest.Answer) {
 		return
 	}
 	if !ok || w.s.clock == nil {
-		return // sites run by the wall clock, and only where a database server is named: they are nobody's witnesses
+		return // sites run in real time, and only if a database server is configured, so they do not count
 	}
 	name, _, _ := strings.Cut(w.s.t.Name(), "/")
 	contract.mu.Lock()
@@ -114,7 +114,7 @@ func (w *witness) check(a openapitest.Answer) {
 	contract.seen[row][name] = true
 }
 
-// tell reports a finding once for each service: a test may see it in thousands of answers.
+// tell reports each finding once per service: a test may see it in thousands of answers.
 func (w *witness) tell(err error) {
 	finding, _, _ := strings.Cut(err.Error(), "\nheader ")
 	w.mu.Lock()
@@ -136,7 +136,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// ranEverything tells whether no flag left tests out.
+// ranEverything reports whether no flag excluded tests.
 func ranEverything() bool {
 	for _, name := range []string{"run", "skip", "list", "fuzz"} {
 		if f := flag.Lookup("test." + name); f != nil && f.Value.String() != "" {
@@ -146,8 +146,9 @@ func ranEverything() bool {
 	return !testing.Short()
 }
 
-// settleContract compares a run of all tests with the document and with the table, or writes the table. That more
-// was seen than the table has is no fault: what two requests at once are answered is a matter of time.
+// settleContract compares a run of all tests with the document and with the table, or writes the
+// table. Additional rows are not an error, because the answers to concurrent requests depend on
+// timing.
 func settleContract() error {
 	checker, err := checkAnswers()
 	if err != nil {
@@ -171,8 +172,8 @@ func settleContract() error {
 	return errors.Join(compareTable(rows)...)
 }
 
-// documented are the rows that the document promises, in its order; on HEAD, where no body names a code, one for
-// each status.
+// documented returns the rows that the document promises, in its order; on HEAD, where no body has a
+// code, one per status.
 func documented(d *openapi.Document) []openapitest.Row {
 	var rows []openapitest.Row
 	for _, o := range d.Operations {
@@ -209,7 +210,8 @@ func table(rows []openapitest.Row) []byte {
 	return b.Bytes()
 }
 
-// compareTable reports the rows of the table whose test did not show them, and the promises that are not in it.
+// compareTable reports the rows of the table whose test did not show them, and the promises that are
+// missing from it.
 func compareTable(rows []openapitest.Row) []error {
 	file, err := os.ReadFile(contractFile)
 	if err != nil {

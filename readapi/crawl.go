@@ -12,12 +12,12 @@ import (
 	"letterhead/projections/changes"
 )
 
-// live answers for a domain of which the index has nothing to read, or whose caller pays for a new crawl:
-// from the brand's stream when the index only trails, else from the crawl that runs or that it starts.
-// What comes before the crawl has the time of quick.
+// live answers for a domain that the index cannot answer, or whose caller pays for a new crawl: from
+// the brand's stream if only the index lags, else from a running crawl or a new one. The work before
+// the crawl is limited by quick.
 func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refresh bool, reservation *commands.Reservation) (Answer, error) {
 	nothing := Answer{Domain: domain}
-	// Registered before anything is asked for, so that no outcome can pass unseen.
+	// Registered before anything else, so that no outcome can be missed.
 	watch := l.changes.Watch(domain)
 	defer watch.Close()
 	leave, err := l.gates.enter(quick, domain)
@@ -35,7 +35,7 @@ func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refres
 		return l.settle(quick, q, *next.known, reservation, nil)
 	}
 	if next.joins {
-		leave() // nobody behind has to wait for what only this caller does from here on
+		leave() // callers behind need not wait for the rest, which concerns only this caller
 	}
 	units, err := l.takeUnits(quick, l.limitsOf(q.Caller), next.joins)
 	if err != nil {
@@ -63,16 +63,17 @@ func (l *Lookup) live(ctx, quick context.Context, q Query, domain string, refres
 	return l.settle(ctx, q, result, nil, hold)
 }
 
-// step is what a look-up of an unknown or refreshed domain does next: answer from a known record, or wait
-// for a crawl, which it joins or has to start.
+// step is the next step of a look-up of an unknown or refreshed domain: answer from a known record, or
+// wait for a crawl that it joins or has to start.
 type step struct {
 	known *found
-	crawl commands.Crawl // that runs; zero when it is to be started
+	crawl commands.Crawl // the running one; zero if it must be started
 	joins bool
 }
 
-// decide reads the brand's stream and decides as RequestCrawl will, without appending anything. A crawl
-// that is past its deadline without an outcome is ended first, and what that leaves decides.
+// decide reads the brand's stream and decides as RequestCrawl will, without appending anything. A
+// crawl that is past its deadline without an outcome is expired first, and the resulting state
+// decides.
 //
 // Errors: brand.ErrWithdrawn, *brand.RememberedError, those of the log.
 func (l *Lookup) decide(ctx context.Context, domain, cause string) (step, error) {
@@ -103,8 +104,8 @@ func (l *Lookup) decide(ctx context.Context, domain, cause string) (step, error)
 	return step{joins: true, crawl: commands.Crawl{ID: crawlID, Joined: true, RequestedAt: requestedAt, Allowed: allowed}}, nil
 }
 
-// request starts the crawl. When another process was faster, its crawl is joined, or what it left is the
-// answer, and the units that were not needed go back.
+// request starts the crawl. If another process was faster, its crawl is joined, or its record is the
+// answer, and the units that were not needed are returned.
 func (l *Lookup) request(ctx context.Context, request commands.Request, domain, cause string, units *units) (step, error) {
 	crawl, err := l.brands.RequestCrawl(ctx, commands.RequestCrawl{
 		Request: request, Domain: domain, Cause: cause, Lane: brand.LaneLive, Allowed: l.timeout, Force: cause == brand.CauseRefresh,
@@ -122,7 +123,7 @@ func (l *Lookup) request(ctx context.Context, request commands.Request, domain, 
 		if err != nil {
 			return step{}, err
 		}
-		if !state.Known() { // withdrawn since
+		if !state.Known() { // withdrawn in the meantime
 			return step{}, brand.ErrWithdrawn
 		}
 		known := l.foundIn(state, Hit)
@@ -131,13 +132,14 @@ func (l *Lookup) request(ctx context.Context, request commands.Request, domain, 
 		units.giveBack(ctx)
 		return step{}, err
 	default:
-		// Whether the crawl was requested is not known, so its units stay taken: a limit is an upper bound.
+		// It is unknown whether the crawl was requested, so its units stay taken: a limit is an upper
+		// bound.
 		return step{}, err
 	}
 }
 
-// await waits for a crawl's outcome. It returns *CrawlError when the crawl failed, or has not ended in the
-// time there was for it, brand.ErrWithdrawn, and the errors of the log.
+// await waits for a crawl's outcome. It returns *CrawlError if the crawl failed or did not end in
+// time, brand.ErrWithdrawn, and the errors of the log.
 func (l *Lookup) await(ctx context.Context, watch *changes.Watch, domain string, crawl commands.Crawl) (found, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, l.timeLeft(crawl)+outcomeGrace)
 	_, _, err := watch.Wait(waitCtx, crawl.ID)
@@ -146,7 +148,8 @@ func (l *Lookup) await(ctx context.Context, watch *changes.Watch, domain string,
 	case ctx.Err() != nil:
 		return found{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		// Nobody said how it ended. Past its deadline anybody may end it; before that this does nothing.
+		// No outcome was reported. Past its deadline any process may expire it; before that this does
+		// nothing.
 		if err := l.brands.ExpireCrawl(ctx, domain, crawl.ID); err != nil {
 			return found{}, err
 		}
@@ -166,14 +169,15 @@ func (l *Lookup) await(ctx context.Context, watch *changes.Watch, domain string,
 		return found{}, &CrawlError{Outcome: brand.Timeout}
 	case !ended.Succeeded():
 		if state.Known() {
-			l.recent.note(state.View()) // older data is kept, and says that the refresh failed
+			l.recent.note(state.View()) // older data is kept, and shows that the refresh failed
 		}
 		return found{}, &CrawlError{Outcome: ended.Outcome}
 	}
 	return l.foundIn(state, Miss), nil
 }
 
-// timeLeft is how long a crawl may still take: never longer than one that starts now, whatever was joined.
+// timeLeft is how long a crawl may still take: never longer than one that starts now, even if it was
+// joined.
 func (l *Lookup) timeLeft(crawl commands.Crawl) time.Duration {
 	if crawl.ID == "" {
 		return l.timeout
@@ -188,12 +192,12 @@ func causeOf(refresh bool) string {
 	return brand.CauseLookup
 }
 
-// Counters of live crawls: one of each account, and one of the whole service.
+// Counters of live crawls: one per account, and one of the whole service.
 const scopeCrawls = "crawls"
 
 var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
 
-// crawlLimit is how many live crawls a minute a counter allows.
+// crawlLimit is a counter and its limit of live crawls per minute.
 type crawlLimit struct {
 	key ratelimit.Key
 	max int64
@@ -203,7 +207,7 @@ func (l *Lookup) limitsOf(caller Caller) []crawlLimit {
 	return []crawlLimit{{key: ratelimit.Key{Scope: scopeCrawls, ID: caller.AccountID}, max: int64(caller.Plan.CrawlsPerMinute)}}
 }
 
-// units are what a request took of the live-crawl limits.
+// units are the units that a request took of the live-crawl limits.
 type units struct {
 	lookup *Lookup
 	taken  []takenUnit
@@ -214,8 +218,9 @@ type takenUnit struct {
 	decision ratelimit.Decision
 }
 
-// takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless the crawl
-// runs already. Errors: *LimitError, ratelimit.ErrUnavailable, ctx.Err(); then nothing is taken.
+// takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless
+// the crawl is already running. Errors: *LimitError, ratelimit.ErrUnavailable, ctx.Err(); then nothing
+// is taken.
 func (l *Lookup) takeUnits(ctx context.Context, limits []crawlLimit, joins bool) (*units, error) {
 	if !joins {
 		limits = append(limits, crawlLimit{key: serviceCrawls, max: l.ceiling})
@@ -235,11 +240,11 @@ func (l *Lookup) takeUnits(ctx context.Context, limits []crawlLimit, joins bool)
 	return u, nil
 }
 
-// giveBack returns what was taken, for a crawl that turned out not to be needed. It takes giveWithin at most:
+// giveBack returns the units of a crawl that turned out not to be needed. It takes at most giveWithin:
 // the domain's gate and the answer wait for it.
 func (u *units) giveBack(ctx context.Context) { u.give(ctx, u.taken) }
 
-// giveBackService returns what only the caller who starts a crawl takes.
+// giveBackService returns the unit that only the caller who starts a crawl takes.
 func (u *units) giveBackService(ctx context.Context) {
 	for _, t := range u.taken {
 		if t.key == serviceCrawls {
@@ -258,8 +263,8 @@ func (u *units) give(ctx context.Context, back []takenUnit) {
 	}
 }
 
-// openHold is a credit held for an answer that a crawl may bring. It ends by release, unless a charge has
-// captured it.
+// openHold is a credit held for the possible answer of a crawl. It ends by release, unless a charge
+// has captured it.
 type openHold struct {
 	lookup *Lookup
 	query  Query
@@ -267,7 +272,8 @@ type openHold struct {
 	open   bool
 }
 
-// holdCredit turns the reservation into a hold that outlives this process, for work of at most so long.
+// holdCredit turns the reservation into a hold that outlives this process, for work of at most the
+// given duration.
 func (l *Lookup) holdCredit(ctx context.Context, q Query, domain string, reservation *commands.Reservation, work time.Duration) (*openHold, error) {
 	hold, err := l.desk.HoldCredits(ctx, commands.HoldCredits{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation, Domain: domain, Work: work + outcomeGrace,
@@ -278,7 +284,7 @@ func (l *Lookup) holdCredit(ctx context.Context, q Query, domain string, reserva
 	return &openHold{lookup: l, query: q, id: hold.ID, open: true}, nil
 }
 
-// holdID is what a charge captures; none for a look-up that needed no hold.
+// holdID returns the id of the hold that a charge captures, or "" for a look-up without a hold.
 func (h *openHold) holdID() string {
 	if h == nil {
 		return ""
@@ -292,9 +298,9 @@ func (h *openHold) captured() {
 	}
 }
 
-// release hands the credit back. What it cannot do in a moment, or before the request is over, the desk does
-// on its own account, and what that misses any desk that touches the account, or the sweeper, does past the
-// hold's deadline.
+// release releases the hold. If that fails within a moment or before the request ends, the desk does
+// it in the background. If that fails, too, any desk that touches the account, or the sweeper,
+// releases it after the hold's deadline.
 func (h *openHold) release(ctx context.Context) {
 	if h == nil || !h.open {
 		return

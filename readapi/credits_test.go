@@ -22,7 +22,7 @@ import (
 )
 
 func TestAHundredLookupsOfOneUnknownDomainShareOneCrawl(t *testing.T) {
-	// The ceiling lets one crawl through: whoever joins takes no unit of it.
+	// The limit allows one crawl: callers who join take no unit of it.
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1 })
 	s.crawler.finds("new.com", record("new"))
 	customers := make([]*customer, 100)
@@ -113,10 +113,10 @@ func TestManyClientsNeverOverspendFewCredits(t *testing.T) {
 	}
 }
 
-// desk lets a test step in where the desk is called. Everything still reaches the real desk.
+// desk lets a test intervene in calls of the desk. All calls still reach the real desk.
 type desk struct {
 	readapi.Desk
-	charged func(context.Context) // after a charge is durable, before the API knows
+	charged func(context.Context) // called after a charge is durable, before the API gets the result
 }
 
 func (d *desk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
@@ -133,7 +133,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
 		set.deps = func(d *readapi.Deps) {
 			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
 				charged <- struct{}{}
-				<-ctx.Done() // the server has noticed that the client is gone
+				<-ctx.Done() // the server has noticed that the client has left
 			}}
 		}
 	})
@@ -181,7 +181,7 @@ func TestAClientWhoLeavesWhileItsCrawlRunsPaysNothing(t *testing.T) {
 	if b.balance() != 50 || len(b.charges) != 0 {
 		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
 	}
-	// The crawl goes on for those who stayed.
+	// The crawl continues for those who stayed.
 	close(release)
 	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
 		t.Errorf("who stayed: %d %s", a.status, a.body)
@@ -214,7 +214,8 @@ func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
 		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
 	}
-	// The reservation came back too: all fifty credits can be spent, the last of them behind the domain's gate.
+	// The reservation was freed, too: all fifty credits can be spent, the last of them behind the
+	// domain's gate.
 	together(49, func(int) {
 		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
 			t.Errorf("%v %d %s", err, a.status, a.body)
@@ -224,7 +225,7 @@ func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
 	c.get("/v1/brands/new.com").ok(t)
 }
 
-// panicking panics where a brand's stream is read or a crawl is asked for.
+// panicking panics when a brand's stream is read or a crawl is requested.
 type panicking struct {
 	readapi.BrandCommands
 	trips    func() bool
@@ -306,7 +307,7 @@ func TestAFullQueueIs503AndNever429(t *testing.T) {
 	go lookup()
 	<-blocked // its charge is being appended
 	for range 10 {
-		go lookup() // one of them fits the queue
+		go lookup() // one of them fits into the queue
 	}
 	for range 9 {
 		a := <-answers
@@ -325,7 +326,7 @@ func TestAFullQueueIs503AndNever429(t *testing.T) {
 	}
 }
 
-// slowLog calls before each append once it is armed.
+// slowLog calls before ahead of each append once it is armed.
 type slowLog struct {
 	eventlog.Log
 	before func()
@@ -339,9 +340,9 @@ func (l *slowLog) Append(ctx context.Context, stream string, expected eventlog.E
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestWhateverHappensTheLedgerAddsUp sends look-ups of every kind at once, some of whose clients leave at
-// any moment, while the code behind them panics now and then. Afterwards every hold has ended, no credit
-// was promised twice, and what was charged is what was answered.
+// TestWhateverHappensTheLedgerAddsUp sends look-ups of every kind concurrently, some of whose clients
+// leave at any time, while the code behind them occasionally panics. Afterwards every hold has ended,
+// no credit was promised twice, and the charges match the answers.
 func TestWhateverHappensTheLedgerAddsUp(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -397,7 +398,7 @@ func TestWhateverHappensTheLedgerAddsUp(t *testing.T) {
 			t.Errorf("account %d: lowest %d, balance %d", i, b.lowest, b.balance())
 		}
 		t.Logf("account %d: %d charged, %d reversed, %d answered, %d clients left, %d holds", i, b.charged, b.reversed, paid[i].Load(), unheard[i].Load(), b.holds)
-		// What is left can be spent to the last credit: no reservation leaked.
+		// The rest can be spent to the last credit: no reservation leaked.
 		for range b.balance() {
 			if a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK {
 				t.Fatalf("account %d with credits left: %d %s", i, a.status, a.body)
@@ -423,8 +424,8 @@ func (d *dice) one(in int) bool { return d.n(in) == 0 }
 
 func (d *dice) moment() time.Duration { return time.Duration(d.n(int(4 * time.Millisecond))) }
 
-// client is a client's patience: it stays (leaves is nil), leaves at a moment of its own, or when it is told to.
-// cancel is for when its request is over.
+// client returns a context of a client that stays (leaves is nil), leaves at a random time, or leaves
+// when told to. cancel is for the end of its request.
 func (d *dice) client(parent context.Context) (ctx context.Context, leaves, cancel context.CancelFunc) {
 	ctx, cancel = context.WithCancel(parent)
 	switch {
@@ -448,7 +449,7 @@ func (stuck) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 func TestAStoreThatDoesNotAnswerIs503WithinTheDeadline(t *testing.T) {
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 1)
-		for range 3 { // the one credit comes back each time
+		for range 3 { // the only credit is returned each time
 			began := s.clock.now()
 			a := c.get("/v1/brands/acme.com")
 			a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")

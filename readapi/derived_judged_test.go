@@ -16,13 +16,14 @@ import (
 	"letterhead/readapi/openapi/openapitest"
 )
 
-// How answers to derived requests are judged: one by one against what the document says of their request, and all
-// together against the books.
+// Judging the answers to derived requests: one by one against the document's description of the
+// request, and all together against the ledger.
 
-// longestTarget keeps a request's line below what net/http's server takes.
+// longestTarget keeps a request's line below the limit of net/http's server.
 const longestTarget = 12 << 10
 
-// try sends a request and judges its answer. Requests that net/http's server would not read are left out.
+// try sends a request and judges its answer. Requests that net/http's server would not read are
+// skipped.
 func (d *deriver) try(t rapid.TB, r *derived) {
 	if len(r.target()) > longestTarget {
 		return
@@ -84,18 +85,20 @@ func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 	}
 }
 
-// takesMinute tells whether every request of an operation takes a unit of the minute window.
+// takesMinute reports whether every request of an operation takes a unit of the minute window.
 func takesMinute(o *openapi.Operation) bool {
 	return slices.ContainsFunc(o.Response(http.StatusOK).Headers, func(h *openapi.Header) bool { return h.Name == "X-RateLimit-Limit" && h.Required })
 }
 
-// judgeStatus compares an answer with what follows from the document for the changes of its request.
+// judgeStatus compares an answer with the consequences that the document gives for the changes of its
+// request.
 func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openapitest.Row, a answer) {
 	worst, certain, status := inside, true, 0
 	for _, c := range r.changes {
 		worst = max(worst, c.class)
 		certain = certain && c.class != unclear && (!c.alone || !d.mixed)
-		// The order of checks: what is no path, then methods, then keys (a status of 401 before one of 403).
+		// The order of checks: unknown paths, then methods, then keys (a status of 401 before one of
+		// 403).
 		if c.status != 0 && (status == 0 || slices.Index(refusals, c.status) < slices.Index(refusals, status)) {
 			status = c.status
 		}
@@ -109,14 +112,14 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	case worst == outside && !a.refusal():
 		wrong("that is refused")
 	case worst == inside && certain:
-		told := r.o // where the codes are told: an answer to HEAD has no body
+		told := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
 			told = d.document.Operation(http.MethodGet, row.Path)
 		}
 		domain := told.Response(http.StatusBadRequest) != nil && slices.Contains(told.Response(http.StatusBadRequest).Codes(), "invalid_domain")
 		switch {
-		case a.status < 400 || a.status == http.StatusNotFound: // no brand, no file
-		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text that names no domain
+		case a.status < 400 || a.status == http.StatusNotFound: // no such brand or file
+		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text without a domain
 		case a.status == http.StatusBadRequest && ofLogos(r.o) && !r.namesDomain():
 		default:
 			wrong("the document allows it")
@@ -124,11 +127,11 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	}
 }
 
-// refusals are the statuses that derived requests may be sure of, in the order of the checks.
+// refusals are the statuses that derived requests can predict, in the order of the checks.
 var refusals = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden}
 
-// refusal tells whether an answer says no: by its status, or as JSON-RPC does over 200, by an error in the body or
-// in an item of it.
+// refusal reports whether an answer is a refusal: by its status, or, for JSON-RPC over 200, by an
+// error in the body or in an item of it.
 func (a answer) refusal() bool {
 	if a.status >= 400 {
 		return true
@@ -141,8 +144,9 @@ func (a answer) refusal() bool {
 	return json.Unmarshal(a.body, &many) == nil && slices.ContainsFunc(many, func(item struct{ Error json.RawMessage }) bool { return item.Error != nil })
 }
 
-// costOf is what an answer may have cost: nothing unless it is a 200 that shows brands with a logo. A domain may be
-// shown more often than it is charged, and what comes under an idempotency key may have been charged before.
+// costOf returns the possible cost of an answer: none unless it is a 200 that shows brands with a
+// logo. A domain may be shown more often than it is charged, and an answer under an idempotency key
+// may have been charged before.
 func costOf(r *derived, a answer) shownBrands {
 	var cost shownBrands
 	var body any
@@ -176,14 +180,15 @@ func costOf(r *derived, a answer) shownBrands {
 	return cost
 }
 
-// settle compares the books with what was answered, and what the transport's witness noted with what was judged here.
+// settle compares the ledger with the answers, and the rows that the transport's witness recorded with
+// those judged here.
 func (d *deriver) settle(t *testing.T) {
 	t.Helper()
 	charged := map[string]int{}
 	for _, c := range d.customers {
 		b := c.books()
 		for _, charge := range b.charges {
-			charged[charge.RequestID[:min(len(uuid.Nil.String()), len(charge.RequestID))]]++ // an item of a batch has the id of its request in front
+			charged[charge.RequestID[:min(len(uuid.Nil.String()), len(charge.RequestID))]]++ // an item of a batch has the id of its request as a prefix
 		}
 		if len(b.openHolds) > 0 || len(b.reversals) > 0 || b.lowest < 0 {
 			t.Errorf("%d open holds, %d reversals, lowest %d", len(b.openHolds), len(b.reversals), b.lowest)

@@ -13,13 +13,14 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// What derived requests for logos need beyond those of other endpoints: pictures to draw from, and what the document
-// says in prose only.
+// Requirements of derived requests for logos beyond those of other endpoints: images to draw from, and
+// rules that the document has in prose only.
 
-// ofLogos tells whether an operation is one of the logo paths.
+// ofLogos reports whether an operation is one of the logo paths.
 func ofLogos(o *openapi.Operation) bool { return strings.HasPrefix(o.Path, "/logo/") }
 
-// namesDomain tells whether the path of a request for a logo has a domain, which no schema can tell.
+// namesDomain reports whether the path of a request for a logo has a domain, which no schema can
+// express.
 func (r *derived) namesDomain() bool {
 	domain, err := url.PathUnescape(r.path["domain"])
 	if err == nil {
@@ -28,10 +29,10 @@ func (r *derived) namesDomain() bool {
 	return err == nil
 }
 
-// drawnLogo is a logo as it is stored for tests: a vector.
+// drawnLogo is a stored logo for tests: a vector.
 const drawnLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 32"><path d="M0 0h64v32H0z" fill="#0b57d0"/></svg>`
 
-// drawnRecord is a record whose logo is stored, as a vector and as a raster.
+// drawnRecord returns a record whose logo is stored, as a vector and as a raster.
 func (d *deriver) drawnRecord(name string) eventschemas.Record {
 	r, width, height := record(name), 64, 32
 	stored := func(file []byte, format string) eventschemas.Asset {

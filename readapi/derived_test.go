@@ -30,28 +30,28 @@ import (
 	"letterhead/readapi/openapi/openapitest"
 )
 
-// class says on which side of the document a change of a request is.
+// class is the relation of a request's change to the document.
 type class int
 
 const (
-	inside  class = iota // the request is still one that the document describes
-	unclear              // the document does not say, or readers may read it in two ways
-	outside              // the request breaks the document
+	inside  class = iota // the document describes the request
+	unclear              // the document does not say, or is ambiguous
+	outside              // the request violates the document
 )
 
-// change is one thing in which a derived request differs from the plain request of its operation.
+// change is one difference between a derived request and the plain request of its operation.
 type change struct {
-	place  string // no request has two changes at one place
+	place  string // a request has at most one change per place
 	name   string
 	class  class
-	status int  // of the refusal, where that is certain
-	alone  bool // what it means depends on the rest of the request, or on earlier ones, which no schema tells
+	status int  // of the refusal, if that is certain
+	alone  bool // its effect depends on the rest of the request, or on earlier ones, which no schema expresses
 	apply  func(*derived)
 
-	elsewhere bool // it may be another operation then, or none
+	elsewhere bool // the request may then belong to another operation, or none
 }
 
-// Places that decide which operation it is.
+// Places that decide to which operation a request belongs.
 const (
 	placeMethod = "method"
 	placeBehind = "behind the path"
@@ -60,15 +60,15 @@ const (
 func (c change) String() string   { return c.place + ": " + c.name }
 func (c change) GoString() string { return c.String() }
 
-// derived is a request that was made from the document.
+// derived is a request that is derived from the document.
 type derived struct {
 	o       *openapi.Operation
 	method  string
 	path    map[string]string   // escaped values of the path's parameters
-	suffix  string              // behind the path
-	query   map[string][]string // pairs as they are sent, by the name of their parameter
+	suffix  string              // after the path
+	query   map[string][]string // pairs as sent, by the name of their parameter
 	header  http.Header
-	body    string // none is sent when it is empty
+	body    string // not sent if empty
 	changes []change
 }
 
@@ -95,14 +95,14 @@ func (r *derived) String() string {
 	return fmt.Sprintf("%s with %q: %s %.300s %.300q %.500q", r.o.ID, names, r.method, r.target(), r.header, r.body)
 }
 
-// deriver makes requests from the document and judges what they are answered.
+// deriver derives requests from the document and judges their answers.
 type deriver struct {
 	s         *service
 	checker   *openapitest.Checker
 	document  *openapi.Document
-	kin       *openapi3.T // tells values that a schema allows from those that it does not
+	kin       *openapi3.T // decides whether a schema allows a value
 	suspended *customer
-	unknown   string // a well-formed secret key of nobody
+	unknown   string // a well-formed secret key without an owner
 	mixed     bool   // requests have several changes, and accounts several operations
 
 	mu        sync.Mutex
@@ -112,7 +112,7 @@ type deriver struct {
 	sent      map[string]int // requests by operation
 }
 
-// shownBrands is what an answer may have cost.
+// shownBrands is the possible cost of an answer.
 type shownBrands struct{ least, most int }
 
 func newDeriver(t *testing.T) *deriver {
@@ -133,7 +133,7 @@ func newDeriver(t *testing.T) *deriver {
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {
 		t.Fatal(err)
 	}
-	// Whatever else is read as a domain is not there, but for one that a crawl finds.
+	// Any other domain does not exist, except one that a crawl finds.
 	found := d.drawnRecord("found")
 	s.crawler.otherwise = func(_ context.Context, crawl eventschemas.CrawlRequested) ending {
 		switch {
@@ -152,21 +152,23 @@ func newDeriver(t *testing.T) *deriver {
 	return d
 }
 
-// customer opens an account that no limit stops.
+// customer opens an account that reaches no limit.
 func (d *deriver) customer() *customer {
 	c := d.s.account(plan.Custom, 1_000_000)
 	d.customers = append(d.customers, c)
 	return c
 }
 
-// heldDomains are the brands with a logo that the index holds: those of the document's examples, and two of the tests.
+// heldDomains are the indexed brands with a logo: those of the document's examples, and two of the
+// tests.
 var heldDomains = map[string]bool{"github.com": true, "figma.com": true, "acme.com": true, "globex.com": true}
 
 // heldFile is a stored file.
 const heldFile = "hello"
 
-// goodTexts are values that are known to be good, the one for the plain request first: the document's example, but
-// where that cannot be in an index, and others of the kinds that the descriptions name.
+// goodTexts returns values that are known to be valid, starting with that of the plain request: the
+// document's example, unless that cannot be in an index, and others of the kinds that the descriptions
+// mention.
 func goodTexts(p *openapi.Parameter) []string {
 	known := brand.ID("acme.com").String()
 	switch p.Name {
@@ -182,8 +184,8 @@ func goodTexts(p *openapi.Parameter) []string {
 	return []string{fmt.Sprint(p.Example)}
 }
 
-// plain is the request of an operation that has what it needs and nothing else, and a key where one may come: without
-// one, all requests for logos would share the limit of one address.
+// plain returns the minimal request of an operation, with a key if one is allowed: without one, all
+// requests for logos would share the limit of one address.
 func (d *deriver) plain(o *openapi.Operation, c *customer) *derived {
 	r := &derived{o: o, method: o.Method, path: map[string]string{}, query: map[string][]string{}, header: http.Header{}}
 	for _, p := range o.Parameters {
@@ -215,7 +217,7 @@ func (r *derived) set(p *openapi.Parameter, texts ...string) {
 	}
 }
 
-// changesOf are all changes that the document of an operation gives rise to.
+// changesOf returns all changes that the document of an operation suggests.
 func (d *deriver) changesOf(o *openapi.Operation, c *customer) []change {
 	var all []change
 	for _, p := range o.Parameters {
@@ -240,15 +242,15 @@ func (d *deriver) parameterChanges(o *openapi.Operation, p *openapi.Parameter) [
 		}
 		c := d.classOf(o, p, text)
 		if p.In == "path" && (text == "." || text == "..") {
-			c = unclear // clients and proxies take them out of paths
+			c = unclear // clients and proxies remove them from paths
 		}
 		add(c, fmt.Sprintf("%.60q (%d letters)", text, utf8.RuneCountInString(text)), func(r *derived) { r.set(p, text) })
 		all[len(all)-1].elsewhere = p.In == "path" && c == unclear
 		switch {
 		case p.In != "path" || text != "":
 		case !ofLogos(o):
-			all[len(all)-1].status = http.StatusNotFound // another path, which is none
-		case p.Name != "domain": // the first form, with a slash behind it
+			all[len(all)-1].status = http.StatusNotFound // another path, which is unknown
+		case p.Name != "domain": // the first form, followed by a slash
 			all[len(all)-1].elsewhere = true
 		}
 	}
@@ -286,8 +288,8 @@ func (d *deriver) parameterChanges(o *openapi.Operation, p *openapi.Parameter) [
 	return all
 }
 
-// modernMessage is what version 2026-07-28 wants beside its header: it stands in the description, where no schema
-// can say it.
+// modernMessage returns the additional requirements of version 2026-07-28 besides its header: they are
+// in the description, where no schema can express them.
 func modernMessage(o *openapi.Operation, p *openapi.Parameter) func(*derived) {
 	if p.Name != "MCP-Protocol-Version" {
 		return nil
@@ -321,7 +323,7 @@ func (d *deriver) classOf(o *openapi.Operation, p *openapi.Parameter, text strin
 		return outside
 	}
 	if p.In == "header" {
-		text = strings.Trim(text, " \t") // HTTP's own, on either side
+		text = strings.Trim(text, " \t") // optional whitespace of HTTP, on either side
 	}
 	item := d.kin.Paths.Value(o.Path)
 	parameter := item.GetOperation(o.Method).Parameters.GetByInAndName(p.In, p.Name)
@@ -341,7 +343,7 @@ func (d *deriver) classOf(o *openapi.Operation, p *openapi.Parameter, text strin
 		return outside
 	}
 	if modernMessage(o, p) != nil && text == "2026-07-28" {
-		return unclear // without what goes with it
+		return unclear // without the parts that belong to it
 	}
 	return inside
 }
@@ -384,11 +386,11 @@ func (d *deriver) bodyChanges(o *openapi.Operation) []change {
 		}
 	}
 	add("missing", "", o.Body.Required)
-	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.name, b.name) }) // maps have no order
+	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.name, b.name) }) // maps are unordered
 	return all
 }
 
-// keyChanges send every kind of key in every way.
+// keyChanges returns changes that send every kind of key in every way.
 func (d *deriver) keyChanges(o *openapi.Operation, c *customer) []change {
 	var all []change
 	add := func(name string, status int, apply func(*derived)) {
@@ -453,7 +455,7 @@ func (d *deriver) keyChanges(o *openapi.Operation, c *customer) []change {
 	return all
 }
 
-// allMethods are those of HTTP that net/http's client sends, and some that are none.
+// allMethods are methods of HTTP that net/http's client sends, and some invalid ones.
 var allMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get", "M-SEARCH", "!#$%&'*+-.^_`|~"}
 
 func (d *deriver) methodChanges(o *openapi.Operation) []change {
@@ -465,7 +467,7 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 		c := change{place: placeMethod, name: method, apply: func(r *derived) { r.method = method }}
 		switch {
 		case method == http.MethodOptions || d.document.Operation(method, o.Path) != nil:
-			c.class, c.elsewhere = unclear, true // to be judged as a request of another operation
+			c.class, c.elsewhere = unclear, true // judged as a request of another operation
 		default:
 			c.class, c.status = outside, http.StatusMethodNotAllowed
 		}
@@ -478,8 +480,8 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 	}})
 }
 
-// surroundingChanges are about what the document leaves to HTTP, or says for all operations: unknown query parameters
-// are ignored, and no type of a body or an answer is asked for that would be refused.
+// surroundingChanges vary what the document leaves to HTTP, or says for all operations: unknown query
+// parameters are ignored, and no content type or accepted type is refused.
 func surroundingChanges(o *openapi.Operation) []change {
 	var all []change
 	add := func(place, name string, c class, apply func(*derived)) {
@@ -498,9 +500,9 @@ func surroundingChanges(o *openapi.Operation) []change {
 	for _, accept := range []string{"application/json", "*/*", "text/html", "image/png, */*;q=0", "application/json;q=0", "nonsense", ",", strings.Repeat("a/b,", 1000), "\xff"} {
 		header("Accept", accept, inside)
 	}
-	typed := unclear // whether the body has to be of the type that the document has is not asked for
+	typed := unclear // the body's declared type is not checked
 	if o.Body == nil {
-		typed = inside // some clients say on every request that its body is JSON, and it has none
+		typed = inside // some clients declare a JSON body on every request, even without a body
 	}
 	for _, mediaType := range []string{"", "application/json; charset=utf-8", "application/json; charset=utf-16", "text/plain", "application/x-www-form-urlencoded",
 		"multipart/form-data", "application/xml", "nonsense", "application/json, text/plain", "\xff"} {
@@ -520,7 +522,7 @@ func surroundingChanges(o *openapi.Operation) []change {
 	for _, suffix := range []string{"/", "//", "/x", "%2f", "%20"} {
 		c := unclear
 		if suffix == "/" && (strings.HasPrefix(o.Path, "/v2/") || ofLogos(o)) {
-			c = inside // some clients of that shape write every path so
+			c = inside // some clients of that shape write every path like this
 		}
 		add(placeBehind, suffix, c, func(r *derived) { r.suffix = suffix })
 		all[len(all)-1].elsewhere = c == unclear
@@ -537,11 +539,12 @@ func (d *deriver) with(o *openapi.Operation, c *customer, changes []change) *der
 	return r
 }
 
-// sideBySide is how many operations are tried at once.
+// sideBySide is the number of operations that are tried concurrently.
 const sideBySide = 4
 
-// TestWhatTheDocumentDescribesIsWhatIsAnswered derives requests from the interface description: for each operation
-// its plain request, then one change at a time. A path or parameter that is new in the document is covered by itself.
+// TestWhatTheDocumentDescribesIsWhatIsAnswered derives requests from the OpenAPI document: for each
+// operation its plain request, then one change at a time. A new path or parameter in the document is
+// covered automatically.
 func TestWhatTheDocumentDescribesIsWhatIsAnswered(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
@@ -580,7 +583,7 @@ func TestWhatTheDocumentDescribesIsWhatIsAnswered(t *testing.T) {
 	d.settle(t)
 }
 
-// TestWhatTheDocumentDoesNotDescribeIsRefused derives requests with several changes at once.
+// TestWhatTheDocumentDoesNotDescribeIsRefused derives requests with several changes each.
 func TestWhatTheDocumentDoesNotDescribeIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
@@ -599,7 +602,7 @@ func TestWhatTheDocumentDoesNotDescribeIsRefused(t *testing.T) {
 				places[changed.place] = append(places[changed.place], changed)
 			}
 			names := slices.Sorted(maps.Keys(places))
-			for _, place := range slices.Clone(names) { // where something can be wrong more often: HTTP's own headers are many
+			for _, place := range slices.Clone(names) { // more often where something can be wrong, because HTTP's own headers are many
 				if slices.ContainsFunc(places[place], func(c change) bool { return c.class == outside }) {
 					names = append(names, slices.Repeat([]string{place}, 8)...)
 				}
@@ -618,7 +621,7 @@ func TestWhatTheDocumentDoesNotDescribeIsRefused(t *testing.T) {
 	d.settle(t)
 }
 
-// compatible drops what makes no sense beside a change that makes another path of the path.
+// compatible drops changes that are pointless together with one that turns the path into another.
 func compatible(changes []change) []change {
 	missing := slices.ContainsFunc(changes, func(c change) bool { return c.status == http.StatusNotFound })
 	behind := slices.ContainsFunc(changes, func(c change) bool { return c.place == placeBehind })
@@ -655,7 +658,7 @@ func TestWhatNoClientSends(t *testing.T) {
 				t.Errorf("%s, %s: %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
 			}
 			if resp.Header.Get("X-Request-Id") == "" {
-				return // net/http's own refusal of what is no HTTP
+				return // net/http's own refusal of invalid HTTP
 			}
 			d.judge(t, &derived{o: o, method: method, changes: []change{{place: what, class: unclear}}},
 				(&url.URL{Path: strings.Split(target, "?")[0]}).EscapedPath(), answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()})

@@ -13,24 +13,24 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// Values that a schema allows and values that it does not. What is made here is not told apart here: a validator
-// says afterwards on which side of the schema each one is.
+// Values that a schema allows and values that it does not. They are not distinguished here: a
+// validator later decides for each whether the schema allows it.
 
-// oddTexts are for every parameter that is a text.
+// oddTexts are tried for every text parameter.
 var oddTexts = []string{
 	"", " ", "null", "undefined", "[]", "{}", "0", "-1", "%", "%2e%2e%2f", "../../etc/passwd", "a b", " acme.com ", "a\tb", "a\r\nX: y", "a\x00b",
 	"\xff\xfe", "a\xc0\xafb", "\xed\xa0\x80", "é.com", "e\u0301.com", "品牌", "😀", "\u200b", "\u202eacme.com", "<script>", "' OR 1=1 --", "${jndi:x}",
 	"*", "?", "#", "&a=b", "+", ";", ",", "a,b", `"`, `\`, "http://", "mailto:a@b.com", "ACME.COM", ".", "..", "1.2.3.4", "[::1]", "localhost",
 }
 
-// fillers bring a text to a length: letters of one to four bytes, and what is read as part of no host.
+// fillers extend a text to a length: letters of one to four bytes, and some that no host contains.
 var fillers = []rune{'a', '/', ' ', 'é', '品', '😀'}
 
-// longFiller is the number of letters up to which all of a filling may take several bytes: escaped, each byte is
-// three in a URL, and a URL has to stay below net/http's limit.
+// longFiller is the number of letters up to which all of a filling may take several bytes: escaped,
+// each byte becomes three in a URL, and a URL has to stay below net/http's limit.
 const longFiller = 300
 
-// filled is a text cut or filled to so many letters.
+// filled returns a text cut or extended to n letters.
 func filled(text string, n int, filler rune) string {
 	runes := []rune(text)
 	for len(runes) < n {
@@ -43,7 +43,8 @@ func filled(text string, n int, filler rune) string {
 	return string(runes[:max(n, 0)])
 }
 
-// textsOf are values of a parameter as they are written in a request, from its schema and what is known to be good.
+// textsOf returns values of a parameter as written in a request, from its schema and known valid
+// values.
 func textsOf(s *openapi.Schema, good []string) []string {
 	all := slices.Clone(good)
 	add := func(more ...string) { all = append(all, more...) }
@@ -78,7 +79,8 @@ func textsOf(s *openapi.Schema, good []string) []string {
 	return slices.Compact(all)
 }
 
-// lengthsOf are the lengths of a text at the bounds and one beyond; some other where there are none.
+// lengthsOf returns lengths of a text at the limits and one beyond; some other lengths if there are
+// none.
 func lengthsOf(s *openapi.Schema) []int {
 	lengths := []int{64, 2000}
 	if s.MinLength != nil {
@@ -90,7 +92,7 @@ func lengthsOf(s *openapi.Schema) []int {
 	return lengths
 }
 
-// numbersOf are numbers at the bounds and one beyond, and those that do not fit into machine words.
+// numbersOf returns numbers at the limits and one beyond, and some that do not fit into machine words.
 func numbersOf(s *openapi.Schema) []json.Number {
 	all := []json.Number{"0", "-1", "1.5", "2147483648", "9223372036854775808", "18446744073709551616", "-9223372036854775809", "99999999999999999999999"}
 	for _, bound := range []*float64{s.Minimum, s.Maximum} {
@@ -103,17 +105,17 @@ func numbersOf(s *openapi.Schema) []json.Number {
 	return all
 }
 
-// variant is a JSON value that differs from another in one thing.
+// variant is a JSON value with one difference from another.
 type variant struct {
 	name  string
 	value any
 }
 
-// maxVariantDepth bounds how deep in a body something is changed.
+// maxVariantDepth limits the depth of changes in a body.
 const maxVariantDepth = 6
 
-// variantsOf changes one thing of a JSON value at a time, at every depth: types, lengths, numbers, what is missing
-// and what is too much. The schema is nil where the document says nothing.
+// variantsOf changes one thing of a JSON value at a time, at every depth: types, lengths, numbers,
+// missing and additional fields. The schema is nil if the document has none.
 func variantsOf(s *openapi.Schema, value any, depth int) []variant {
 	if depth > maxVariantDepth {
 		return nil
@@ -141,7 +143,7 @@ func variantsOf(s *openapi.Schema, value any, depth int) []variant {
 		return append(all, arrayVariants(s, value, depth)...)
 	case string:
 		for _, text := range oddTexts {
-			if utf8.ValidString(text) { // a body that is not UTF-8 is no JSON, which is tried as a whole
+			if utf8.ValidString(text) { // a body that is not UTF-8 is not JSON, which is tried as a whole
 				add(fmt.Sprintf(" is %q", text), text)
 			}
 		}
@@ -237,13 +239,13 @@ func encodedJSON(v any) string {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // what comes here was decoded from JSON, or written above
+		panic(err) // the value was decoded from JSON, or written above
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// brokenBodies are texts that are JSON only nearly, or that readers disagree about, made of a good one. Sizes are
-// those past which bodies are refused here.
+// brokenBodies returns texts derived from a valid one that are almost JSON, or that parsers disagree
+// about. Sizes are those beyond which bodies are refused here.
 func brokenBodies(good string) map[string]string {
 	all := map[string]string{
 		"nothing but a space": " ", "null": "null", "half of it": good[:len(good)/2], "twice": good + good, "something behind it": good + "x",

@@ -1,26 +1,26 @@
-// Package readapi answers Letterhead's HTTP API: brand look-ups, search, the account, stored assets, and
-// the pages that explain errors and the crawler.
+// Package readapi implements Letterhead's HTTP API: brand look-ups, search, the account, stored
+// assets, and the pages that explain errors and the crawler.
 //
-// A request passes these stations, and the first that refuses it answers:
+// A request passes these steps, and the first that refuses it answers:
 //
-//	router         404, 405 and the cleaning redirect, before anybody is asked who they are
+//	router         404, 405 and the cleaning redirect, before any authentication
 //	authentication 401
 //	authorization  403: suspended account, then kind of key
-//	minute window  429; every authenticated request takes a unit, a refused one too
+//	minute window  429; every authenticated request takes a unit, even a refused one
 //	parameters     400
 //	search quota   429, on search only
-//	credit         402: one credit is reserved before anything is looked for
+//	credit         402: one credit is reserved before the look-up
 //	index          the read model, then the brand's own stream
 //	crawl limits   429 of the account, 503 of the whole service
 //	crawl          404, 422, 502, 504
 //
-// The MCP endpoint (agents.go) has an order of its own, which package mcp tells, and leads to the same look-up and
-// search.
+// The MCP endpoint (agents.go) has its own order, described in package mcp, and uses the same look-up
+// and search.
 //
-// Lookup is the metered use case itself, free of HTTP, so that every door that sells a look-up goes
-// through the same code. Its rule: whatever was reserved, held or taken on the way is handed back on every
-// path that does not end in a charged answer, also when the caller has gone or the handler panics. A batch is
-// such look-ups side by side (Lookup.Batch), each with a credit of its own.
+// Lookup is the metered use case itself, free of HTTP, so that every entry point that sells a look-up
+// runs the same code. Its rule: every reservation, hold and unit taken on the way is returned on every
+// path that does not end in a charged answer, even if the caller has left or the handler panics. A
+// batch is a set of concurrent look-ups (Lookup.Batch), each with its own credit.
 //
 // errors.go is the one table between errors of other parts and answers of this API.
 package readapi

@@ -19,7 +19,7 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// codeDoc is what the docs page says about one code.
+// codeDoc is the documentation of one code.
 type codeDoc struct {
 	Code     Code
 	Statuses []int
@@ -28,7 +28,7 @@ type codeDoc struct {
 	Details  string
 }
 
-// codeDocs is every code that an answer may carry, in the order of the specification.
+// codeDocs lists every code that an answer may have, in the order of the specification.
 var codeDocs = []codeDoc{
 	{CodeInvalidRequest, []int{400, 405, 413}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body is too large.",
 		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
@@ -65,25 +65,25 @@ var codeDocs = []codeDoc{
 //go:embed pages
 var pageFiles embed.FS
 
-// page is a rendered document, ready to be sent. Its compressed form has a tag of its own, because a strong tag
-// names bytes (RFC 9110, section 8.8.1).
+// page is a rendered document, ready to be sent. Its compressed form has its own tag, because a strong
+// tag identifies bytes (RFC 9110, section 8.8.1).
 type page struct {
 	body     []byte
 	etag     []string
-	gzipped  []byte // nil = it is sent as it is only
+	gzipped  []byte // nil = sent uncompressed only
 	gzipETag []string
 }
 
 type pages struct {
 	reference, errors, bot page
-	description            page // the interface description, JSON
+	description            page // the OpenAPI document, JSON
 	gallery                *gallery
 	csp                    []string
 	docsURLs               map[Code]string
 }
 
-// renderPages renders the documents once: nothing in them changes while the server runs, but for the gallery,
-// which shows what it is asked. logoHost is the host of its own that logos have, "" for none.
+// renderPages renders the documents once: they do not change while the server runs, except for the
+// gallery, which depends on its parameters. logoHost is the separate host of logos, or "".
 func renderPages(baseURL, logoHost, userAgent string) (pages, error) {
 	style, err := pageFiles.ReadFile("pages/style.css")
 	if err != nil {
@@ -93,7 +93,7 @@ func renderPages(baseURL, logoHost, userAgent string) (pages, error) {
 	for _, c := range codeDocs {
 		p.docsURLs[c.Code] = baseURL + "/docs/errors#" + string(c.Code)
 	}
-	// The pages bring everything along: the one style by its hash, and nothing else may load.
+	// The pages are self-contained: the one style is allowed by its hash, and nothing else may load.
 	hash := sha256.Sum256(style)
 	styleSource := "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 	p.csp = []string{"default-src 'none'; style-src " + styleSource + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
@@ -129,7 +129,8 @@ func newPage(body []byte) page {
 	return page{body: body, etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}
 }
 
-// newCompressedPage is newPage for a document that is rendered once: compressing it takes some milliseconds.
+// newCompressedPage is newPage for a document that is rendered once, since compressing takes some
+// milliseconds.
 func newCompressedPage(body []byte) (page, error) {
 	p := newPage(body)
 	var compressed bytes.Buffer
@@ -159,8 +160,8 @@ func renderPage(file, title, kicker string, data map[string]any) (page, error) {
 	return newCompressedPage(body.Bytes())
 }
 
-// productOf finds the crawler's own name in its User-Agent, which starts like a browser's by custom:
-// Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://…).
+// productOf returns the crawler's own name in its User-Agent, which by convention starts like a
+// browser's: Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://…).
 func productOf(userAgent string) string {
 	for _, part := range strings.FieldsFunc(userAgent, func(r rune) bool { return strings.ContainsRune(" ;()", r) }) {
 		name, _, versioned := strings.Cut(part, "/")
@@ -171,7 +172,7 @@ func productOf(userAgent string) string {
 	return userAgent
 }
 
-// routeDocs adds the paths of what developers read.
+// routeDocs adds the paths of the documentation.
 func (a *API) routeDocs(r *mux.Router) {
 	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
@@ -192,7 +193,7 @@ func (x *exchange) serveBotPage() error { return x.sendPage(x.api.pages.bot) }
 // serveDescription answers GET and HEAD /v1/openapi.json.
 func (x *exchange) serveDescription() error { return x.sendDocument(typeJSON, x.api.pages.description) }
 
-// pageCache lets a browser keep a page for a few minutes and ask with its tag afterwards.
+// pageCache lets a browser keep a page for a few minutes and revalidate it with its tag afterwards.
 var pageCache = []string{"public, max-age=300"}
 
 func (x *exchange) sendPage(p page) error {
@@ -254,8 +255,8 @@ func acceptsGzip(h http.Header) bool {
 	return accepted
 }
 
-// matchesETag tells whether If-None-Match names a strong tag of ours. The comparison is the weak one of
-// RFC 9110, section 13.1.2: a proxy may have weakened the tag.
+// matchesETag reports whether If-None-Match has a strong tag of ours. The comparison is the weak one
+// of RFC 9110, section 13.1.2: a proxy may have weakened the tag.
 func matchesETag(h http.Header, etag string) bool {
 	for _, line := range h["If-None-Match"] {
 		for _, candidate := range strings.Split(line, ",") {

@@ -72,7 +72,8 @@ func TestPagesAskNobodyElseForAnything(t *testing.T) {
 	}
 }
 
-// TestTheReferenceShowsTheWholeDescription: every operation, schema and code, and every link in it leads somewhere.
+// TestTheReferenceShowsTheWholeDescription checks that it has every operation, schema and code, and
+// that every link in it has a target.
 func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 	const base = "https://brands.example.com"
 	p, err := renderPages(base, "", "LetterheadBot/1.0")
@@ -218,7 +219,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// What the page promises to site owners is what this release does.
+// The page's promises to site owners match the behavior of this release.
 func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	if err != nil {

@@ -41,12 +41,12 @@ func TestSearch(t *testing.T) {
 	if r := got.Results[0]; *r.BrandID != id || r.Name != "Acme" || r.Domain != "acme.com" || r.Icon != baseURL+"/logo/acme.com" || r.Claimed || *r.QualityScore != 0.83 {
 		t.Errorf("%+v", r)
 	}
-	// A domain that the index does not hold is one result without an id.
+	// A domain that is not in the index is one result without an id.
 	got = decodeExactly[specSearch](t, c.get("/v1/search?q=not-held.com&limit=1").body)
 	if len(got.Results) != 1 || got.Results[0].BrandID != nil || got.Results[0].QualityScore != nil || got.Results[0].Domain != "not-held.com" || got.Results[0].Name != "not-held" {
 		t.Errorf("%+v", got)
 	}
-	// Nothing found is an empty array; what was asked comes back as it was sent.
+	// An empty result is an empty array; the query is returned as sent.
 	if a := c.get("/v1/search?q=%22zzzzqqqq%3Cb%3E%20%26"); string(a.body) != `{"query":"\"zzzzqqqq<b> &","results":[]}`+"\n" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -83,7 +83,7 @@ func TestASearchCountsWhenItIsAnswered(t *testing.T) {
 	}
 }
 
-// countingLog tells when searches of an account are about to be counted.
+// countingLog calls before when searches of an account are about to be counted.
 type countingLog struct {
 	eventlog.Log
 	account atomic.Pointer[string]
@@ -97,9 +97,9 @@ func (l *countingLog) Append(ctx context.Context, stream string, expected eventl
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestWhatIsCountedIsAnswered: the time that the request has, or its caller's patience, ends while the search
-// is being counted. The count lands all the same, so the search is answered. The handler is called without a
-// server, which would not show what is written for a caller who left.
+// TestWhatIsCountedIsAnswered: the request's deadline expires, or its caller leaves, while the search
+// is being counted. The count lands all the same, so the search is answered. The handler is called
+// without a server, which would not show the answer to a caller who left.
 func TestWhatIsCountedIsAnswered(t *testing.T) {
 	log := &countingLog{}
 	s := start(t, func(set *setup) {
@@ -132,7 +132,7 @@ func TestWhatIsCountedIsAnswered(t *testing.T) {
 	}
 }
 
-// unsureUsage cannot say whether a search was counted.
+// unsureUsage cannot report whether a search was counted.
 type unsureUsage struct{ readapi.UsageDesk }
 
 func (unsureUsage) CountSearch(context.Context, string, time.Time, int64) (int64, error) {
@@ -190,7 +190,7 @@ func TestMe(t *testing.T) {
 		{plan.Custom, 3000, 100, 300, nil, nil},
 	} {
 		customer := s.account(c.plan, 50)
-		for n := range int64(3) { // every answer shows in the next
+		for n := range int64(3) { // every answer is reflected in the next
 			a := customer.get("/v1/me")
 			h := a.ok(t)
 			me := decodeAccount(t, a.body)
@@ -233,7 +233,7 @@ func TestKeysShowWhenTheyWereLastUsed(t *testing.T) {
 	}
 }
 
-// keysUsed waits until so many keys of an account are on the log as used.
+// keysUsed waits until n keys of an account are recorded as used on the log.
 func (s *service) keysUsed(c *customer, n int) map[string]time.Time {
 	s.t.Helper()
 	used := map[string]time.Time{}
@@ -410,8 +410,8 @@ func TestAnyOriginMayAsk(t *testing.T) {
 		if a.status != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Access-Control-Max-Age") == "" {
 			t.Errorf("%s: %d %v", path, a.status, h)
 		}
-		// Whatever a page's own tools add, such as traceparent, is no reason to refuse it; the star is not read as
-		// Authorization.
+		// Headers that a page's own tools add, such as traceparent, do not prevent a request; the star
+		// does not include Authorization.
 		for _, want := range []string{"Authorization", "X-Api-Key", "Content-Type", "*"} {
 			if !slices.Contains(strings.Split(h.Get("Access-Control-Allow-Headers"), ", "), want) {
 				t.Errorf("%s: headers %q lack %s", path, h.Get("Access-Control-Allow-Headers"), want)

@@ -45,7 +45,7 @@ const (
 	CodeUpstreamFailed      Code = "upstream_failed"
 )
 
-// Waits that a 503 tells when nothing better is known.
+// Waits of a 503 when nothing better is known.
 const (
 	// retryBusy is for an account whose queue is full: the queue empties within milliseconds.
 	retryBusy = time.Second
@@ -55,8 +55,8 @@ const (
 	retryUnavailable = 5 * time.Second
 )
 
-// Messages of a 503. Whether anything was charged nobody may know by then: an append may land although its
-// outcome was not heard of in time. But nobody pays for an answer like this.
+// Messages of a 503. By then it may be unknown whether anything was charged: an append may land
+// although its outcome was not reported in time. But such an answer is never charged in the end.
 const (
 	messageHandedBack  = "If it was charged, that is handed back."
 	messageUnavailable = "A part of the service could not be reached in time. " + messageHandedBack + " Send the request again."
@@ -64,8 +64,8 @@ const (
 	messageBusy        = "The account has more requests under way than can be settled in time. " + messageHandedBack + " Send this one again."
 )
 
-// statusClientGone is logged and counted for a request whose caller left before an answer; it never
-// reaches a wire. The number is the one that proxies use for it.
+// statusClientGone is logged and counted for a request whose caller left before an answer; it is never
+// sent. The number is the one that proxies use for it.
 const statusClientGone = 499
 
 // errClientGone: the caller left before the first byte of the answer.
@@ -77,10 +77,10 @@ type Details struct {
 	Required   *int64 `json:"required,omitempty"`    // credits the request needed
 	BillingURL string `json:"billing_url,omitempty"` // where to add credits or upgrade
 	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
-	Limit      *int64 `json:"limit,omitempty"`       // what the plan allows a month
+	Limit      *int64 `json:"limit,omitempty"`       // monthly allowance of the plan
 }
 
-// Problem is an error as the API tells it.
+// Problem is an error as the API reports it.
 type Problem struct {
 	Status     int
 	Code       Code
@@ -99,22 +99,22 @@ func (p *Problem) Error() string {
 
 func (p *Problem) Unwrap() error { return p.cause }
 
-// Errors of a Lookup that no other part has.
+// Errors that only Lookup returns.
 var (
-	// ErrNoSuchBrand: no brand has this id. That goes for a withdrawn brand too, because the index does not
-	// find it by its id any more: by the id it is not_found, by the domain, which leads to the brand's stream,
-	// no_brand_data (brand.ErrWithdrawn). Both are a 404 without charge or crawl. Only right after it was
-	// answered does the id still lead to the domain, and to that one's answer.
+	// ErrNoSuchBrand: no brand has this id. A withdrawn brand is reported like this, too, because the
+	// index no longer finds it by its id: by id the answer is not_found, by domain, which leads to the
+	// brand's stream, no_brand_data (brand.ErrWithdrawn). Both are a 404 without charge or crawl. Only
+	// for a short time after an answer does the id still lead to the domain, and to its answer.
 	ErrNoSuchBrand = errors.New("no brand with that id")
-	// ErrNotHeld: the index does not hold the domain, and the caller asked not to crawl.
+	// ErrNotHeld: the index does not have the domain, and the caller did not want a crawl.
 	ErrNotHeld = errors.New("the index does not hold that domain")
 )
 
-// CrawlError is a look-up that ended with a failed crawl: its own, one it joined, or one that is
-// remembered.
+// CrawlError is the error of a look-up that ended with a failed crawl: its own, a joined one, or a
+// remembered one.
 type CrawlError struct {
 	Outcome string    // timeout, blocked, fetch_failed, dns, no_data
-	Until   time.Time // of a remembered failure: when the domain may be crawled again; else zero
+	Until   time.Time // of a remembered failure: when the domain may be crawled again; otherwise zero
 }
 
 func (e *CrawlError) Error() string {
@@ -124,9 +124,9 @@ func (e *CrawlError) Error() string {
 	return fmt.Sprintf("last crawl ended with %s, remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
 }
 
-// LimitError is a look-up past a live-crawl limit.
+// LimitError is the error of a look-up beyond a live-crawl limit.
 type LimitError struct {
-	Service  bool // the ceiling of the whole service, not the account's own limit
+	Service  bool // the limit of the whole service, not the account's own
 	Decision ratelimit.Decision
 }
 
@@ -137,7 +137,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("account's limit of %d live crawls a minute", e.Decision.Limit)
 }
 
-// invalidRequest is a 400 that says what to change.
+// invalidRequest returns a 400 whose message names the required change.
 func invalidRequest(format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
@@ -161,7 +161,7 @@ func rateLimited(message string, wait time.Duration) *Problem {
 }
 
 // problemOf is the table from errors of other parts to answers. now is used for waits; billingURL for
-// answers that money would change.
+// answers that a payment would change.
 func problemOf(err error, now time.Time, billingURL string) *Problem {
 	var (
 		problem    *Problem
@@ -195,7 +195,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
 		return unauthorized("The API key is not valid. Copy it again from where it was issued, or issue a new one.")
 	case errors.Is(err, account.ErrIdempotencyMismatch):
-		// No cause: it is the caller's to change, as any other 400.
+		// No cause: the caller has to change the request, as for any other 400.
 		return invalidRequest("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerIdempotencyKey)
 	case errors.Is(err, account.ErrSuspended):
 		return forbidden(messageSuspended)
@@ -214,23 +214,24 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		errors.Is(err, ratelimit.ErrUnavailable), errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, projections.ErrNotReady),
 		errors.Is(err, projections.ErrRetired), errors.Is(err, projections.ErrNewerRelease), errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errBehind),
 		errors.Is(err, commands.ErrKeysUnknown), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is told apart before
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is detected earlier
 		return unavailable(messageUnavailable, retryUnavailable, err)
 	default:
 		return internalError(err)
 	}
 }
 
-// isOfTheLog says that the event log could not be reached, or did not say in time what became of an append.
+// isOfTheLog reports whether the event log was unavailable, or did not report the outcome of an append
+// in time.
 func isOfTheLog(err error) bool {
 	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed) ||
 		errors.Is(err, commands.ErrUnknownOutcome)
 }
 
-// errBehind: the index does not hold yet what the log does, so that nobody can say that a brand is not there.
+// errBehind: the index lags behind the log, so it is unknown whether a brand exists.
 var errBehind = errors.New("the index of brands is behind the log")
 
-// withoutCredits says nothing of credits, for what never costs one.
+// withoutCredits removes the sentence about credits, for requests that are always free.
 func (p *Problem) withoutCredits() *Problem {
 	free := *p
 	free.Message = strings.Replace(p.Message, messageHandedBack+" ", "", 1)
@@ -242,8 +243,8 @@ func internalError(cause error) *Problem {
 		Message: "Something failed on our side. " + messageHandedBack + " Send the request again, and report the X-Request-Id if it keeps failing."}
 }
 
-// insufficientCredits tells what could be spent: the balance less what is set aside, never below zero; a
-// balance that is itself below zero is told as it is.
+// insufficientCredits reports the spendable amount: the balance minus reserved credits, never below
+// zero; a negative balance is reported unchanged.
 func insufficientCredits(e *account.InsufficientCreditsError, billingURL string) *Problem {
 	spendable, required := max(0, e.Available), e.Required
 	message := "No credits are left for this look-up. Add credits, then send it again; retrying alone does not help."
@@ -257,8 +258,8 @@ func insufficientCredits(e *account.InsufficientCreditsError, billingURL string)
 		Details: &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}}
 }
 
-// crawlProblem tells a failed crawl. A remembered failure answers 503 where trying again later may help,
-// and what it answered the first time where the site's own word was final.
+// crawlProblem reports a failed crawl. A remembered failure answers 503 if trying again later may
+// help, and otherwise repeats its first answer.
 func crawlProblem(e *CrawlError, now time.Time) *Problem {
 	p := &Problem{cause: e}
 	switch e.Outcome {
@@ -302,7 +303,8 @@ func quotaExceeded(limit int64, now time.Time, billingURL string) *Problem {
 		Details: &Details{RetryAfter: &seconds, Limit: &limit, BillingURL: billingURL}}
 }
 
-// wholeSeconds rounds a wait up, to at least one second: a client that waits that long is not too early.
+// wholeSeconds rounds a wait up, to at least one second, so that a client that waits that long is not
+// too early.
 func wholeSeconds(d time.Duration) time.Duration {
 	if d <= time.Second {
 		return time.Second

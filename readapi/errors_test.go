@@ -14,8 +14,8 @@ import (
 	"letterhead/projections"
 )
 
-// An append may have landed, or land yet, although the answer is an error: no such answer promises that nothing
-// was charged, and each says that it is handed back.
+// An append may have landed, or may still land, although the answer is an error: no such answer
+// promises that nothing was charged, and each says that a charge is reversed.
 func TestAnAnswerOfUnknownOutcomePromisesOnlyWhatIsTrue(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy, &commands.LoadingError{RetryAfter: time.Second},

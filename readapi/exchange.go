@@ -20,15 +20,16 @@ type exchange struct {
 	http.ResponseWriter
 	api     *API
 	request *http.Request
-	ctx     context.Context // of the work; the request's own says whether the client is there
-	id      string          // request id, minted here; a client's own never decides anything
+	ctx     context.Context // of the work; the request's own context ends when the client leaves
+	id      string          // request id, generated here; a client's own id decides nothing
 	route   string          // name for logs and metrics
 	start   time.Time
 
 	caller  Caller // set once the key is known
 	credits bool   // the answer carries X-Credits-Remaining
 
-	// topMessage makes errors repeat their message at the top level, as the third-party shape of /v2 has it.
+	// topMessage makes errors repeat their message at the top level, as in the third-party shape of
+	// /v2.
 	topMessage bool
 	plain      bool // errors are plain text, not the error body
 	rpc        bool // errors are JSON-RPC errors, not the error body
@@ -63,20 +64,20 @@ func (x *exchange) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// context is that of the work for this request: it ends with the client, and at the latest with the time
-// that a request has.
+// context returns the context of the work for this request: it ends when the client leaves, and at the
+// latest at the request's deadline.
 func (x *exchange) context() context.Context { return x.ctx }
 
-// clientGone says whether nobody is there to read an answer.
+// clientGone reports whether the client has left.
 func (x *exchange) clientGone() bool { return x.request.Context().Err() != nil }
 
-// command is the metadata of whatever this request makes other parts append.
+// command returns the metadata of the events that this request causes.
 func (x *exchange) command() commands.Request {
 	return commands.Request{ID: x.id, Actor: "account:" + x.caller.AccountID, CorrelationID: x.id}
 }
 
-// Header values that never change. Handlers share the slices; a header that is added to gets a new one,
-// because none has room.
+// Constant header values. Handlers share the slices; adding to a header allocates a new one, because
+// none has spare capacity.
 var (
 	typeJSON     = []string{"application/json; charset=utf-8"}
 	typeText     = []string{"text/plain; charset=utf-8"}
@@ -93,8 +94,8 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// The wire names of our headers. HTTP header names have no case; these are written to the header map as
-// they are documented, past net/http's own spelling (X-Ratelimit-Limit), and without its conversion.
+// The wire names of our headers. HTTP header names are case-insensitive; these are written to the
+// header map as documented, bypassing net/http's own spelling (X-Ratelimit-Limit) and its conversion.
 const (
 	headerRequestID          = "X-Request-Id"
 	headerRateLimitLimit     = "X-RateLimit-Limit"
@@ -107,7 +108,7 @@ const (
 	headerRetryAfter         = "Retry-After"
 )
 
-// setCommonHeaders sets what every answer carries, errors and redirects too.
+// setCommonHeaders sets the headers of every answer, including errors and redirects.
 func (x *exchange) setCommonHeaders() {
 	h := x.Header()
 	h[headerRequestID] = []string{x.id}
@@ -120,19 +121,19 @@ func (x *exchange) setCredits(remaining int64) {
 	x.Header()[headerCreditsRemaining] = []string{strconv.FormatInt(max(0, remaining), 10)}
 }
 
-// send answers with a whole body. Length and body go out together, so that the connection needs neither
-// chunks nor a second guess at where the answer ends. On HEAD the body stays away and its length stays.
+// send answers with a whole body. Length and body are sent together, so that the connection needs no
+// chunks. On HEAD the body is omitted but its length is sent.
 func (x *exchange) send(status int, contentType []string, body []byte) {
 	h := x.Header()
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(status)
-	// A failed write means that the client has gone after the answer began: it stands (readings, "Client
-	// gone"), and there is nobody to tell.
+	// A failed write means that the client left after the answer began: the answer is final (readings,
+	// "Client gone"), and the error has no recipient.
 	_, _ = x.Write(body)
 }
 
-// sendJSON answers 200 with a value of ours, which always encodes.
+// sendJSON answers 200 with one of our values, which always encodes.
 func (x *exchange) sendJSON(value any) error {
 	buffer := buffers.Get().(*bytes.Buffer)
 	defer giveBuffer(buffer)
@@ -143,7 +144,7 @@ func (x *exchange) sendJSON(value any) error {
 	return nil
 }
 
-// errorBody is the error body of the specification; Message is there on /v2 only.
+// errorBody is the error body of the specification; Message is present on /v2 only.
 type errorBody struct {
 	Error   errorObject `json:"error"`
 	Message string      `json:"message,omitempty"`
@@ -156,8 +157,8 @@ type errorObject struct {
 	Details *Details `json:"details,omitempty"`
 }
 
-// fail answers with the error body. When the answer has begun already, or nobody is there to read it, it
-// only notes the problem for the log.
+// fail answers with the error body. If the answer has already begun, or the client has left, it only
+// records the problem for the log.
 func (x *exchange) fail(err error) {
 	p := problemOf(err, x.api.now(), x.api.billingURL)
 	if x.plain { // files and logos, which are free
@@ -168,7 +169,7 @@ func (x *exchange) fail(err error) {
 			x.status = statusClientGone
 		}
 		if p.Code == CodeInternalError {
-			x.problem = p // a fault of ours stays one, also unseen
+			x.problem = p // an internal fault is logged even if no client sees it
 		}
 		return
 	}
@@ -208,12 +209,12 @@ func (x *exchange) fail(err error) {
 	x.send(p.Status, typeJSON, buffer.Bytes())
 }
 
-// creditsWithin bounds how long an error waits for the credits that it tells beside it.
+// creditsWithin limits how long an error waits for the credits in its header.
 const creditsWithin = 250 * time.Millisecond
 
-// setCreditsBeside tells the credits that are left beside an error: on a 402 what could be spent, which is
-// less than the balance while credits are set aside. A 403 has none. When the desk cannot say, the header stays away, and a
-// desk whose log has just failed is not asked.
+// setCreditsBeside sets the credits header of an error: on a 402 the spendable amount, which is less
+// than the balance while credits are reserved. A 403 has none. If the desk fails, the header is
+// omitted, and a desk whose log has just failed is not asked.
 func (x *exchange) setCreditsBeside(p *Problem) {
 	switch {
 	case p.Code == CodeInsufficientCredits:
@@ -223,7 +224,7 @@ func (x *exchange) setCreditsBeside(p *Problem) {
 		delete(x.Header(), headerCreditsRemaining)
 		return
 	}
-	// The request's own context: the work's may have run out of time.
+	// The request's own context, because that of the work may have expired.
 	ctx, cancel := context.WithTimeout(x.request.Context(), creditsWithin)
 	defer cancel()
 	if remaining, err := x.api.lookup.Credits(ctx, x.caller.AccountID); err == nil {
@@ -239,7 +240,7 @@ func encodeJSON(buffer *bytes.Buffer, value any) error {
 	return encoder.Encode(value)
 }
 
-// maxKeptBuffer bounds what a buffer may have grown to and still be kept for the next answer.
+// maxKeptBuffer limits the size of a buffer that is kept for the next answer.
 const maxKeptBuffer = 128 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -11,15 +11,15 @@ import (
 	"letterhead/domain/plan"
 )
 
-// bytes sends bytes as they are on a connection of its own, and returns every answer that comes before the
-// server closes it: the status of one of ours, which carries a request id, and "refused" with the status of one
-// that did not get as far. It reads to the end, whatever that takes: time costs nothing in a bubble.
+// bytes sends raw bytes on a new connection, and returns every answer until the server closes it: the
+// status of an answer of ours, which has a request id, and "refused" with the status of any other. It
+// reads to the end, however long that takes: time costs nothing in a bubble.
 func (s *service) bytes(sent string) string {
 	s.t.Helper()
 	conn, err := s.pipes.dial()
 	s.must(err)
 	defer conn.Close()
-	go io.WriteString(conn, sent) // the server may hang up before it has read all
+	go io.WriteString(conn, sent) // the server may close before it has read everything
 	reader := bufio.NewReader(conn)
 	var got []string
 	for {
@@ -38,9 +38,9 @@ func (s *service) bytes(sent string) string {
 	}
 }
 
-// TestEveryRequestHasOneReading sends what makes two servers in a row disagree about where a request ends. The
-// request inside (/v1/me with a good key, 200) must never be answered unless it stands behind a request whose
-// end nobody can doubt.
+// TestEveryRequestHasOneReading sends requests whose end two servers in a row would see differently.
+// The request inside (/v1/me with a valid key, 200) must never be answered unless it follows a request
+// with an unambiguous end.
 func TestEveryRequestHasOneReading(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -115,8 +115,8 @@ func TestEveryRequestHasOneReading(t *testing.T) {
 	})
 }
 
-// TestOddTargetsHostsAndMethods: whatever stands in the request line or Host, the answer is one, and the key is
-// only taken where the path is really that of an endpoint.
+// TestOddTargetsHostsAndMethods: whatever the request line and Host contain, there is one answer, and
+// the key is accepted only if the path is really that of an endpoint.
 func TestOddTargetsHostsAndMethods(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

@@ -13,25 +13,25 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// gallery is the page that shows logos, and what each parameter does to them. The pictures on it are asked for
-// by whoever looks at it, as on any page: it draws nothing itself.
+// gallery is the page that shows logos, and the effect of each parameter. Its images are loaded by the
+// browser, as on any page: the gallery itself renders none.
 type gallery struct {
 	template *template.Template
 	style    template.CSS
 	csp      []string
 	baseURL  string
-	logoBase string // the address of logos as others write it, without the slash before the domain
-	source   string // the same as this page reaches it
+	logoBase string // base URL of logos for others, without the slash before the domain
+	source   string // the same as reached from this page
 	sections []gallerySection
 	wall     []galleryBrand
 }
 
-// The gallery's pictures. A page load asks for maxGalleryLogos of them at most, so that its first view and a few
-// tries with the form fit into the 300 keyless requests a minute of one address.
+// The gallery's images. A page load requests at most maxGalleryLogos of them, so that its first view
+// and a few tries with the form fit into the 300 keyless requests per minute of one address.
 const (
 	maxGalleryLogos = 60
 	gallerySize     = "64"
-	galleryDomain   = "slack.com" // shown until somebody asks for another
+	galleryDomain   = "slack.com" // shown by default
 )
 
 // gallerySection shows one parameter.
@@ -40,16 +40,16 @@ type gallerySection struct {
 	Pictures    []galleryPicture
 }
 
-// galleryPicture is a picture with its address.
+// galleryPicture is an image with its URL.
 type galleryPicture struct {
 	Caption, Alt string
-	Dark         bool // the ground that it is shown on
-	Empty        bool // nothing is to be seen of it but its place
+	Dark         bool // shown on a dark background
+	Empty        bool // transparent: only its frame is visible
 	Path         string
-	URL, Source  string // as others write it, and as this page reaches it
+	URL, Source  string // URL for others, and as reached from this page
 }
 
-// Pieces are the path cut where a narrow column may break it.
+// Pieces returns the path, split where a narrow column may break it.
 func (p galleryPicture) Pieces() []string {
 	pieces := []string{""}
 	for _, r := range p.Path {
@@ -63,17 +63,17 @@ func (p galleryPicture) Pieces() []string {
 	return pieces
 }
 
-// galleryBrand is a brand on the wall, once on each ground.
+// galleryBrand is a brand on the wall, once on each background.
 type galleryBrand struct {
 	Domain  string
 	OnLight galleryPicture
 	OnDark  galleryPicture
 }
 
-// galleryField is a field of the form with what was sent.
+// galleryField is a field of the form with the value sent.
 type galleryField struct {
 	Name, Label, Value string
-	Options            []galleryOption // of a choice; none for text
+	Options            []galleryOption // of a selection; none for text
 }
 
 type galleryOption struct {
@@ -81,8 +81,8 @@ type galleryOption struct {
 	Chosen       bool
 }
 
-// galleryChoices are the fields of the form in their order; the first option of each is the default, which is
-// not sent on.
+// galleryChoices are the fields of the form in order; the first option of each is the default, which
+// is not sent.
 var galleryChoices = []struct {
 	name, label string
 	options     [][2]string
@@ -95,8 +95,8 @@ var galleryChoices = []struct {
 	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
 
-// wallBrands are well-known brands of the starter index. Themed ones have another logo for a dark ground, so that
-// what is asked for each differs; the others are seen on both, and one picture serves for the two.
+// wallBrands are well-known brands of the starter index. Themed ones have another logo for a dark
+// background, so that the two URLs differ; the others use one image on both.
 var wallBrands = []struct {
 	domain string
 	themed bool
@@ -112,7 +112,8 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	if err != nil {
 		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
 	}
-	// Without a host of their own logos are reached beside this page, by whatever name that was asked for.
+	// Without a separate host, logos are next to this page, under whatever host name it was requested
+	// with.
 	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
 	pictures := "'self'"
 	if logoHost != "" {
@@ -132,14 +133,14 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	return g, g.try()
 }
 
-// try renders the page once, so that a template with a fault is found at the start.
+// try renders the page once, so that an error in a template is detected at the start.
 func (g *gallery) try() error {
 	_, err := g.page(nil)
 	return err
 }
 
-// picture is a logo of a domain, which may be followed by options of the path; parameters are names and values
-// in turn.
+// picture returns a logo of a domain, which may be followed by options of the path; parameters are
+// alternating names and values.
 func (g *gallery) picture(domain, caption string, parameters ...string) galleryPicture {
 	path := "/" + domain
 	for i := 0; i < len(parameters); i += 2 {
@@ -153,7 +154,7 @@ func (g *gallery) picture(domain, caption string, parameters ...string) galleryP
 	return galleryPicture{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path, Source: g.source + path}
 }
 
-// examples are the sections below the form.
+// examples returns the sections below the form.
 func (g *gallery) examples() []gallerySection {
 	each := func(title, note, domain, name string, values ...string) gallerySection {
 		s := gallerySection{Title: title, Note: note}
@@ -206,7 +207,7 @@ func (g *gallery) examples() []gallerySection {
 	return []gallerySection{sizes, types, inks, formats, fallbacks, paths}
 }
 
-// galleryView is what the template shows.
+// galleryView is the data of the template.
 type galleryView struct {
 	Title, Kicker, BaseURL string
 	Style                  template.CSS
@@ -214,14 +215,14 @@ type galleryView struct {
 
 	Domain   string
 	Fields   []galleryField
-	Refused  string          // a sentence about what was sent, "" when a picture can be shown
+	Refused  string          // a sentence about the input, "" if an image can be shown
 	Live     *galleryPicture // nil when refused
 	Snippet  string
 	Sections []gallerySection
 	Wall     []galleryBrand
 }
 
-// page renders the page for what was sent with the form.
+// page renders the page for the values of the form.
 func (g *gallery) page(sent url.Values) ([]byte, error) {
 	v := galleryView{
 		Title: "Letterhead: logos", Kicker: "Logos", BaseURL: g.baseURL, Style: g.style, LogoBase: g.logoBase,
@@ -258,7 +259,8 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// refusedLogo is the sentence with which the logo endpoint would refuse a path, "" when it would not.
+// refusedLogo returns the sentence with which the logo endpoint would refuse a path, or "" if it would
+// not.
 func refusedLogo(path string) string {
 	path, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
 	domain, _, err := logo.Parse(path, query, nil)
@@ -280,7 +282,8 @@ func refusedLogo(path string) string {
 	return "The endpoint refuses that."
 }
 
-// galleryCache is for the page as somebody filled it in: no shared cache need hold what one person typed.
+// galleryCache is for the page with submitted values: shared caches need not store what one person
+// typed.
 var galleryCache = []string{"private, max-age=300"}
 
 // serveGallery answers GET and HEAD /docs/logos.

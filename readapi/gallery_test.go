@@ -21,9 +21,9 @@ func testGallery(t *testing.T, logoHost string) *gallery {
 	return p.gallery
 }
 
-// galleryShown is what a visitor sees of the gallery.
+// galleryShown is the visible part of the gallery.
 type galleryShown struct {
-	sources  map[string]bool // of pictures, each of which is asked for once
+	sources  map[string]bool // of images, each of which is requested once
 	pictures int
 	refused  string
 	selected map[string]string
@@ -101,7 +101,7 @@ func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
 	if len(s.code) != 2 || s.code[0] != "https://brands.example.com/api/logo"+query {
 		t.Fatalf("the address is told as %q", s.code)
 	}
-	// What is shown is to be pasted: its source must be read as the address.
+	// The snippet is meant to be pasted: its source must parse as the URL.
 	var src string
 	walk(t, []byte(s.code[1]), func(n *html.Node) {
 		if n.Data == "img" {
@@ -166,8 +166,8 @@ func TestTheGallerysPolicyAllowsItsPicturesAndItsFormOnly(t *testing.T) {
 	}
 }
 
-// TestTheWallAsksOncePerPictureThatDiffers: brands of the starter index, on the light ground what the endpoint
-// chooses with nothing asked, on the dark one what it chooses for that.
+// TestTheWallAsksOncePerPictureThatDiffers checks brands of the starter index: on the light background
+// the endpoint's choice without parameters, on the dark one its choice for that.
 func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
 	brands := map[string]starter.Brand{}
 	err := starter.Each(func(b starter.Brand) error {

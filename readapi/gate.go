@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// gates let one caller at a time through for each key, in no particular order. Look-ups of one unknown
-// domain pass through its gate one by one while they find out whether a crawl runs, so that in this
-// process only the first of them takes a unit of the service-wide ceiling and the others join its crawl.
+// gates admit one caller at a time per key, in no particular order. Look-ups of one unknown domain
+// pass through its gate one by one while they check whether a crawl is running, so that in this
+// process only the first of them takes a unit of the service-wide limit and the others join its crawl.
 // Between processes the log decides.
 type gates struct {
 	mu   sync.Mutex
@@ -15,12 +15,12 @@ type gates struct {
 }
 
 type gate struct {
-	turn  chan struct{} // holds one token
-	users int           // inside or waiting; the last one out removes the gate
+	turn  chan struct{} // has one token
+	users int           // inside or waiting; the last one to leave removes the gate
 }
 
-// enter waits for the caller's turn and returns what ends it, which may be called more than once; or
-// ctx.Err().
+// enter waits for the caller's turn and returns the function that ends it, which may be called more
+// than once; or ctx.Err().
 func (g *gates) enter(ctx context.Context, key string) (leave func(), err error) {
 	at := g.join(key)
 	select {

@@ -27,7 +27,7 @@ func TestAGateLetsOneThroughAtATimeAndIsForgotten(t *testing.T) {
 				inside--
 				done++
 				leave()
-				leave() // more than once is once
+				leave() // calling it again has no effect
 			}()
 		}
 		synctest.Wait()

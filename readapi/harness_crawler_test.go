@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// scriptedCrawler sees crawls requested on the log and ends them as its script says.
+// scriptedCrawler reads requested crawls from the log and ends them as its script says.
 type scriptedCrawler struct {
 	t      testing.TB
 	log    eventlog.Log
@@ -21,13 +21,14 @@ type scriptedCrawler struct {
 	mu      sync.Mutex
 	script  map[string]func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 	seen    []eventschemas.CrawlRequested
-	arrived chan struct{} // closed and made anew with each crawl that is seen
+	arrived chan struct{} // closed and replaced with each crawl that is seen
 
-	// otherwise ends crawls of domains that no script knows; nil where there should be none. Set before the first.
+	// otherwise ends crawls of domains without a script; nil if there should be none. Set before the
+	// first crawl.
 	otherwise func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 }
 
-// ending is how a crawl ends; the zero ending is none at all.
+// ending is the outcome of a crawl; the zero ending means that it does not end.
 type ending struct {
 	record  *eventschemas.Record
 	outcome string // of a failure
@@ -137,10 +138,10 @@ func (c *scriptedCrawler) end(ctx context.Context, crawl eventschemas.CrawlReque
 	}
 }
 
-// spentAway is the domain of charges by which a test brings an account to a balance.
+// spentAway is the domain of charges that a test uses to bring an account to a balance.
 const spentAway = "spent.com"
 
-// record is a complete record with a logo, every field filled.
+// record returns a complete record with a logo, every field filled.
 func record(name string) eventschemas.Record {
 	text := func(s string) *string { return &s }
 	number := func(n int) *int { return &n }

@@ -9,7 +9,7 @@ import (
 	"letterhead/projections/search"
 )
 
-// openSearch opens the embedded index and what feeds it.
+// openSearch opens the embedded index and its projection.
 func (s *service) openSearch(ctx context.Context, folder string, source *brands.Model) *search.Projection {
 	s.t.Helper()
 	index, err := bleveindex.Open(ctx, bleveindex.Config{Path: folder})

@@ -49,12 +49,12 @@ import (
 const (
 	testUserAgent = "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)"
 	baseURL       = "https://brands.example.com"
-	// patience bounds what a test waits for something that must happen; it is a fault when it ends.
+	// patience limits a test's wait for something that must happen; exceeding it is a failure.
 	patience = 20 * time.Second
 )
 
-// clock stands still until a test moves it on, so that no minute ends by chance on a slow machine. In a bubble
-// it is the bubble's.
+// clock is stopped until a test advances it, so that no minute ends by chance on a slow machine. In a
+// bubble it is the bubble's clock.
 type clock struct {
 	offset atomic.Int64
 	bubble bool
@@ -77,7 +77,8 @@ func (c *clock) add(d time.Duration) {
 	c.offset.Add(int64(d))
 }
 
-// service is a whole service in one folder, with every part real but the crawler, which follows a script.
+// service is a whole service in one folder. All parts are real except the crawler, which follows a
+// script.
 type service struct {
 	t           testing.TB
 	url         string
@@ -102,7 +103,7 @@ type service struct {
 	pipes       *pipes // of a service in a bubble
 }
 
-// setup is what a test may change before the service starts.
+// setup contains what a test may change before the service starts.
 type setup struct {
 	config readapi.Config
 	deps   func(*readapi.Deps)
@@ -230,8 +231,8 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	}
 }
 
-// vectors draws with one renderer for all tests. It is compiled when the first of them stores a vector (stored):
-// that takes longer than a request has to draw in, under the race detector.
+// vectors renders with one renderer for all tests. It is compiled when the first of them stores a
+// vector (stored): under the race detector that takes longer than a request's time for drawing.
 type vectors struct{}
 
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
@@ -246,7 +247,7 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 
 func newStudio(t testing.TB, files logo.Files) *logo.Studio {
 	t.Helper()
-	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own time
+	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own limit
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func openAssets(t testing.TB, ctx context.Context, folder string) *assets.Store 
 	return store
 }
 
-// serve listens as the real server does.
+// serve listens like the real server.
 func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -310,7 +311,7 @@ func operator() commands.Request {
 	return commands.Request{ID: uuid.NewString(), Actor: "operator:test"}
 }
 
-// account opens an account on a plan with so many credits.
+// account opens an account on a plan with the given credits.
 func (s *service) account(id plan.ID, credits int64) *customer {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -353,7 +354,8 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 	return key, id
 }
 
-// inForce waits until a command on an account shows in the key directory, as the commands of an operator do.
+// inForce waits until a command on an account is visible in the key directory, like the commands of an
+// operator.
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
 	s.must(s.runner.WaitFor(s.t.Context(), keys.Name, done.Position))
@@ -367,7 +369,7 @@ func (s *service) must(err error) {
 	}
 }
 
-// settled waits until every read model and the search index hold what the log holds.
+// settled waits until every read model and the search index have caught up with the log.
 func (s *service) settled() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -389,8 +391,8 @@ func (s *service) known(domain string, record eventschemas.Record) string {
 	return brand.ID(domain).String()
 }
 
-// stored puts a file of a logo into the store, and makes sure that what draws vectors is there before a request
-// waits for it.
+// stored puts a logo file into the store, and makes sure that the vector renderer is compiled before a
+// request needs it.
 func (s *service) stored(file []byte, format string) string {
 	s.t.Helper()
 	if format == "svg" {
@@ -402,14 +404,14 @@ func (s *service) stored(file []byte, format string) string {
 	return id
 }
 
-// answer is a response that was read whole.
+// answer is a completely read response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// request is a request as a test writes it down.
+// request is a request of a test.
 type request struct {
 	method string
 	path   string
@@ -471,7 +473,7 @@ type problem struct {
 	} `json:"error"`
 }
 
-// refused checks an error answer whole and returns its body.
+// refused checks an error answer completely and returns its body.
 func (a answer) refused(t testing.TB, status int, code string) problem {
 	t.Helper()
 	if a.status != status {
@@ -508,7 +510,7 @@ func (a answer) ok(t testing.TB) http.Header {
 	return a.header
 }
 
-// logs keeps the lines of the log.
+// logs collects the log lines.
 type logs struct {
 	mu    sync.Mutex
 	lines []string
@@ -541,19 +543,19 @@ func (l *logs) of(requestID string) []map[string]any {
 	return found
 }
 
-// books is what an account's stream adds up to, counted here and not by the code under test.
+// books is the sum of an account's stream, computed here and not by the code under test.
 type books struct {
 	granted, charged, reversed int64
-	charges                    []eventschemas.CreditsCharged // but those of spentAway
+	charges                    []eventschemas.CreditsCharged // except those of spentAway
 	reversals                  []eventschemas.ChargeReversed
 	openHolds                  map[string]bool
 	holds                      int
-	lowest                     int64 // of balance less open holds
+	lowest                     int64 // of the balance minus open holds
 }
 
 func (b books) balance() int64 { return b.granted - b.charged + b.reversed }
 
-// books reads an account's stream. It waits for nothing: what was answered is on the log.
+// books reads an account's stream. It need not wait: answered charges are on the log.
 func (c *customer) books() books {
 	c.s.t.Helper()
 	b := books{openHolds: map[string]bool{}}
@@ -602,7 +604,7 @@ func (b *books) apply(ev eventschemas.Event, held map[string]int64) {
 	}
 }
 
-// until waits for something about an account that happens after an answer, such as what is done for a
+// until waits for a change of an account that happens after an answer, such as a compensation for a
 // caller who left.
 func (c *customer) until(what string, holds func(books) bool) books {
 	c.s.t.Helper()
@@ -615,7 +617,7 @@ func (c *customer) until(what string, holds func(books) bool) books {
 	return b
 }
 
-// follow reads events as they come until done, and fails the test when that takes too long.
+// follow reads events as they arrive until done, and fails the test if that takes too long.
 func (s *service) follow(prefix string, done func(eventschemas.Event) bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -638,7 +640,7 @@ func (s *service) follow(prefix string, done func(eventschemas.Event) bool) {
 	}
 }
 
-// together runs f n times at once and waits for all.
+// together runs f n times concurrently and waits for all.
 func together(n int, f func(i int)) {
 	var all sync.WaitGroup
 	ready := make(chan struct{})

@@ -27,7 +27,7 @@ import (
 	"letterhead/readapi"
 )
 
-// The parts of a node whose clock a test can hold: one key, nothing in the index, and a log that can hang.
+// Fake parts of a node whose clock a test can stop: one key, an empty index, and a log that can hang.
 type (
 	oneKey      struct{ key keys.Key }
 	emptyIndex  struct{}
@@ -65,9 +65,8 @@ func (l hangsAfter) Append(ctx context.Context, stream string, expected eventlog
 	return done, err
 }
 
-// TestAnAnswerLeavesInTimeAlthoughTheLogHangs measures in time that stands still while anybody works. Whatever
-// is under way when the log begins to hang, the answer leaves before clients give up, and in the end nobody
-// has paid.
+// TestAnAnswerLeavesInTimeAlthoughTheLogHangs runs in virtual time. Whatever is in progress when the
+// log begins to hang, the answer is sent before clients give up, and in the end nothing was charged.
 func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 	const clientsGiveUp = 10 * time.Second
 	for name, from := range map[string]string{
@@ -120,7 +119,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				log.hung.end()
 				drained, cancel := context.WithTimeout(ctx, patience)
 				defer cancel()
-				must(desk.Drain(drained)) // it hands back first
+				must(desk.Drain(drained)) // it finishes pending compensations first
 				events, err := stored.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 100)
 				must(err)
 				open := 0
@@ -142,7 +141,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 	}
 }
 
-// hungGive takes units but does not take them back until the caller's time is over.
+// hungGive takes units but does not accept them back until the caller's deadline.
 type hungGive struct {
 	ratelimit.Counters
 	t *testing.T
@@ -164,7 +163,7 @@ func (h hungGive) Give(ctx context.Context, _ ratelimit.Key, _ int64, _ ratelimi
 	return ctx.Err()
 }
 
-// What gives units back holds the answer and the domain's gate up, but not for long.
+// Returning units delays the answer and the domain's gate, but not for long.
 func TestUnitsAreGivenBackWithinABound(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Counters = hungGive{d.Counters, t} }
@@ -178,7 +177,7 @@ func TestUnitsAreGivenBackWithinABound(t *testing.T) {
 	}
 }
 
-// deskWithoutLog cannot charge, and says how often it is asked for an account's standing.
+// deskWithoutLog cannot charge, and counts the requests for an account's standing.
 type deskWithoutLog struct {
 	readapi.Desk
 	asked atomic.Int64
@@ -194,7 +193,7 @@ func (d *deskWithoutLog) Standing(ctx context.Context, accountID string) (comman
 	return d.Desk.Standing(ctx, accountID)
 }
 
-// After the log has failed, the answer does not wait for it once more to tell the credits.
+// After the log has failed, the answer does not wait for it again to report the credits.
 func TestADeskWhoseLogHasFailedIsNotAskedForTheCredits(t *testing.T) {
 	desk := &deskWithoutLog{}
 	s := start(t, func(set *setup) {

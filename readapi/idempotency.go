@@ -15,20 +15,21 @@ import (
 	"letterhead/projections/brands"
 )
 
-// headerIdempotencyKey makes a charged answer repeatable: sent again within account.IdempotencyWindow, the same
-// request gets the same record and is not charged again (readings, "Retry").
+// headerIdempotencyKey makes a charged answer repeatable: if the same request is repeated within
+// account.IdempotencyWindow, it gets the same record and is not charged again (readings, "Retry").
 const headerIdempotencyKey = "Idempotency-Key"
 
-// maxIdempotencyKey bounds the header's value: a UUID is 36, and whoever makes keys of their own ids needs some more.
+// maxIdempotencyKey limits the header's value: a UUID has 36 characters, and keys composed of a
+// client's own ids need some more.
 const maxIdempotencyKey = 255
 
-// Kinds of requests that may come under a key.
+// Kinds of requests that may have a key.
 const (
 	kindLookup = "lookup"
 	kindBatch  = "batch"
 )
 
-// idempotencyKey reads the header: the hash of its value, and whether there is one.
+// idempotencyKey reads the header. It returns the hash of its value, and whether it is present.
 func (x *exchange) idempotencyKey() (key [sha256.Size]byte, present bool, problem *Problem) {
 	values := x.request.Header[headerIdempotencyKey]
 	if len(values) == 0 {
@@ -46,7 +47,7 @@ func (x *exchange) idempotencyKey() (key [sha256.Size]byte, present bool, proble
 	return sha256.Sum256([]byte(value)), true, nil
 }
 
-// once returns the idempotency key of a look-up, with what it asks; nil without a key.
+// once returns the idempotency key of a look-up and the hash of its request; nil without a key.
 func (x *exchange) once(q Query) (*commands.Once, *Problem) {
 	key, present, problem := x.idempotencyKey()
 	if problem != nil || !present {
@@ -55,10 +56,11 @@ func (x *exchange) once(q Query) (*commands.Once, *Problem) {
 	return onceOf(key, q), nil
 }
 
-// onceOf returns an idempotency key, by its hash, with what a look-up under it asks.
+// onceOf returns an idempotency key, given its hash, with the hash of a look-up.
 func onceOf(key [sha256.Size]byte, q Query) *commands.Once {
-	// As it was read and not as it was sent: acme.com and https://acme.com/ ask the same, on /v1 and on /v2. An
-	// id asks something else than its domain, because only the index could tell.
+	// As parsed, not as sent: acme.com and https://acme.com/ are the same request, on /v1 and on /v2.
+	// An id is another request than its domain, because only the index could tell that they are the
+	// same.
 	asked := q.Identifier.Domain
 	if q.Identifier.Kind == brand.BrandID {
 		asked = q.Identifier.BrandID.URN()
@@ -66,9 +68,9 @@ func onceOf(key [sha256.Size]byte, q Query) *commands.Once {
 	return &commands.Once{Key: key, Request: hashRequest(kindLookup, asked, strconv.FormatBool(q.Refresh))}
 }
 
-// hashRequest hashes what decides the answer to a request. Whose key asks is not part of it: the account has
-// its own stream, and all its keys may repeat a request. Each part stands behind its length, so that no two
-// lists of parts run together into the same bytes.
+// hashRequest hashes the inputs that determine the answer to a request. The API key is not one of
+// them: the account has its own stream, and all its keys may repeat a request. Each part is preceded
+// by its length, so that different lists of parts never give the same bytes.
 func hashRequest(kind string, parts ...string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	write := func(part string) {
@@ -85,9 +87,9 @@ func hashRequest(kind string, parts ...string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// doOnce looks up under an idempotency key. Want of credits does not stand in the way of a repeat: who finds
-// none left waits for the look-ups that are under way here with the same key, one of which may have the last
-// credit, and then asks again.
+// doOnce looks up under an idempotency key. Lack of credits does not prevent a repeat: a look-up
+// without credits waits for the running look-ups of this process with the same key, one of which may
+// have the last credit, and then retries.
 func (l *Lookup) doOnce(ctx context.Context, q Query) (Answer, error) {
 	key := q.Caller.AccountID + string(q.Once.Key[:])
 	for {
@@ -101,19 +103,19 @@ func (l *Lookup) doOnce(ctx context.Context, q Query) (Answer, error) {
 		case <-ctx.Done():
 			return answer, ctx.Err()
 		}
-		if !f.answered { // so that each turn but the last is for an answer that somebody got
+		if !f.answered { // so that every round but the last follows an answer that some caller got
 			return l.recallOr(ctx, q, func(context.Context) (Answer, error) { return answer, err })
 		}
 	}
 }
 
-// fly looks up as one of a flight.
+// fly looks up as part of a flight.
 func (l *Lookup) fly(ctx context.Context, q Query, key string, f *flight) (answer Answer, err error) {
 	defer func() { l.flights.leave(key, f, !errors.Is(err, account.ErrInsufficientCredits)) }()
 	return l.recallOr(ctx, q, func(quick context.Context) (Answer, error) { return l.answer(ctx, quick, q) })
 }
 
-// recallOr gives the answer again that was charged under the query's key, or else another.
+// recallOr repeats the answer that was charged under the query's key, or else calls other.
 func (l *Lookup) recallOr(ctx context.Context, q Query, other func(quick context.Context) (Answer, error)) (Answer, error) {
 	quick, cancel := context.WithTimeout(ctx, l.quick)
 	defer cancel()
@@ -121,23 +123,23 @@ func (l *Lookup) recallOr(ctx context.Context, q Query, other func(quick context
 	if err != nil {
 		return Answer{Domain: q.Identifier.Domain}, err
 	}
-	if len(receipts) > 0 { // a request for one thing was charged once at most
+	if len(receipts) > 0 { // a single request was charged at most once
 		return l.Repeat(quick, receipts[0])
 	}
 	return other(quick)
 }
 
-// Recall returns what was charged under an idempotency key, none for a key that is new or whose answers cost
-// nothing. What it returns is not handed back to anybody any more: answer it with Repeat. A batch recalls
-// before it sets credits aside, and passes Query.Once for each domain that was not charged.
+// Recall returns the charges under an idempotency key, none for a key that is new or whose answers
+// cost nothing. The returned charges are no longer reversed: answer them with Repeat. A batch recalls
+// before it reserves credits, and passes Query.Once for each domain that was not charged.
 //
-// Errors: account.ErrIdempotencyMismatch when the key came with another request, and those of Do.
+// Errors: account.ErrIdempotencyMismatch if the key came with another request, and those of Do.
 func (l *Lookup) Recall(ctx context.Context, request commands.Request, caller Caller, once commands.Once) ([]commands.Receipt, error) {
 	return l.desk.Recall(ctx, commands.Recall{Request: request, AccountID: caller.AccountID, Once: once})
 }
 
-// Repeat answers from a receipt of Recall: the record that was charged, as it was then. It charges nothing, and its
-// Cache is Hit. An owner's take-down wins over it.
+// Repeat answers from a receipt of Recall: the charged record, as it was then. It charges nothing, and
+// its Cache is Hit. A brand that its owner withdrew is not repeated.
 //
 // Errors: brand.ErrWithdrawn, eventlog.ErrUnavailable, ctx.Err().
 func (l *Lookup) Repeat(ctx context.Context, receipt commands.Receipt) (Answer, error) {
@@ -159,17 +161,17 @@ func (l *Lookup) Repeat(ctx context.Context, receipt commands.Receipt) (Answer, 
 	return answer, nil
 }
 
-// flights are the look-ups under way in this process, by idempotency key.
+// flights are the running look-ups of this process, by idempotency key.
 type flights struct {
 	mu   sync.Mutex
 	open map[string]*flight
 }
 
-// flight is look-ups with one key that overlap.
+// flight is a set of overlapping look-ups with one key.
 type flight struct {
 	inside   int
-	answered bool          // one of them has ended, and not for want of credits
-	over     chan struct{} // closed when the last one has left; answered does not change any more then
+	answered bool          // one of them has ended, and not for lack of credits
+	over     chan struct{} // closed when the last one has left; answered no longer changes then
 }
 
 func (f *flights) enter(key string) *flight {

@@ -23,7 +23,7 @@ import (
 	"letterhead/readapi"
 )
 
-// keyed is a request of the customer's with an idempotency key.
+// keyed returns a request of the customer's with an idempotency key.
 func (c *customer) keyed(path, key string) request {
 	h := bearer(c.secret)
 	h.Set("Idempotency-Key", key)
@@ -35,7 +35,7 @@ func (c *customer) once(path, key string) answer {
 	return c.s.send(c.keyed(path, key))
 }
 
-// under counts the charges that stand under idempotency keys: those that were not handed back.
+// under counts the charges under idempotency keys that were not reversed.
 func (b books) under() (standing map[string]int) {
 	standing = map[string]int{}
 	back := map[string]bool{}
@@ -64,7 +64,7 @@ func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
 		t.Fatalf("the refresh changed nothing: %v %s", h, second.body)
 	}
 	s.settled()
-	// Whatever form the identifier has, and whichever of the account's keys asks.
+	// Whatever form the identifier has, and with any of the account's keys.
 	other := *c
 	other.secret, _ = c.issue("secret")
 	repeats := func() {
@@ -90,7 +90,7 @@ func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
 	if b := c.books(); len(b.charges) != 2 || b.balance() != 48 || len(b.openHolds) != 0 || len(s.crawler.of("acme.com")) != 1 {
 		t.Errorf("%d charges, balance %d, %d holds open, %d crawls", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
 	}
-	s.clock.add(2 * time.Second) // the day is over, and the key is new
+	s.clock.add(2 * time.Second) // a day has passed, and the key is new
 	a := c.once("/v1/brands/acme.com", "order-1")
 	if h := a.ok(t); string(a.body) != string(second.body) || h.Get("X-Credits-Remaining") != "47" {
 		t.Errorf("after a day: %v %s", h, a.body)
@@ -131,7 +131,7 @@ func TestAnAnswerThatCostNothingIsWorkedOutAgain(t *testing.T) {
 	s.crawler.finds("plain.com", record("plain"))
 	c.get("/v1/brands/plain.com?refresh=true").ok(t)
 	s.settled()
-	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and is another answer
+	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and the answer differs
 	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("%v %s", h, a.body)
 	}
@@ -158,7 +158,8 @@ func TestWantOfCreditsDoesNotKeepARepeatBack(t *testing.T) {
 	c.once("/v1/brands/other.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
 }
 
-// Many at once with one key are one charge and one answer, also when there is one credit for all of them.
+// Many concurrent requests with one key get one charge and one answer, even with one credit for all of
+// them.
 func TestManyAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 	const clients = 64
 	s := start(t)
@@ -191,7 +192,7 @@ func TestManyAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 	}
 }
 
-// With one credit for all of them each gets it in turn, when what the others got cost nothing.
+// With one credit for all of them, each gets it in turn if the answers to the others cost nothing.
 func TestManyAtOnceUnderOneKeyEachHearOfAFailure(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("acme"))
@@ -214,7 +215,7 @@ func TestManyAtOnceUnderOneKeyEachHearOfAFailure(t *testing.T) {
 	c.unreserved(1)
 }
 
-// unreserved spends what is left, to show that nothing of it is set aside any more.
+// unreserved spends the remaining credits, to show that none of them is reserved any more.
 func (c *customer) unreserved(credits int64) {
 	c.s.t.Helper()
 	for range credits {
@@ -223,11 +224,11 @@ func (c *customer) unreserved(credits int64) {
 	c.get("/v1/brands/acme.com").refused(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
 }
 
-// steppingDesk lets a test step in between what was charged before and what is charged now.
+// steppingDesk lets a test intervene between earlier charges and current ones.
 type steppingDesk struct {
 	readapi.Desk
-	recalled   func() // after nothing was found under a key
-	held       func() // before a credit is held
+	recalled   func() // called after nothing was found under a key
+	held       func() // called before a credit is held
 	charged    func(context.Context, commands.ChargeLookup)
 	handedBack func()
 }
@@ -263,7 +264,8 @@ func (d *steppingDesk) HandBack(in commands.HandBack) error {
 	return err
 }
 
-// Two requests under one key that start together both find the key unused. One is charged, the other is told.
+// Two requests with one key that start together both find the key unused. One is charged, the other is
+// refused.
 func TestAKeyUsedForTwoRequestsAtOnceIs400ForOneOfThem(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
@@ -326,12 +328,12 @@ func TestAClientWhoLeftAndAsksAgainUnderItsKeyPaysOnce(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("the client's own error is %v", err)
 	}
-	// The retry is faster than the server, which is about to hand the charge back.
+	// The retry is faster than the server, which is about to reverse the charge.
 	again := c.once("/v1/brands/acme.com", "k")
 	again.ok(t)
 	close(on)
 	<-handedBack
-	s.must(s.desk.Drain(t.Context())) // all that was to be handed back is
+	s.must(s.desk.Drain(t.Context())) // finishes pending compensations
 	if b := c.books(); len(b.charges) != 1 || len(b.reversals) != 0 || b.balance() != 49 {
 		t.Errorf("%d charges, %d reversals, balance %d", len(b.charges), len(b.reversals), b.balance())
 	}
@@ -362,7 +364,7 @@ func TestAKeyWhoseChargeWasHandedBackChargesAgain(t *testing.T) {
 	leave()
 	<-done
 	c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
-	// It cost nothing, so that the key is free for another request as well.
+	// It cost nothing, so the key may also be used for another request.
 	s.crawler.finds("acme.com", record("acme anew"))
 	a := c.once("/v1/brands/acme.com?refresh=true", "k")
 	a.ok(t)
@@ -414,7 +416,7 @@ func TestWhatAnIdempotencyKeyLooksLike(t *testing.T) {
 		if p := a.refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("%s: %v %s", name, a.header, a.body)
 		}
-		// Where nothing is charged it says nothing.
+		// It has no effect on requests that are not charged.
 		for _, r := range []request{{method: http.MethodHead, path: "/v1/brands/acme.com"}, {path: "/v1/me"}, {path: "/v1/search?q=acme"}} {
 			r.header = h
 			s.send(r).ok(t)
@@ -425,7 +427,7 @@ func TestWhatAnIdempotencyKeyLooksLike(t *testing.T) {
 		first.ok(t)
 		again.ok(t)
 	}
-	// Blanks around it are not part of it.
+	// Surrounding whitespace is not part of it.
 	padded := "GET /v1/brands/acme.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nIdempotency-Key: \t k \t\r\nConnection: close\r\n\r\n"
 	if status := s.rawStatus(padded); status != http.StatusOK {
 		t.Errorf("padded: %d", status)
@@ -435,8 +437,8 @@ func TestWhatAnIdempotencyKeyLooksLike(t *testing.T) {
 	}
 }
 
-// audience is who waits for the answers under each key: clients who stay, and clients who leave when it hurts
-// most, between the charge and the first byte.
+// audience tracks the clients who wait for the answers under each key: some stay, and some leave at
+// the worst time, between the charge and the first byte.
 type audience struct {
 	mu    sync.Mutex
 	stay  map[[sha256.Size]byte]int
@@ -447,7 +449,7 @@ func newAudience() *audience {
 	return &audience{stay: map[[sha256.Size]byte]int{}, leave: map[[sha256.Size]byte][]context.CancelFunc{}}
 }
 
-// come returns what ends the client's stay.
+// come returns the function that ends the client's stay.
 func (a *audience) come(key string, leaves context.CancelFunc) (gone func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -464,8 +466,8 @@ func (a *audience) come(key string, leaves context.CancelFunc) (gone func()) {
 	}
 }
 
-// charged makes those leave who wait for what was just charged, if nobody of them wanted to stay, and goes on
-// when the server has noticed.
+// charged makes the clients leave who wait for the new charge, unless one of them wants to stay, and
+// returns when the server has noticed.
 func (a *audience) charged(ctx context.Context, in commands.ChargeLookup) {
 	if in.Once == nil {
 		return
@@ -482,12 +484,12 @@ func (a *audience) charged(ctx context.Context, in commands.ChargeLookup) {
 	}
 }
 
-// desk lets the audience know of every charge.
+// desk reports every charge to the audience.
 func (a *audience) desk(d *readapi.Deps) { d.Desk = &steppingDesk{Desk: d.Desk, charged: a.charged} }
 
-// everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom leave. Whatever
-// is heard under a key is one answer, and one charge stands for it; for a key of which nobody heard there is
-// one at most.
+// everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom
+// leave. All answers under a key are the same, with one charge; a key without an answer has at most
+// one.
 func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawler, c *customer, nodes []*service) {
 	const keys, clients, rounds = 24, 16, 12
 	seed := rand.Uint64()
@@ -526,7 +528,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 	})
 	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
 	for _, n := range nodes {
-		n.must(n.desk.Drain(t.Context())) // all that was to be handed back is
+		n.must(n.desk.Drain(t.Context())) // finishes pending compensations
 	}
 	b := c.books()
 	standing := b.under()

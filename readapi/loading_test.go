@@ -18,7 +18,8 @@ import (
 	"letterhead/readapi"
 )
 
-// halfReadable is a log that gives the beginning of an account's stream, and the rest when it is opened.
+// halfReadable is a log that returns the beginning of an account's stream, and the rest when it is
+// opened.
 type halfReadable struct {
 	eventlog.Log
 	open chan struct{}
@@ -35,7 +36,7 @@ func (h *halfReadable) ReadStream(ctx context.Context, stream string, from uint6
 	return h.Log.ReadStream(ctx, stream, from, direction, limit)
 }
 
-// While a long account stream is loaded, every request of the account is a 503 that says when to come again.
+// While a long account stream is loaded, every request of the account is a 503 with Retry-After.
 func TestWhileAnAccountIsLoaded_RequestsAre503WithRetryAfter(t *testing.T) {
 	half := &halfReadable{open: make(chan struct{})}
 	s := start(t, func(set *setup) {

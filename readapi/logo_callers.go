@@ -14,14 +14,15 @@ import (
 	"letterhead/internal/ratelimit"
 )
 
-// Limits of logo requests, by the specification. They have windows of their own: the account's minute window is
-// not touched.
+// Limits of logo requests, from the specification. They have their own windows: the account's minute
+// window is not used.
 const (
-	keylessLogosPerMinute = 300   // of a visitor's address
-	keyedLogosPerMinute   = 3_000 // of an account
+	keylessLogosPerMinute = 300   // per address of a visitor
+	keyedLogosPerMinute   = 3_000 // per account
 )
 
-// What a logo request waits at most, of checksWithin, for what it can do without. The rest is for the windows.
+// The longest that a logo request waits, within checksWithin, for optional checks. The rest is for the
+// windows.
 const (
 	keyWithin       = time.Second
 	allowanceWithin = time.Second
@@ -33,7 +34,7 @@ const (
 	scopeLogoAddresses = "logo-addresses" // by visitor's address
 )
 
-// keyStatus says in X-Api-Key-Status why a key that was sent was not used.
+// keyStatus is the reason, in X-Api-Key-Status, why a key was not used.
 type keyStatus string
 
 const (
@@ -48,18 +49,18 @@ const addressUnknown = "unknown"
 
 const headerKeyStatus = "X-Api-Key-Status"
 
-// logoCaller is who asks for a logo.
+// logoCaller is the caller of a logo request.
 type logoCaller struct {
 	Keyed     bool      // the request is served with the rights of Caller
-	Caller    Caller    // zero without a key that counts
+	Caller    Caller    // zero without a valid key
 	KeyStatus keyStatus // "" when no key was sent, or the key was used
 	Address   string    // the visitor's, as the limits of addresses count it
-	Counted   time.Time // as which the allowance of the month counts the request; zero where it does not
+	Counted   time.Time // when the monthly allowance counted the request; zero if it did not
 }
 
-// admitLogo lets a logo request through. It sets X-Api-Key-Status, also of a refusal, and x.caller when the
-// request has an account's rights. It refuses with 429 past the limit of the address, and with 503 when the limits
-// cannot be checked, but never for a key: a bad one is served like none.
+// admitLogo admits a logo request. It sets X-Api-Key-Status, even on a refusal, and x.caller if the
+// request has an account's rights. It refuses with 429 beyond the limit of the address, and with 503
+// if the limits cannot be checked, but never because of a key: a bad key is treated like none.
 func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	out := logoCaller{Address: addressUnknown}
 	if address := clientAddress(x.request, x.api.trusted); address.IsValid() {
@@ -85,8 +86,8 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	return out, problem
 }
 
-// useLogoKey finds out whose key was sent, if any, and whether the account may use it for one logo more. A request
-// with a key that is valid counts in usage.logos, whatever becomes of it.
+// useLogoKey identifies the account of the key, if one was sent, and checks whether it may use it for
+// one more logo. A request with a valid key counts in usage.logos, whatever its outcome.
 func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 	sent, status := logoKey(x.request)
 	out.KeyStatus = status
@@ -94,7 +95,7 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		return nil
 	}
 	degraded := func(why keyStatus) {
-		if out.KeyStatus == "" { // a secret that leaked stays told
+		if out.KeyStatus == "" { // keep reporting a leaked secret
 			out.KeyStatus = why
 		}
 	}
@@ -118,7 +119,7 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 	return nil
 }
 
-// callerOfLogo finds out whose key it is. A key that could not be checked in time is one that is not used.
+// callerOfLogo returns the owner of a key. A key that could not be checked in time is not used.
 func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Problem) {
 	ctx, cancel := context.WithTimeout(ctx, keyWithin)
 	defer cancel()
@@ -129,10 +130,10 @@ func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Prob
 	return caller, problem
 }
 
-// withinAllowance takes one logo from the account's allowance of the month. Where nobody can say in time whether one
-// is left, the request is served like one past the allowance: the image does not break, and no more than the
-// allowance is ever served. A plan without a bound has nothing to break; it is counted for the day on which the
-// account moves to one with a bound.
+// withinAllowance takes one logo from the account's monthly allowance. If it is not known in time
+// whether one is left, the request is served as if the allowance were exceeded: the image does not
+// break, and no more than the allowance is ever served. On an unlimited plan such a failure has no
+// effect; its logos are counted in case the account moves to a limited plan.
 func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logoCaller) bool {
 	ctx, cancel := context.WithTimeout(ctx, allowanceWithin)
 	defer cancel()
@@ -148,9 +149,9 @@ func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logo
 	return caller.Plan.LogosPerMonth == plan.Unlimited
 }
 
-// handBackLogo hands back what a request took of the month's allowance that ended in a fault of ours. The units of
-// the minute windows stay taken: they bound what is asked of us, which was asked, most of all when too much is, and
-// they are over within the minute.
+// handBackLogo returns the allowance that a request took if the request ended in an internal fault.
+// The units of the minute windows stay taken: they limit the requests sent to us, and this one was
+// sent, most of all under overload, and they expire within the minute.
 func (x *exchange) handBackLogo(who logoCaller, fault error) {
 	if who.Counted.IsZero() || x.clientGone() || errors.Is(fault, errClientGone) {
 		return
@@ -171,9 +172,9 @@ func (x *exchange) takeLogo(ctx context.Context, key ratelimit.Key, limit int64)
 
 const secretPrefix = "lh_sk_"
 
-// logoKey returns the key that a logo request is to be served under, "" for none, and what there is to tell of
-// keys already: a header wins over ?key, and a secret key in ?key is never looked up. That one is told also
-// beside a good header, which is used all the same: the secret has leaked, and somebody should know.
+// logoKey returns the key to serve a logo request under, or "", and the status of the keys so far: a
+// header has precedence over ?key, and a secret key in ?key is never looked up. That is reported even
+// with a good header, which is used all the same, because the secret has leaked.
 func logoKey(r *http.Request) (key string, status keyStatus) {
 	inQuery, status := keyInQuery(r.URL.RawQuery)
 	sent, problem := sentKey(r.Header)
@@ -188,7 +189,8 @@ func logoKey(r *http.Request) (key string, status keyStatus) {
 	return sent, status
 }
 
-// keyInQuery returns the publishable key in ?key. An empty one is none: pages fill it in from a setting.
+// keyInQuery returns the publishable key in ?key. An empty one counts as none, because pages fill it
+// in from a setting.
 func keyInQuery(rawQuery string) (key string, status keyStatus) {
 	for rawQuery != "" {
 		var pair string

@@ -26,7 +26,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// logoPath is that of a brand without a logo file, whose monogram is drawn: nothing is crawled for it.
+// logoPath is the path of a brand without a logo file, whose monogram is drawn without a crawl.
 const logoPath = "/logo/plain.com"
 
 func (s *service) plain() {
@@ -65,7 +65,7 @@ func (a answer) refusedPlainly(t testing.TB, status int, keyStatus string) time.
 	return seconds(t, a.header.Get("Retry-After"))
 }
 
-// from adds where a request comes from, as the proxy of the tests tells it.
+// from adds a client's address, as the tests' proxy reports it.
 func from(address string, h http.Header) http.Header {
 	out := h.Clone()
 	if out == nil {
@@ -75,7 +75,7 @@ func from(address string, h http.Header) http.Header {
 	return out
 }
 
-// watchedCounters note which counter was asked with which limit, and can be away.
+// watchedCounters record the counter and limit of each call, and can be unavailable.
 type watchedCounters struct {
 	ratelimit.Counters
 	mu   sync.Mutex
@@ -93,7 +93,7 @@ func (c *watchedCounters) Take(ctx context.Context, key ratelimit.Key, units, li
 	return c.Counters.Take(ctx, key, units, limit)
 }
 
-// fill takes units of the counter that was asked last with that limit, as so many requests would.
+// fill takes units of the counter that was last used with that limit, like that many requests.
 func (c *watchedCounters) fill(t testing.TB, limit, units int64) {
 	t.Helper()
 	c.mu.Lock()
@@ -116,16 +116,17 @@ func watched(c *watchedCounters) func(*setup) {
 	}
 }
 
-// logosTold waits until everything that is counted at leisure is told, and returns it.
+// logosTold waits until the recorded usage is visible, and returns it.
 func (c *customer) logosTold() int64 {
 	c.s.t.Helper()
-	c.s.clock.add(time.Hour + time.Second) // past the recorder's flush; the service is in a bubble
+	c.s.clock.add(time.Hour + time.Second) // longer than the recorder's flush interval; the service is in a bubble
 	c.s.settled()
 	return c.me().Usage.Logos
 }
 
-// TestAKeyNeverBreaksALogo: every way to send a key, good or bad, gets the image, and X-Api-Key-Status says why a
-// key was not used. What counts is what came with a valid key of an active account.
+// TestAKeyNeverBreaksALogo: every way to send a key, valid or not, gets the image, and
+// X-Api-Key-Status has the reason if a key was not used. Requests with a valid key of an active
+// account are counted.
 func TestAKeyNeverBreaksALogo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -207,7 +208,7 @@ func TestAKeyNeverBreaksALogo(t *testing.T) {
 				if k.counts {
 					counted++
 				}
-				// A parameter that is refused takes nothing.
+				// A request with an invalid parameter takes no unit.
 				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).refusedFirst(s.t)
 			}
 		}
@@ -234,7 +235,7 @@ func (a answer) refusedFirst(t testing.TB) {
 	}
 }
 
-// TestAVisitorWithoutAKeyGets300LogosAMinute, by address; nobody else is counted with them.
+// TestAVisitorWithoutAKeyGets300LogosAMinute per address; other callers are counted separately.
 func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -257,7 +258,7 @@ func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 		get(visitor.address, bearer(mistyped(c.secret))).refusedPlainly(t, http.StatusTooManyRequests, "invalid")
 		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).refusedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
 		get(visitor.other, nil).logo(t, "")
-		get(visitor.other+", "+visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "") // what the visitor wrote itself
+		get(visitor.other+", "+visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "") // the visitor's own, forged entry
 		get(visitor.address, bearer(c.publishable)).logo(t, "")
 		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, bearer(c.secret))}).logo(t, "secret-key-in-url")
 		s.clock.add(wait - time.Second)
@@ -280,7 +281,8 @@ func TestWithoutTrustedProxiesNobodyChoosesAnAddress(t *testing.T) {
 	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
 }
 
-// TestAnAccountGets3000LogosAMinute over all its keys and all visitors; past it the visitor's own limit counts.
+// TestAnAccountGets3000LogosAMinute over all its keys and all visitors; beyond that the visitor's own
+// limit applies.
 func TestAnAccountGets3000LogosAMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -309,7 +311,7 @@ func TestAnAccountGets3000LogosAMinute(t *testing.T) {
 	}
 }
 
-// logosAllotted adds up what the log says was taken of the month's allowance.
+// logosAllotted sums up the month's logo allotments on the log.
 func (c *customer) logosAllotted() (sum int64) {
 	c.s.t.Helper()
 	events, err := c.s.log.ReadStream(context.Background(), usage.Stream(c.id, usage.MonthOf(c.s.clock.now())), 0, eventlog.Forward, 4096)
@@ -335,7 +337,8 @@ func (c *customer) logosServed(n int64) {
 	c.s.must(err)
 }
 
-// TestPastTheMonthsAllowanceLogosKeepLoading, served as without a key, until an upgrade or the turn of the month.
+// TestPastTheMonthsAllowanceLogosKeepLoading: they are served as without a key, until an upgrade or
+// the end of the month.
 func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -402,7 +405,8 @@ func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
 	})
 }
 
-// TestThreeNodesServeNoMoreLogosThanAreLeft: near the limit each is taken singly, so that none is left with a node.
+// TestThreeNodesServeNoMoreLogosThanAreLeft: near the limit each is taken singly, so that no node has
+// any left.
 func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 	s := startSite(t, 3)
 	s.nodes[0].plain()
@@ -410,7 +414,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 		s.must(n.runner.CatchUp(t.Context()))
 	}
 	c := s.nodes[0].account(plan.Free, 50)
-	c.s.clock = &clock{bubble: true} // the machine's own, as that of the nodes
+	c.s.clock = &clock{bubble: true} // the machine's own, like that of the nodes
 	c.logosServed(499_950)
 	var served, degraded, failed atomic.Int64
 	ask := func(i int) {
@@ -422,7 +426,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 			served.Add(1)
 		case a.status == http.StatusOK && a.header.Get("X-Api-Key-Status") == "quota-exceeded":
 			degraded.Add(1)
-		case a.status == http.StatusServiceUnavailable: // a machine that is busy
+		case a.status == http.StatusServiceUnavailable: // a busy machine
 			failed.Add(1)
 		default:
 			t.Errorf("%d %s", a.status, a.body)
@@ -433,7 +437,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 			ask(i + n)
 		}
 	})
-	for i := range 60 { // what a node could not settle in time is left
+	for i := range 60 { // uses what a node could not settle in time
 		ask(i)
 	}
 	if served.Load() > 50 || served.Load()+failed.Load() < 50 || degraded.Load() < 130-failed.Load() || c.logosAllotted() != 500_000 {
@@ -441,7 +445,7 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 	}
 }
 
-// TestLogosWithoutCountersAre503: with and without a key, and nothing else of the service tells.
+// TestLogosWithoutCountersAre503, with and without a key, and other endpoints are unaffected.
 func TestLogosWithoutCountersAre503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -459,7 +463,7 @@ func TestLogosWithoutCountersAre503(t *testing.T) {
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }
 
-// TestAKeyThatCannotBeCheckedIsNotUsed, and the log says so.
+// TestAKeyThatCannotBeCheckedIsNotUsed, and the log reports it.
 func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
 	t.Parallel()
 	var away, unheardOf string
@@ -480,7 +484,7 @@ func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
 	}
 }
 
-// awayUsage is a usage desk whose log is away, or that hangs.
+// awayUsage is a usage desk whose log is unavailable or hangs.
 type awayUsage struct {
 	readapi.UsageDesk
 	hung atomic.Bool
@@ -494,8 +498,8 @@ func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int6
 	return fmt.Errorf("count: %w", eventlog.ErrUnavailable)
 }
 
-// TestALogoWhoseAllowanceCannotBeCheckedIsShown in time, without the key's rights, and with them where the plan has
-// no bound.
+// TestALogoWhoseAllowanceCannotBeCheckedIsShown in time, without the key's rights, and with them on an
+// unlimited plan.
 func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 	t.Parallel()
 	desk := &awayUsage{}
@@ -519,7 +523,8 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 	})
 }
 
-// What a fault of ours cost the month is handed back; what the caller did itself is not.
+// Allowance that an internal fault used is returned; allowance used by a request that the caller ended
+// is not.
 func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 	t.Parallel()
 	type drawing = func(context.Context) (logo.Picture, error)
@@ -552,7 +557,7 @@ func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 		}
 		synctest.Wait()
 		next.Store(&drawn)
-		c.get(logoPath).logo(s.t, "") // the last: the other is the one of who left
+		c.get(logoPath).logo(s.t, "") // the last one: the other was used by the caller who left
 		c.get(logoPath).logo(s.t, "quota-exceeded")
 		if told := c.logosTold(); told != 14 {
 			s.t.Errorf("%d logos are told, want all that came", told)

@@ -13,19 +13,20 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// Counters of the live crawls that logo requests start or wait for, by account and by the caller's address.
+// Counters of the live crawls that logo requests start or wait for, by account and by the caller's IP
+// address.
 const (
 	scopeLogoCrawls         = "logo-crawls"
 	scopeLogoCrawlAddresses = "logo-crawl-addresses"
-	// maxLogoCrawlsPerMinute is that of each, from the specification.
+	// maxLogoCrawlsPerMinute is the limit of each, from the specification.
 	maxLogoCrawlsPerMinute = 30
 )
 
-// logoQuery asks for what a logo is drawn of.
+// logoQuery is the request for the brand of a logo.
 type logoQuery struct {
 	request commands.Request
 	domain  string
-	account string // whose key came; "" for a caller who may not have a domain crawled
+	account string // of the key; "" for a caller who may not cause a crawl
 	address string // the caller's, as limits count it
 }
 
@@ -36,32 +37,35 @@ func (q logoQuery) limits() []crawlLimit {
 	}
 }
 
-// crawlNote says for the log what a logo request had of a crawl.
+// crawlNote is the log's description of the crawl of a logo request.
 type crawlNote string
 
 const (
 	crawlNone    crawlNote = ""
 	crawlEnded   crawlNote = "ended"
 	crawlRuns    crawlNote = "runs"    // longer than the request waits
-	crawlLimited crawlNote = "limited" // past a limit, or too many wait
-	crawlFailed  crawlNote = "failed"  // to be started or to be followed
+	crawlLimited crawlNote = "limited" // limit exceeded, or too many waiting
+	crawlFailed  crawlNote = "failed"  // starting or following it failed
 )
 
-// likeness is what a logo is drawn of, as far as it could be found out.
+// likeness is the brand that a logo is drawn for, as far as it is known.
 type likeness struct {
 	brand logo.Brand
 	crawl crawlNote
-	early bool // found before the index held all that a start brings
+	early bool // found before the index was filled at the start
 }
 
-// passing says that the next request may be answered with more: nothing is to keep the answer.
+// passing reports whether the next request may get a better answer, so that this one must not be
+// cached.
 func (n crawlNote) passing() bool { return n == crawlRuns || n == crawlLimited || n == crawlFailed }
 
-// likeness finds what a domain's logo is drawn of: in the index, or for a caller with a key in a crawl that it
-// waits for. quick is the time for what is no crawl, within that of ctx. Nothing costs a credit, and what cannot
-// be crawled is drawn as an unknown brand, because an image must not break.
+// likeness finds the brand for a domain's logo: in the index, or for a caller with a key by a crawl
+// that it waits for. quick limits everything but the crawl, within the time of ctx. It costs no
+// credit, and a domain that cannot be crawled is drawn as an unknown brand, because an image must not
+// break.
 //
-// Errors: those of the index and of the log where the brand is known; ratelimit.ErrUnavailable; ctx.Err().
+// Errors: those of the index and, if the brand is known, of the log; ratelimit.ErrUnavailable;
+// ctx.Err().
 func (l *Lookup) likeness(ctx, quick context.Context, q logoQuery) (likeness, error) {
 	entry, _, err := l.find(quick, brand.Identifier{Kind: brand.Domain, Domain: q.domain})
 	if err != nil {
@@ -77,7 +81,8 @@ func (l *Lookup) likeness(ctx, quick context.Context, q logoQuery) (likeness, er
 	case q.account != "":
 		return l.liveLikeness(ctx, q)
 	case l.recent.has(q.domain) && !l.changes.Withdrawn(q.domain):
-		// The index trails behind what was answered a moment ago; a monogram would be kept for longer than that.
+		// The index lags behind the latest answers, and a monogram would be cached for longer than
+		// that.
 		state, err := l.brands.State(quick, q.domain)
 		if err != nil || !state.Known() {
 			return likeness{brand: logo.Brand{Domain: q.domain}}, err
@@ -88,7 +93,7 @@ func (l *Lookup) likeness(ctx, quick context.Context, q logoQuery) (likeness, er
 	}
 }
 
-// shown is what a domain's logo is drawn of: of a restricted brand no more than of an unknown one.
+// shown returns the brand to draw for a domain: a restricted brand is drawn like an unknown one.
 func shown(domain string, looks brands.Looks) logo.Brand {
 	if looks.Restricted {
 		return logo.Brand{Domain: domain}
@@ -96,7 +101,7 @@ func shown(domain string, looks brands.Looks) logo.Brand {
 	return logo.Brand{Domain: domain, Name: looks.Name, Logos: looks.Logos}
 }
 
-// liveLikeness is likeness for a domain that the index does not hold.
+// liveLikeness is likeness for a domain that the index does not have.
 func (l *Lookup) liveLikeness(ctx context.Context, q logoQuery) (likeness, error) {
 	unknown := likeness{brand: logo.Brand{Domain: q.domain}}
 	leave, ok := l.logos.enter()
@@ -140,11 +145,11 @@ func (l *Lookup) liveLikeness(ctx context.Context, q logoQuery) (likeness, error
 	return unknown, nil
 }
 
-// crawlForLogo answers from the brand's stream, or from the crawl that runs or that it starts, which goes on
-// when ctx ends. Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn;
-// ratelimit.ErrUnavailable when units could not be taken; those of the log; ctx.Err().
+// crawlForLogo answers from the brand's stream, or from a running or new crawl, which continues when
+// ctx ends. Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn;
+// ratelimit.ErrUnavailable if units could not be taken; those of the log; ctx.Err().
 func (l *Lookup) crawlForLogo(ctx context.Context, q logoQuery) (found, error) {
-	// Registered before anything is asked for, so that no outcome can pass unseen.
+	// Registered before anything else, so that no outcome can be missed.
 	watch := l.changes.Watch(q.domain)
 	defer watch.Close()
 	leave, err := l.gates.enter(ctx, q.domain)
@@ -160,7 +165,7 @@ func (l *Lookup) crawlForLogo(ctx context.Context, q logoQuery) (found, error) {
 		return *next.known, nil
 	}
 	if next.joins {
-		leave() // nobody behind has to wait for what only this caller does from here on
+		leave() // callers behind need not wait for the rest, which concerns only this caller
 	}
 	units, err := l.takeUnits(ctx, q.limits(), next.joins)
 	var limit *LimitError

@@ -23,19 +23,19 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// logoOf asks for a logo as PNG with the customer's publishable key.
+// logoOf requests a logo as PNG with the customer's publishable key.
 func (c *customer) logoOf(domain string) answer {
 	c.s.t.Helper()
 	return c.s.send(request{path: "/logo/" + domain + "?format=png&key=" + c.publishable})
 }
 
-// keyless asks for a logo as PNG without a key.
+// keyless requests a logo as PNG without a key.
 func (s *service) keyless(domain string) answer {
 	s.t.Helper()
 	return s.send(request{path: "/logo/" + domain + "?format=png"})
 }
 
-// is checks an image by what it shows and for how long it is kept.
+// is checks an image by its content and its cache lifetime.
 func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 	t.Helper()
 	if a.status != http.StatusOK {
@@ -46,7 +46,7 @@ func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 	}
 }
 
-// length is how many events an account's stream holds.
+// length returns the number of events on an account's stream.
 func (c *customer) length() int {
 	c.s.t.Helper()
 	events, err := c.s.log.ReadStream(context.Background(), account.Stream(c.id), 0, eventlog.Forward, 10_000)
@@ -54,7 +54,7 @@ func (c *customer) length() int {
 	return len(events)
 }
 
-// finding makes crawls of a domain find the inked logo after a while.
+// finding makes crawls of a domain find the inked logo after a delay.
 func (s *service) finding(domain string, after time.Duration) {
 	s.t.Helper()
 	r := s.withLogo("found", "png", inked(s.t, 64))
@@ -139,7 +139,7 @@ func TestALogoWaitsItsTimeAndTheCrawlGoesOn(t *testing.T) {
 	})
 }
 
-// A crawler that never ends a crawl leaves a timeout behind, which is remembered, and kept as any fallback.
+// A crawl that never ends is remembered as a timeout, and cached like any fallback.
 func TestACrawlThatNobodyEndsIsATimeoutForLogosToo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -185,7 +185,7 @@ func TestOutcomesWithoutALogoAreFallbacks(t *testing.T) {
 	}
 }
 
-// A withdrawn brand shows nothing any more and is not crawled, also before the index knows.
+// A withdrawn brand is no longer shown and not crawled, even before the index is updated.
 func TestAWithdrawnBrandShowsNoLogo(t *testing.T) {
 	t.Parallel()
 	index := &stale{}
@@ -210,13 +210,13 @@ func TestAWithdrawnBrandShowsNoLogo(t *testing.T) {
 	}
 }
 
-// behind is an index that does not see anything new.
+// behind is an index that never sees anything new.
 type behind struct{ readapi.BrandIndex }
 
 func (behind) Get(context.Context, string) (*brands.Entry, error) { return nil, brands.ErrNotFound }
 
-// What this node has just answered it also shows, although the index trails, and to everybody: a monogram would
-// be kept for an hour.
+// A brand that this node has just answered is shown to every caller although the index lags: a
+// monogram would be cached for an hour.
 func TestABrandThatWasJustAnsweredShowsItsLogoAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(set *setup) {
@@ -231,14 +231,15 @@ func TestABrandThatWasJustAnsweredShowsItsLogoAtOnce(t *testing.T) {
 	if n := len(s.crawler.of("fresh.com")); n != 1 {
 		t.Errorf("%d crawls", n)
 	}
-	// What was known before the look-up, at the stream's first revision.
+	// Known before the look-up, at the stream's first revision.
 	_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: "known.com", Source: "test 1", Record: s.withLogo("known", "png", inked(t, 64))})
 	s.must(err)
 	c.get("/v1/brands/known.com").ok(t)
 	s.keyless("known.com").is(t, "an import", true, logoKept)
 }
 
-// Of many at once one starts the crawl, and what they take of the limits is one unit each: ten find none left.
+// Of many concurrent requests one starts the crawl, and each takes one unit of the limits: ten find
+// none left.
 func TestManyLogosOfOneNewDomainShareACrawl(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -257,13 +258,13 @@ func TestManyLogosOfOneNewDomainShareACrawl(t *testing.T) {
 		if shown.Load() != 30 || limited.Load() != 10 || len(s.crawler.of("fresh.com")) != 1 {
 			s.t.Errorf("%d show the logo, %d were past a limit, %d crawls", shown.Load(), limited.Load(), len(s.crawler.of("fresh.com")))
 		}
-		// They joined: the service's one unit of this minute is all that is gone.
+		// They joined: only one unit of the service's minute was used.
 		s.clock.add(time.Minute)
 		c.logoOf("fresh.com").is(s.t, "later", true, logoKept)
 	}, func(set *setup) { set.config.CrawlsPerMinute = 1 })
 }
 
-// behindProxy makes the service believe what its clients say in X-Forwarded-For.
+// behindProxy makes the service trust its clients' X-Forwarded-For.
 func behindProxy(set *setup) {
 	set.config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
@@ -291,7 +292,7 @@ func TestLogoCrawlsHaveLimitsOfTheAccountAndOfTheAddress(t *testing.T) {
 	if got := len(s.crawler.of("new31.com")); got != 0 {
 		t.Errorf("%d crawls past the limit", got)
 	}
-	for range 15 { // 15 units of this address are taken
+	for range 15 { // 15 units of this address are used
 		ask(two, "192.0.2.1").is(t, "another account", false, fallbackKept)
 	}
 	ask(two, "192.0.2.1").is(t, "past the limit of the address", false, "no-store")
@@ -361,7 +362,7 @@ func TestACrawlForALogoOutlivesItsClient(t *testing.T) {
 	s.keyless("fresh.com").is(t, "afterwards", true, logoKept)
 }
 
-// downLog is the brands' commands while the log is away.
+// downLog is BrandCommands with an unavailable log.
 type downLog struct {
 	readapi.BrandCommands
 	hangs bool
@@ -375,7 +376,7 @@ func (d downLog) State(ctx context.Context, _ string) (*brand.Brand, error) {
 	return nil, eventlog.ErrUnavailable
 }
 
-// Without the log nobody can be crawled, but a page still has its images.
+// Without the log no domain can be crawled, but a page still gets its images.
 func TestLogosWithoutTheLog(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
@@ -394,7 +395,8 @@ func TestLogosWithoutTheLog(t *testing.T) {
 	}
 }
 
-// Requests that wait for a crawl do not pile up without end: one too many gets its image at once.
+// Requests that wait for a crawl do not accumulate without limit: one too many gets its image
+// immediately.
 func TestLogosThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 2048
@@ -419,7 +421,7 @@ func TestLogosThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// The wait for a crawl takes nothing of the time that there is for drawing.
+// The wait for a crawl does not reduce the time for drawing.
 func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -444,7 +446,7 @@ func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
 	})
 }
 
-// Before the index holds what a start brings into it, a fallback may be the wrong answer a second later.
+// Until the index is filled after a start, a fallback may be wrong a second later.
 func TestBeforeTheIndexIsFilledNobodyKeepsAFallback(t *testing.T) {
 	t.Parallel()
 	var filled atomic.Bool

@@ -7,14 +7,14 @@ import (
 
 // logoHost is a host name that serves logos at its root. The zero value is none.
 type logoHost struct {
-	name string // lower case, without a dot at its end
+	name string // lower case, without a trailing dot
 	port string // "" = any
 }
 
-// usualPorts are those that clients leave out of Host.
+// usualPorts are the ports that clients omit from Host.
 var usualPorts = map[string]string{"http": "80", "https": "443"}
 
-// parseLogoHost reads the setting; scheme is that of the addresses that are given out.
+// parseLogoHost parses the setting; scheme is that of the published URLs.
 func parseLogoHost(setting, scheme string) logoHost {
 	name, port := splitHost(strings.ToLower(setting))
 	if port == usualPorts[scheme] {
@@ -23,7 +23,7 @@ func parseLogoHost(setting, scheme string) logoHost {
 	return logoHost{name: name, port: port}
 }
 
-// splitHost takes a host apart as a Host header has it, with or without a port and the dot of the root.
+// splitHost splits a Host header, with or without a port and a trailing dot.
 func splitHost(sent string) (name, port string) {
 	name = sent
 	if i := strings.LastIndexByte(sent, ':'); i > strings.LastIndexByte(sent, ']') {
@@ -32,8 +32,8 @@ func splitHost(sent string) (name, port string) {
 	return strings.TrimSuffix(name, "."), port
 }
 
-// is says whether a request's Host is this one. A port there decides only when the setting has one: proxies send
-// it or not as they like.
+// is reports whether a request's Host is this one. A port in it matters only if the setting has one,
+// since proxies may or may not send it.
 func (h logoHost) is(sent string) bool {
 	if h.name == "" {
 		return false
@@ -42,7 +42,7 @@ func (h logoHost) is(sent string) bool {
 	return strings.EqualFold(name, h.name) && (h.port == "" || h.port == port)
 }
 
-// logoURLs is what stands before the domain in the address of a logo.
+// logoURLs returns the prefix of a logo's URL before the domain.
 func logoURLs(baseURL, host string) string {
 	if host == "" {
 		return baseURL + logoPath
@@ -55,15 +55,16 @@ func schemeOf(baseURL string) string {
 	return strings.ToLower(scheme)
 }
 
-// iconURL is the logo endpoint's address of a domain's icon.
+// iconURL returns the URL of a domain's icon.
 func (a *API) iconURL(domain string) string { return a.logoURLs + url.PathEscape(domain) }
 
-// noLogo are the first segments of paths at the root of a logo host that clients ask every host for and that
-// would be read as domains.
+// noLogo are the first path segments at the root of a logo host that clients request from every host
+// and that would be parsed as domains.
 var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, "ads.txt": true, "sitemap.xml": true, ".well-known": true}
 
-// logoAddress returns what a request's path says of a logo, still percent-encoded, and false when it is none.
-// On a logo host /logo/acme.com is what it is on the other, since "logo" is no domain.
+// logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if
+// there is none. On a logo host /logo/acme.com works as on the other host, since "logo" is not a
+// domain.
 func (x *exchange) logoAddress() (address string, ok bool) {
 	sent := x.request.URL.EscapedPath()
 	if !x.api.logoHost.is(x.request.Host) {

@@ -16,7 +16,7 @@ const logoHostName = "logos.example.net"
 
 func onLogoHost(set *setup) { set.config.LogoHost = logoHostName }
 
-// sendTo sends a request to a host by its name.
+// sendTo sends a request with a Host header.
 func (s *service) sendTo(host, method, path string, header http.Header) answer {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
@@ -33,7 +33,7 @@ func TestTheLogoHostServesLogosAtItsRoot(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
-	// Over the network once, where the interface description is the witness.
+	// Over the network once, where the witness checks it against the OpenAPI document.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/acme.com/w/64/icon?format=png", nil)
 	s.must(err)
 	r.Host = logoHostName
@@ -106,7 +106,7 @@ func TestAPortOfTheLogoHostCounts(t *testing.T) {
 	}
 }
 
-// Clients leave the usual port of a scheme out of Host, also where the address that they were given has it.
+// Clients omit the default port of a scheme from Host, even if their URL has it.
 func TestTheUsualPortOfALogoHostIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for base, setting := range map[string]string{"https://brands.example.com": logoHostName + ":443", "http://brands.example.com": logoHostName + ":80"} {

@@ -14,7 +14,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// logoFrom asks for a logo as PNG with the customer's publishable key, for a visitor at an address.
+// logoFrom requests a logo as PNG with the customer's publishable key, for a visitor with the given
+// address.
 func (c *customer) logoFrom(t testing.TB, address, domain string) answer {
 	t.Helper()
 	a, err := c.s.do(t.Context(), request{path: "/logo/" + domain + "?format=png&key=" + c.publishable, header: from(address, nil)})
@@ -24,7 +25,8 @@ func (c *customer) logoFrom(t testing.TB, address, domain string) answer {
 	return a
 }
 
-// withinAMinute runs a test of minute windows again, with other names, when it passed the end of a minute.
+// withinAMinute repeats a test of minute windows, with other names, if it ran past the end of a
+// minute.
 func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 	t.Helper()
 	const attempts = 3
@@ -42,8 +44,9 @@ func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 	t.Fatalf("it passed the end of a minute %d times", attempts)
 }
 
-// Of many who ask several nodes for a new domain's logo, whichever comes first has it crawled. The others wait for
-// that crawl, as long as logos wait, and no answer that may be better in a moment is kept.
+// Of many concurrent requests to several nodes for a new domain's logo, the first starts the crawl.
+// The others wait for that crawl, as long as logos wait, and answers that may soon improve are not
+// cached.
 func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
 	const asked = 24
 	s := startSite(t, 3)
@@ -55,8 +58,8 @@ func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
 	together(asked, func(i int) {
 		a := at(i).logoFrom(t, fmt.Sprintf("203.0.113.%d", i), "fresh.com")
 		switch kept := a.header.Get("Cache-Control"); {
-		case a.status != http.StatusOK: // a machine that is busy
-		case kept == "no-store": // so much that the crawl took longer than a logo waits
+		case a.status != http.StatusOK: // a busy machine
+		case kept == "no-store": // so busy that the crawl took longer than a logo waits
 			if a.showsInk(t) {
 				t.Error("the logo itself is not kept")
 			}
@@ -99,12 +102,12 @@ func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
 	}
 }
 
-// The 30 crawls a minute of an account, and of an address, are 30 over all nodes. Who waits for the crawl of another
-// takes one of them too.
+// The 30 crawls per minute of an account, and of an address, apply to all nodes together. A caller who
+// waits for another's crawl takes one of them, too.
 func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 	s := startSite(t, 3)
 	s.crawler.otherwise = func(context.Context, eventschemas.CrawlRequested) ending { return ending{outcome: brand.DNS} }
-	// requested says how many crawls of a domain are on the log.
+	// requested returns the number of crawls of a domain on the log.
 	requested := func(domain string) (n int64) {
 		events, err := s.nodes[0].log.ReadStream(t.Context(), brand.Stream(domain), 0, eventlog.Forward, 10)
 		s.must(err)
@@ -115,7 +118,8 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 		}
 		return n
 	}
-	// crawls asks for a logo each of 40 new domains, and says what is wrong with how many were crawled.
+	// crawls requests the logos of 40 new domains, and describes what is wrong with the number of
+	// crawls.
 	crawls := func(label string, ask func(i int, domain string) answer) string {
 		const asked, limit = 40, 30
 		domains := make([]string, asked)
@@ -124,13 +128,13 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 		together(asked, func(i int) {
 			domains[i] = fmt.Sprintf("%s-%d.com", label, i)
 			switch a := ask(i, domains[i]); {
-			case a.status != http.StatusOK: // a machine that is busy; it may have taken its units
+			case a.status != http.StatusOK: // a busy machine; it may have taken its units
 				failed.Add(1)
 			case a.header.Get("Cache-Control") == "no-store":
 				limited.Add(1)
 			}
 		})
-		n, quick := int64(0), time.Since(began) < siteLogoTimeout && failed.Load() == 0 // nobody can have waited in vain
+		n, quick := int64(0), time.Since(began) < siteLogoTimeout && failed.Load() == 0 // no request can have timed out waiting
 		for _, d := range domains {
 			n += requested(d)
 		}
@@ -176,8 +180,8 @@ func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
 					busy.Store(true)
 				}
 			})
-			if takes()-before < 3*29+1 { // one as a logo and two as a crawl for each, and the service's
-				return "" // a machine so busy that some had no time to take theirs
+			if takes()-before < 3*29+1 { // one as a logo and two as a crawl for each, plus the service's
+				return "" // the machine was so busy that some had no time to take theirs
 			}
 			if ask(1, "last").status != http.StatusOK || ask(2, "past").status != http.StatusOK || busy.Load() {
 				return ""

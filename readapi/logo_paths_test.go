@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestBothFormsOfALogoPathAnswerAlike, with every status that they have, on GET and on HEAD.
+// TestBothFormsOfALogoPathAnswerAlike, with every possible status, on GET and on HEAD.
 func TestBothFormsOfALogoPathAnswerAlike(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -15,18 +15,19 @@ import (
 
 const logoPath = "/logo/"
 
-// routeLogos adds the logo paths. Options of a logo are path segments of any number, so the router only knows where
-// they begin.
+// routeLogos adds the logo paths. Options of a logo are any number of path segments, so the router
+// only matches the prefix.
 func (a *API) routeLogos(r *mux.Router) {
 	e := newEndpoint("logo", open, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveLogo, http.MethodHead: (*exchange).serveLogo})
 	e.plain = true
 	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
-	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // which has no domain, as the path with its slash
+	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
 
-// Lifetimes of logos (readings, "Caching"). A logo behind a key that was not used is the answer to that key, so no
-// cache may give it to anybody else, and it is soon asked for again. What may be better in a moment is kept nowhere.
+// Cache lifetimes of logos (readings, "Caching"). A logo with a key that was not used is the answer to
+// that key, so shared caches must not store it, and it is soon requested again. Answers that may soon
+// improve are not cached.
 var (
 	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
@@ -34,10 +35,10 @@ var (
 	varyAccept        = []string{"Accept"}
 )
 
-// serveLogo answers GET and HEAD /logo/{domain} and what may follow. HEAD is a GET whose picture stays here: it
-// takes the same limits and may have a domain crawled. There are no ranges: a picture is a few KB.
+// serveLogo answers GET and HEAD /logo/{domain} with options. HEAD is a GET whose image is not sent:
+// it takes the same limits and may cause a crawl. Ranges are not supported: an image is a few KB.
 //
-// All of it has the time of what is quick, and where it waits for a crawl that of the wait besides.
+// The whole request has the time of quick, plus the wait for a crawl if there is one.
 func (x *exchange) serveLogo() error {
 	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.lookup.patience)
 	defer cancel()
@@ -61,13 +62,13 @@ func (x *exchange) serveLogo() error {
 	return nil
 }
 
-// drawLogo answers whoever was let through. quick is the time of what is quick, within that of all.
+// drawLogo answers an admitted request. quick limits the quick parts, within whole.
 func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, options logo.Options) error {
 	q := logoQuery{domain: x.domain, address: who.Address}
 	if who.Keyed {
 		q.account, q.request = who.Caller.AccountID, x.command()
 	}
-	filled := x.api.filled() // before the index is asked: what comes in between would not be seen
+	filled := x.api.filled() // before the index is read: events between the two would be missed
 	found, err := x.api.lookup.likeness(whole, quick, q)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, option
 	return x.sendPicture(picture, found, options, who)
 }
 
-// parseLogo returns the domain and what else is asked for.
+// parseLogo returns the domain and the options.
 func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 	address, ok := x.logoAddress()
 	if !ok {
@@ -101,8 +102,8 @@ func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 	return domain, o, err
 }
 
-// sendPicture answers with a picture, or with 304 where the caller has it. A condition is for answers that would
-// be 200 (RFC 9110, section 13.2.1): a picture of what is not there stays a 404.
+// sendPicture answers with an image, or with 304 if the caller has it. A condition applies to answers
+// that would be 200 (RFC 9110, section 13.2.1): an image with status 404 stays a 404.
 func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, who logoCaller) error {
 	h := x.Header()
 	h[headerETag] = []string{p.ETag}
@@ -135,7 +136,7 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 	return nil
 }
 
-// noteLogo tells the log what the answer is.
+// noteLogo adds the kind of answer to the log.
 func (x *exchange) noteLogo(p logo.Picture, found likeness, who logoCaller) {
 	shown := "brand"
 	if p.Fallback {

@@ -31,15 +31,15 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// mostLogoMemory is what a process may ever hold that serves every hostile file there is, the service around it
-// and its databases included.
+// mostLogoMemory is the maximum memory of a process that serves every known hostile file, including
+// the service around it and its databases.
 const mostLogoMemory = 300 << 20
 
-// TestHostileLogosOverHTTP has every hostile SVG and every raster bomb asked for over /logo and /cdn, once as
-// intake stores it, and once as it is, as if intake had missed it. The process that serves does nothing else, so
-// the most memory that it ever held is what all of it takes.
+// TestHostileLogosOverHTTP requests every hostile SVG and every raster bomb over /logo and /cdn, once
+// as intake stores it, and once unchanged, as if intake had missed it. The serving process does
+// nothing else, so its peak memory is the memory that all of it takes.
 func TestHostileLogosOverHTTP(t *testing.T) {
-	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the process that serves
+	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the serving process
 	const crowd = "the largest all at once, for eight processors"
 	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, crowd: serveCrowd}
 	if serve := parts[os.Getenv(part)]; serve != nil {
@@ -83,17 +83,19 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 type hostileGallery struct {
 	*service
 	studio  *logo.Studio
-	client  *http.Client // without the checks of a service's own, which take as much memory as what is measured
+	client  *http.Client // without the checks of a service's own client, which take as much memory as the measured part
 	asked   int
-	busy    int           // of them answered 503
+	busy    int           // requests answered with 503
 	slowest time.Duration // of one request, for the log
 	worst   string        // which one
 }
 
-// hostilePatience is the time that each drawing, making and request has: this test says what comes out, not when.
+// hostilePatience is the time limit of each drawing, making and request: this test checks results, not
+// times.
 const hostilePatience = time.Minute
 
-// serveHostile starts a service whose drawings of vectors may take that many steps; 0 is what a server has.
+// serveHostile starts a service whose vector drawings may take that many steps; 0 is the default of a
+// server.
 func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: hostilePatience, Concurrent: 1})
 	if err != nil {
@@ -119,7 +121,7 @@ func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	return g
 }
 
-// serveSanitized has the steps that a server has.
+// serveSanitized uses the default steps of a server.
 func serveSanitized(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
@@ -127,8 +129,8 @@ func serveSanitized(t *testing.T, cache string) {
 	g.told(t)
 }
 
-// serveRaw has few: no file may take more than the renderer lets it, so how many they are changes what is drawn, but
-// not what may be answered, and how long this test takes.
+// serveRaw uses fewer: no file may exceed the renderer's limit, so the limit changes which are drawn
+// and how long this test takes, but not which answers are valid.
 func serveRaw(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 10<<18)
 	g.raw(t)
@@ -136,11 +138,12 @@ func serveRaw(t *testing.T, cache string) {
 	g.told(t)
 }
 
-// crowdFile is what serveCrowd draws, beside the renderer's cache: to make it takes memory too.
+// crowdFile is the file that serveCrowd draws, stored next to the renderer's cache because creating it
+// takes memory, too.
 const crowdFile = "noise.png"
 
-// serveCrowd draws the largest raster that is drawn at all, of noise, in eight sizes at once. A server with eight
-// processors could draw them all at the same time; the memory must not follow.
+// serveCrowd draws the largest allowed raster, of noise, in eight sizes concurrently. A server with
+// eight processors could draw them all at the same time; the memory must not grow accordingly.
 func serveCrowd(t *testing.T, cache string) {
 	if runtime.GOMAXPROCS(0) != 8 {
 		t.Fatalf("%d processors", runtime.GOMAXPROCS(0))
@@ -171,7 +174,7 @@ func serveCrowd(t *testing.T, cache string) {
 	checkPeak(t)
 }
 
-// checkPeak compares the most memory that this process ever had resident with mostLogoMemory.
+// checkPeak compares the peak resident memory of this process with mostLogoMemory.
 func checkPeak(t *testing.T) {
 	peak, err := process.ID(os.Getpid()).Peak()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +185,7 @@ func checkPeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("peak %d MiB", peak>>20)
-	if peak > mostLogoMemory && !race.Enabled { // the detector has memory of its own
+	if peak > mostLogoMemory && !race.Enabled { // the detector needs memory itself
 		t.Errorf("peak %d MiB, limit %d", peak>>20, mostLogoMemory>>20)
 	}
 }
@@ -192,8 +195,8 @@ func (g *hostileGallery) told(t *testing.T) {
 	t.Logf("%d requests, %d of them answered 503; the longest took %v: %s", g.asked, g.busy, g.slowest, g.worst)
 }
 
-// store makes a file the one format of the one logo of a brand. The brand is in the index once the service has
-// settled.
+// store makes a file the only format of a brand's only logo. The brand is in the index once the
+// service has settled.
 func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
 	t.Helper()
 	id, err := g.assets.Put(t.Context(), data, format)
@@ -208,8 +211,9 @@ func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte)
 	return id
 }
 
-// ask asks for one picture, in a minute of its own now and then: an address has 300 requests a minute. Where the
-// machine is too busy to draw it within a request's time, it asks again, as the answer says.
+// ask requests one image, occasionally advancing the clock by a minute: an address has 300 requests a
+// minute. If the machine is too busy to draw it within a request's time, it retries, as the answer
+// says.
 func (g *hostileGallery) ask(t *testing.T, path string) answer {
 	t.Helper()
 	for {
@@ -246,8 +250,8 @@ func (g *hostileGallery) ask(t *testing.T, path string) answer {
 	}
 }
 
-// picture asks for a raster and returns it, or nil for a plain refusal: a file that cannot be drawn is told in
-// words, which say nothing of the file, and no cache keeps them.
+// picture requests a raster and returns it, or nil for a plain refusal: an error about a file that
+// cannot be drawn is text that reveals nothing of the file, and is not cached.
 func (g *hostileGallery) picture(t *testing.T, domain string, size int, format imaging.Format) *image.NRGBA {
 	t.Helper()
 	path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, format)
@@ -272,7 +276,7 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 
 var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
 
-// sanitized stores what SanitizeSVG makes of each file. What it refuses never becomes a logo.
+// sanitized stores SanitizeSVG's result for each file. A refused file never becomes a logo.
 func (g *hostileGallery) sanitized(t *testing.T) {
 	stored, refused := map[string]string{}, 0
 	for i, h := range imagingtest.HostileSVGs() {
@@ -308,7 +312,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 		}
 		for _, size := range []int{16, 128, 1024} {
 			for i, format := range rasterFormats {
-				if size == 1024 && i != turn%len(rasterFormats) { // which take longest, so the formats take turns
+				if size == 1024 && i != turn%len(rasterFormats) { // these take longest, so the formats alternate
 					continue
 				}
 				img := g.picture(t, domain, size, format)
@@ -326,8 +330,9 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 	t.Logf("%d files stored and drawn, %d refused by intake", len(stored), refused)
 }
 
-// raw stores each file as it came. Whatever becomes of it, it is a picture of the size that was asked for, or of half
-// or a quarter of it, or a refusal, and the same when it is asked for in another format; and as an SVG it goes out with the words that keep a browser from running or loading anything of it.
+// raw stores each file unchanged. The answer is an image of the requested size, or of half or a
+// quarter of it, or a refusal, and the same in another format; as an SVG it is sent with the headers
+// that keep a browser from running or loading anything in it.
 func (g *hostileGallery) raw(t *testing.T) {
 	type file struct{ name, domain, id string }
 	var stored []file
@@ -343,8 +348,9 @@ func (g *hostileGallery) raw(t *testing.T) {
 			if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
 				t.Errorf("%s: %s: %d %.200s", f.name, path, a.status, a.body)
 			}
-			// A logo is rebuilt once more before it goes out. The bytes of an asset are those of the store, which its
-			// name says; there the headers must do, at which ask looks.
+			// A logo is rebuilt once more before it is sent. The bytes of an asset are those of the
+			// store, because its name is their hash; there the headers, which ask checks, must
+			// suffice.
 			if a.header.Get("Content-Type") == "image/svg+xml" && strings.HasPrefix(path, "/logo/") {
 				for _, found := range imagingtest.Residue(a.body) {
 					t.Errorf("%s: %s: residue: %s", f.name, path, found)
@@ -372,10 +378,10 @@ func (g *hostileGallery) raw(t *testing.T) {
 	t.Logf("%d of %d files drawn as they came, %d of them smaller", drawn, len(stored), halved)
 }
 
-// storable: what is larger, or empty, is in no store.
+// storable reports whether a store may contain the file: larger or empty ones are never stored.
 func storable(b imagingtest.Bomb) bool { return len(b.Data) > 0 && len(b.Data) <= assets.MaxBytes }
 
-// bombs stores each raster bomb as a PNG, a WebP and a JPEG, which are the rasters that a store may have.
+// bombs stores each raster bomb as PNG, WebP and JPEG, the raster formats that a store may contain.
 func (g *hostileGallery) bombs(t *testing.T) {
 	bombs := imagingtest.RasterBombs()
 	for i, b := range bombs {
@@ -396,8 +402,8 @@ func (g *hostileGallery) bombs(t *testing.T) {
 			if img := g.picture(t, domain, []int{16, 128, 1024}[j], rasterFormats[j]); img != nil {
 				t.Errorf("%s as %s is drawn: %v", b.Name, format, img.Rect)
 			}
-			// Nothing that is no vector goes out as one, whatever it is called. A PNG that is small enough by its
-			// header goes out as it is.
+			// Only vectors are sent as vectors, whatever their name. A PNG that is small enough by its
+			// header is sent unchanged.
 			a := g.ask(t, "/logo/"+domain+"?format=svg")
 			if kind := a.header.Get("Content-Type"); a.status != http.StatusInternalServerError && (kind != "image/png" || imaging.Sniff(a.body) != imaging.PNG) {
 				t.Errorf("%s as %s is %d %s for svg", b.Name, format, a.status, kind)

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// raster is a picture with soft edges: a disc of ink on a clear ground, which has another color that must never
-// be seen. Its right half may have another ink.
+// raster returns an image with soft edges: a disc of ink on a transparent background, whose hidden
+// color must never be visible. Its right half may have another ink.
 func raster(w, h int, ink, hidden color.NRGBA, right ...color.NRGBA) *image.NRGBA {
 	hidden.A = 0
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -35,8 +35,8 @@ func raster(w, h int, ink, hidden color.NRGBA, right ...color.NRGBA) *image.NRGB
 	return img
 }
 
-// hasRaster puts a brand into the index whose one logo is this picture, in one format. Only of a PNG the record
-// says the size.
+// hasRaster puts a brand into the index whose only logo is this image, in one format. Only for a PNG
+// does the record have the size.
 func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Format, theme string) {
 	s.t.Helper()
 	data, err := imaging.EncodePNG(img)
@@ -58,16 +58,16 @@ func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Form
 	s.known(domain, r)
 }
 
-// drawingTries is how often a logo is asked for whose drawing takes longer than a request has, which on a busy
-// machine, under the race detector, one of these does.
+// drawingTries limits the requests for a logo whose drawing takes longer than a request's time, which
+// happens for one of these on a busy machine under the race detector.
 const drawingTries = 4
 
-// logoPicture asks for a logo and decodes it.
+// logoPicture requests a logo and decodes it.
 func (s *service) logoPicture(path string) (*image.NRGBA, imaging.Format) {
 	s.t.Helper()
 	a := s.send(request{path: path})
 	for range drawingTries - 1 {
-		if a.status == http.StatusServiceUnavailable { // the drawing goes on, and the next finds it
+		if a.status == http.StatusServiceUnavailable { // drawing continues, and the next request finds the result
 			a = s.send(request{path: path})
 		}
 	}
@@ -82,7 +82,8 @@ func (s *service) logoPicture(path string) (*image.NRGBA, imaging.Format) {
 	return img, info.Format
 }
 
-// No raster is made larger than it is stored, whatever is asked for, and every answer keeps the sides' ratio.
+// No raster is enlarged beyond its stored size, whatever is requested, and every answer keeps the
+// aspect ratio.
 func TestNoRasterIsEverMadeLarger(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -113,14 +114,14 @@ func TestNoRasterIsEverMadeLarger(t *testing.T) {
 	}
 }
 
-// A picture that is made smaller has its ink's color up to its edges: nothing of the color that clear pixels
-// happen to have is drawn into it. On a ground no pixel lies outside of what is between ink and ground.
+// A reduced image keeps its ink's color up to its edges: the hidden color of transparent pixels is not
+// mixed into it. On a background every pixel is between ink and background.
 func TestNoHaloOnTransparentEdges(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	const slack = 4 // of 255: rounding, once for each step
+	const slack = 4 // of 255: rounding, once per step
 	white, black, red := color.NRGBA{255, 255, 255, 255}, color.NRGBA{0, 0, 0, 255}, color.NRGBA{200, 30, 40, 255}
-	// Between these two inks green stays, and red and blue come to the same sum.
+	// Between these two inks green is constant, and red and blue have the same sum.
 	purple, violet := color.NRGBA{200, 30, 40, 255}, color.NRGBA{40, 30, 200, 255}
 	between := func(c color.NRGBA) int { return max(off(c.G, 30), off(c.R/2+c.B/2, 120)) }
 	only := func(ink color.NRGBA) func(color.NRGBA) int {
@@ -129,7 +130,7 @@ func TestNoHaloOnTransparentEdges(t *testing.T) {
 	green := color.NRGBA{0, 255, 0, 0}
 	for name, c := range map[string]struct {
 		img *image.NRGBA
-		off func(color.NRGBA) int // how far a color is from what the ink may come to
+		off func(color.NRGBA) int // distance of a color from the possible mixtures of ink
 	}{
 		"white":  {raster(400, 300, white, black), only(white)},
 		"black":  {raster(400, 300, black, white), only(black)},
@@ -146,7 +147,7 @@ func TestNoHaloOnTransparentEdges(t *testing.T) {
 					t.Errorf("%s: clear pixels %t, full ones %t", path, clear, full)
 				}
 				for i := 0; i < len(img.Pix); i += 4 {
-					// As much as it is seen.
+					// Weighted by its opacity.
 					if p := (color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}); c.off(p)*int(p.A) > slack*255 {
 						t.Errorf("%s: %v shines through, which is not of the ink", path, p)
 						break
@@ -166,7 +167,7 @@ func alphas(img *image.NRGBA) (clear, full bool) {
 	return clear, full
 }
 
-// A JPEG has the ground that was asked for, or the one that its ink is seen on, and soft edges between the two.
+// A JPEG has the requested background, or the one that suits its ink, and soft edges between the two.
 func TestJPEGsAreFlattenedOnTheirGround(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -190,7 +191,7 @@ func TestJPEGsAreFlattenedOnTheirGround(t *testing.T) {
 	}
 }
 
-// near says whether a grey is the one that was wanted, about.
+// near reports whether a gray is approximately the expected one.
 func near(c color.NRGBA, want uint8, slack int) bool {
 	for _, v := range []uint8{c.R, c.G, c.B} {
 		if off(v, want) > slack {

@@ -32,10 +32,10 @@ const (
 	besideStatus = "private, max-age=60"
 )
 
-// ink is the color of logos in these tests; nothing else is drawn in it.
+// ink is the color of logos in these tests; nothing else has it.
 var ink = color.NRGBA{R: 255, G: 0, B: 255, A: 255}
 
-// inked is a PNG all in ink.
+// inked returns a PNG filled with ink.
 func inked(t testing.TB, side int) []byte {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
@@ -49,7 +49,7 @@ func inked(t testing.TB, side int) []byte {
 
 const inkedSVG = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#f0f"/></svg>`
 
-// withLogo is a record whose icon is a stored file.
+// withLogo returns a record whose icon is a stored file.
 func (s *service) withLogo(name, format string, file []byte) eventschemas.Record {
 	s.t.Helper()
 	asset := eventschemas.Asset{ID: s.stored(file, format), Format: format, Size: int64(len(file))}
@@ -63,7 +63,7 @@ func (s *service) withLogo(name, format string, file []byte) eventschemas.Record
 	return r
 }
 
-// showsInk says whether a PNG is the inked logo, and not what stands for one.
+// showsInk reports whether a PNG is the inked logo, not a fallback.
 func (a answer) showsInk(t testing.TB) bool {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(a.body))
@@ -74,7 +74,7 @@ func (a answer) showsInk(t testing.TB) bool {
 	return color.NRGBAModel.Convert(img.At(middle.X, middle.Y)) == ink
 }
 
-// plainly checks an error in plain text.
+// plainly checks a plain text error.
 func (a answer) plainly(t testing.TB, status int) {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Cache-Control") != "no-store" {
@@ -183,7 +183,8 @@ func TestFallbacksAreKeptForLessLongAndConditionsLeaveTheir404(t *testing.T) {
 	}
 }
 
-// A key that was not used shows in every answer, and no shared cache may hand one of these to others.
+// A key that was not used is reported in every answer, and no shared cache may pass such an answer to
+// others.
 func TestLogosBesideAKeyStatusAreForNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -232,7 +233,7 @@ func TestLogoErrorsArePlain(t *testing.T) {
 	}
 }
 
-// What is stored of a logo may be gone, damaged or out of reach.
+// The stored file of a logo may be missing, damaged or unavailable.
 func TestLogosThatCannotBeDrawn(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -249,7 +250,7 @@ func TestLogosThatCannotBeDrawn(t *testing.T) {
 	s.send(request{path: "/logo/acme.com?size=33"}).ok(t)
 }
 
-// studioWith draws as it says, in the place of the studio.
+// studioWith replaces the studio with a function.
 type studioWith func(ctx context.Context) (logo.Picture, error)
 
 func (f studioWith) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (logo.Picture, error) {
@@ -307,7 +308,7 @@ func TestPagesOfOtherOriginsMayAskForLogosWithAKey(t *testing.T) {
 	}
 }
 
-// logged serves a request past the network, which ends once its line is in the log, and returns both.
+// logged serves a request without the network, waits for its log line, and returns both.
 func (s *service) logged(path string, header http.Header) (*httptest.ResponseRecorder, map[string]any) {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, path, nil)
@@ -353,7 +354,7 @@ func TestLogosInTheLogAndTheMetrics(t *testing.T) {
 	}
 }
 
-// The monogram of a brand whose name is known has the letters of the name.
+// The monogram of a brand with a known name has the letters of the name.
 func TestABrandWithoutALogoIsDrawnByItsName(t *testing.T) {
 	t.Parallel()
 	var drawn []logo.Brand
@@ -378,7 +379,7 @@ func TestABrandWithoutALogoIsDrawnByItsName(t *testing.T) {
 	}
 }
 
-// seenBrands is a studio that notes what it draws.
+// seenBrands is a studio that records what it draws.
 type seenBrands struct {
 	readapi.LogoStudio
 	all *[]logo.Brand
@@ -389,7 +390,7 @@ func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (log
 	return s.LogoStudio.Draw(ctx, b, o)
 }
 
-// A restricted brand is served as an unknown one, whatever its record holds.
+// A restricted brand is served like an unknown one, whatever its record contains.
 func TestRestrictedBrandsAreNotShown(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -426,7 +427,7 @@ func TestConfigOfTheLogoTimeout(t *testing.T) {
 	}
 }
 
-// awayFor are counters of which some scopes cannot be reached.
+// awayFor are counters with unavailable scopes.
 type awayFor struct {
 	ratelimit.Counters
 	scope string

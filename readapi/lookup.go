@@ -16,64 +16,66 @@ import (
 )
 
 const (
-	// maxCrawlTimeout bounds what can be set, so that a server's write timeout always covers it.
+	// maxCrawlTimeout limits the setting, so that a server's write timeout always covers it.
 	maxCrawlTimeout = 60 * time.Second
-	// outcomeGrace is what a crawl's outcome may take from the crawler's own deadline to the log and back.
+	// outcomeGrace is the time for a crawl's outcome from the crawler's own deadline to the log and
+	// back.
 	outcomeGrace = 500 * time.Millisecond
-	// clientsGiveUp is when clients stop waiting for an answer (readings, "Crawl outcomes"). Every answer leaves
-	// before it, whatever hangs: a crawl with what is beside it, giveWithin and creditsWithin stay below it
-	// together, and so do quickWithin, afterwardsWithin and creditsWithin.
+	// clientsGiveUp is when clients stop waiting for an answer (readings, "Crawl outcomes"). Every
+	// answer is sent before it, whatever hangs: the sum of a crawl and the work around it, giveWithin
+	// and creditsWithin is less, and so is that of quickWithin, afterwardsWithin and creditsWithin.
 	clientsGiveUp = 10 * time.Second
-	// quickWithin bounds all of a request that is no crawl, and each part before and after one. A store that
-	// hangs so long is away.
+	// quickWithin limits the whole of a request without a crawl, and each part before and after a
+	// crawl. A store that hangs for so long is unavailable.
 	quickWithin = 5 * time.Second
-	// afterwardsWithin bounds what is done after a request's end because it must not be left half done.
+	// afterwardsWithin limits work after a request's end that must not be left half done.
 	afterwardsWithin = 4 * time.Second
-	// giveWithin bounds the return of units of the live-crawl limits, also after a request's end. A unit that is
-	// not returned by then stays taken, until its minute is over.
+	// giveWithin limits the return of units of the live-crawl limits, also after a request's end. A
+	// unit that is not returned by then stays taken until its minute is over.
 	giveWithin = 200 * time.Millisecond
-	// releaseWithin bounds how long an answer waits for a hold to be handed back, inside the time that the
-	// request has; after that the desk does it on its own account.
+	// releaseWithin limits how long an answer waits for a hold to be released, within the request's
+	// time; after that the desk does it in the background.
 	releaseWithin = 500 * time.Millisecond
-	// caughtUpWithin bounds the wait for the index before an id is told to be nobody's.
+	// caughtUpWithin limits the wait for the index before an id is reported as unknown.
 	caughtUpWithin = 2 * time.Second
-	// maxLookups bounds the look-ups under way: with each some tens of KB, past it a part is stuck.
+	// maxLookups limits the running look-ups, each of which uses some tens of KB; more mean that a
+	// part is stuck.
 	maxLookups = 8192
-	// maxLogoCrawls bounds the logo requests that wait for a crawl. What waits past it is less than what is lost
-	// with a monogram for a moment.
+	// maxLogoCrawls limits the logo requests that wait for a crawl. Beyond it, waiting would cost more
+	// than a temporary monogram.
 	maxLogoCrawls = 2048
 )
 
-// Cache says where an answer came from.
+// Cache is the source of an answer.
 type Cache string
 
-// Values of Cache, as X-Cache has them.
+// Values of Cache, as in X-Cache.
 const (
-	Hit  Cache = "HIT"  // the index
-	Miss Cache = "MISS" // a live crawl
+	Hit  Cache = "HIT"  // from the index
+	Miss Cache = "MISS" // from a live crawl
 )
 
-// Query is one look-up as somebody asks for it.
+// Query is the request for one look-up.
 type Query struct {
 	Request    commands.Request // its id makes charge and hold repeatable
 	Caller     Caller
 	Identifier brand.Identifier
 	Refresh    bool // crawl now; ignored on plans without refresh
-	Peek       bool // only look: no charge, no crawl (HEAD)
-	// Reservation is a credit of the caller's that is set aside already; Do uses it up whatever the outcome.
-	// Optional: without one, Do sets a credit aside itself.
+	Peek       bool // only check: no charge, no crawl (HEAD)
+	// Reservation is a credit of the caller's that is already reserved; Do consumes it whatever the
+	// outcome. Optional: without one, Do reserves a credit itself.
 	Reservation *commands.Reservation
-	// Once is the idempotency key that came with the look-up, if any. Without a reservation, Do first gives the
-	// answer again that was charged under it; who sets a credit aside has asked for that already (Recall).
+	// Once is the idempotency key of the look-up, if any. Without a reservation, Do first repeats the
+	// answer that was charged under it; a caller who reserves a credit has already called Recall.
 	Once *commands.Once
 }
 
 // Answer is a brand that was found.
 type Answer struct {
-	Domain    string // that the identifier was read as, also beside an error; empty for an unknown id
+	Domain    string // parsed from the identifier, even with an error; empty for an unknown id
 	Body      brands.Body
 	Cache     Cache
-	Charge    *commands.Receipt // nil when the answer costs nothing
+	Charge    *commands.Receipt // nil if the answer is free
 	Remaining int64             // credits left after the look-up, never below zero
 }
 
@@ -84,26 +86,26 @@ type Lookup struct {
 	index    BrandIndex
 	changes  Changes
 	counters ratelimit.Counters
-	caughtUp func(ctx context.Context) error // nil where no other node answers
+	caughtUp func(ctx context.Context) error // nil if there are no other nodes
 	gates    gates
 	flights  flights
 	recent   recent
 	underway bulkhead
 	logos    bulkhead // logo requests that wait for a crawl
 	batches  bulkhead
-	accounts shares          // batches under way, by account
-	keyed    gates           // batches under way, by idempotency key
-	stopping context.Context // ends when the server begins to stop
+	accounts shares          // running batches, by account
+	keyed    gates           // running batches, by idempotency key
+	stopping context.Context // canceled when the server begins to stop
 	stop     context.CancelFunc
 	timeout  time.Duration // of a crawl
 	patience time.Duration // of a logo request for a crawl
-	quick    time.Duration // of what is no crawl
+	quick    time.Duration // of everything but the crawl
 	ceiling  int64
 	log      *slog.Logger
 	now      func() time.Time
 }
 
-// newLookup wants a Config with its defaults filled in.
+// newLookup requires a Config with its defaults filled in.
 func newLookup(cfg Config, deps Deps) *Lookup {
 	l := &Lookup{
 		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
@@ -114,15 +116,15 @@ func newLookup(cfg Config, deps Deps) *Lookup {
 	return l
 }
 
-// Do looks a brand up. The answer may be sent to the caller: whatever it costs is durable. If it cannot be
-// sent any more, hand it back with HandBack.
+// Do looks up a brand. The answer may be sent to the caller: its charge is durable. If it can no
+// longer be sent, reverse it with HandBack.
 //
-// Errors, all of them free of charge: *account.InsufficientCreditsError; account.ErrIdempotencyMismatch,
-// ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn;
-// *LimitError; *CrawlError; eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps
-// them all.
+// Errors, all of them free of charge: *account.InsufficientCreditsError;
+// account.ErrIdempotencyMismatch, ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy;
+// ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError; eventlog.ErrUnavailable
+// and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
 func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
-	defer q.Reservation.Drop() // does nothing once a charge or a hold took it over
+	defer q.Reservation.Drop() // no effect once a charge or a hold has used it
 	leave, ok := l.underway.enter()
 	if !ok {
 		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
@@ -139,7 +141,7 @@ func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
 	return l.answer(ctx, quick, q)
 }
 
-// answer works an answer out and charges for it. What is no crawl has the time of quick.
+// answer produces an answer and charges for it. quick limits everything but the crawl.
 func (l *Lookup) answer(ctx, quick context.Context, q Query) (Answer, error) {
 	reservation := q.Reservation
 	defer func() { reservation.Drop() }()
@@ -159,7 +161,7 @@ func (l *Lookup) answer(ctx, quick context.Context, q Query) (Answer, error) {
 		if !errors.Is(err, commands.ErrOlderRecord) {
 			return answer, err
 		}
-		// Another node answered this account from the brand's stream, and the index trails.
+		// Another node answered this account from the brand's stream, and the index lags.
 		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
 			return Answer{Domain: domain}, err
 		}
@@ -167,7 +169,7 @@ func (l *Lookup) answer(ctx, quick context.Context, q Query) (Answer, error) {
 	return l.live(ctx, quick, q, domain, refresh, reservation)
 }
 
-// refuse returns why a look-up is refused: for want of credits, which comes first, or for the given reason.
+// refuse returns why a look-up is refused: lack of credits, which has precedence, or the given reason.
 func (l *Lookup) refuse(ctx context.Context, reservation *commands.Reservation, reason error) error {
 	if err := l.desk.Confirm(ctx, reservation); err != nil {
 		return err
@@ -175,27 +177,28 @@ func (l *Lookup) refuse(ctx context.Context, reservation *commands.Reservation, 
 	return reason
 }
 
-// HandBack reverses the charge of an answer that was never sent, because its caller left before the first
-// byte. The desk works on after the request's end. A repeat charged nothing, so there is nothing to reverse.
+// HandBack reverses the charge of an answer that was never sent, because its caller left before the
+// first byte. The desk continues after the request's end. A repeat charged nothing, so there is
+// nothing to reverse.
 func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
 	if answer.Charge == nil || answer.Charge.Repeated {
 		return
 	}
 	err := l.desk.HandBack(commands.HandBack{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
 	if err != nil {
-		// The ledger still shows the charge under the request's id, which is how support finds it.
+		// Support finds the charge in the ledger by the request's id.
 		l.log.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,
 			"account", q.Caller.AccountID, "charge", answer.Charge.ChargeID, "error", err)
 	}
 }
 
-// find asks the index. It returns the entry when the index has something to read that is as new as what was
-// answered last and that was not withdrawn since, the domain in any case, and ErrNoSuchBrand for an id that
-// no brand has. Without an entry the brand's own stream decides.
+// find asks the index. It returns the entry if the index has one that is as new as the last answer and
+// that was not withdrawn since, the domain in any case, and ErrNoSuchBrand for an unknown id. Without
+// an entry the brand's own stream decides.
 func (l *Lookup) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	entry, domain, err := l.ask(ctx, id)
 	if entry != nil && (entry.Revision < l.recent.revision(domain) || l.changes.Withdrawn(domain)) {
-		return nil, domain, nil // the index trails: nobody pays for a record older than the last answer
+		return nil, domain, nil // the index lags: no caller may pay for a record older than the last answer
 	}
 	return entry, domain, err
 }
@@ -227,7 +230,7 @@ func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, s
 	return entry, id.Domain, nil
 }
 
-// askAgain asks for an id once the index holds what other nodes may have answered already.
+// askAgain asks for an id once the index has the brands that other nodes may have answered already.
 func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	if l.caughtUp == nil {
 		return nil, brands.ErrNotFound
@@ -238,7 +241,7 @@ func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, err
 	return l.index.ByID(ctx, id)
 }
 
-// catchUp waits until the index holds what other nodes may have answered already.
+// catchUp waits until the index has the brands that other nodes may have answered already.
 func (l *Lookup) catchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
 	defer cancel()
@@ -248,7 +251,7 @@ func (l *Lookup) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// peek answers whether the index holds a brand, and with what.
+// peek reports whether the index has a brand, with its record.
 func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
 	entry, domain, err := l.find(ctx, q.Identifier)
 	if err != nil {
@@ -258,7 +261,7 @@ func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
 	if entry != nil {
 		answer.Body = entry.Body
 	} else {
-		// The index may trail the log: what was answered a moment ago is held.
+		// The index may lag behind the log: a brand that was just answered is known.
 		state, err := l.brands.State(ctx, domain)
 		switch {
 		case err != nil:
@@ -276,7 +279,7 @@ func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
 	return answer, nil
 }
 
-// Credits returns what X-Credits-Remaining says: the balance, never below zero.
+// Credits returns the value of X-Credits-Remaining: the balance, never below zero.
 func (l *Lookup) Credits(ctx context.Context, accountID string) (int64, error) {
 	standing, err := l.desk.Standing(ctx, accountID)
 	if err != nil {
@@ -285,7 +288,7 @@ func (l *Lookup) Credits(ctx context.Context, accountID string) (int64, error) {
 	return max(0, standing.Remaining), nil
 }
 
-// found is a record that can be answered.
+// found is a record that can be sent.
 type found struct {
 	cache    Cache
 	id       string
@@ -304,7 +307,7 @@ func foundAt(entry *brands.Entry) found {
 	}
 }
 
-// foundIn takes the record from the brand's own stream, which the index may not have seen yet.
+// foundIn takes the record from the brand's own stream, which the index may not have processed yet.
 func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 	view := state.View()
 	l.recent.note(view)
@@ -314,8 +317,8 @@ func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 	}
 }
 
-// settle charges for what was found, if it has a logo: from the reservation, or from the hold when a crawl
-// came between. Without a logo the answer is free.
+// settle charges for the record, if it has a logo: from the reservation, or from the hold if there was
+// a crawl. Without a logo the answer is free.
 func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
 	answer := Answer{Domain: f.domain, Body: f.body, Cache: f.cache}
 	if !f.logo {
@@ -337,7 +340,7 @@ func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *comm
 		return Answer{Domain: f.domain}, err
 	}
 	if receipt.Repeated && q.Once != nil {
-		// Another look-up under the key was faster, and what that one was charged for is the answer of both. The
+		// Another look-up with the key was faster, and its charged record is the answer of both. The
 		// hold is still open, and live releases it.
 		answer, err = l.Repeat(ctx, receipt)
 		answer.Cache = f.cache
@@ -348,8 +351,8 @@ func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *comm
 	return answer, nil
 }
 
-// afterwards returns a context for what has to happen although the request may be over: without its end,
-// with a deadline of its own.
+// afterwards returns a context for work that must happen even if the request is over: it ignores the
+// request's end and has its own deadline.
 func afterwards(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), within)
 }

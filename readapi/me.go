@@ -15,7 +15,7 @@ type accountBody struct {
 }
 
 type accountCredits struct {
-	Balance   int64 `json:"balance"`   // may be below zero, after a refund of spent credits
+	Balance   int64 `json:"balance"`   // may be below zero after a refund of spent credits
 	Remaining int64 `json:"remaining"` // the balance, never below zero
 }
 
@@ -38,7 +38,7 @@ type accountKey struct {
 	Kind string `json:"kind"`
 }
 
-// serveMe answers GET /v1/me. Everything in it but the logos comes from where it is decided, not from a
+// serveMe answers GET /v1/me. Everything in it except the logos comes from the commands, not from a
 // read model, so that it reflects every answer sent before it.
 func (x *exchange) serveMe() error {
 	ctx, caller := x.context(), x.caller
@@ -73,7 +73,7 @@ func (x *exchange) serveMe() error {
 	})
 }
 
-// allowance turns a plan's bound into what the API shows: null when there is none.
+// allowance converts a plan's limit to its API form: null if unlimited.
 func allowance(perMonth int64) *int64 {
 	if perMonth == plan.Unlimited {
 		return nil

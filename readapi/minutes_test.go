@@ -11,7 +11,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// to changes the customer's plan, as an operator does: it is in force when to returns.
+// to changes the customer's plan, as an operator does: it is effective when to returns.
 func (c *customer) to(id plan.ID) {
 	c.s.t.Helper()
 	done, err := c.s.desk.ChangePlan(c.s.t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: id})
@@ -26,7 +26,7 @@ func (c *customer) reinstate() {
 	c.s.inForce(done)
 }
 
-// window checks what an answer tells of the minute.
+// window checks an answer's headers about the minute.
 func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 	t.Helper()
 	h := a.header
@@ -35,8 +35,8 @@ func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 	}
 }
 
-// TestRetryAfterLeadsToTheNextMinuteAndNoFurther: whoever waits as long as the refusal says is served, and a
-// second less is too early, wherever in the minute the limit was reached.
+// TestRetryAfterLeadsToTheNextMinuteAndNoFurther: a client that waits as long as the refusal says is
+// served, and a second less is too early, wherever in the minute the limit was reached.
 func TestRetryAfterLeadsToTheNextMinuteAndNoFurther(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -70,7 +70,7 @@ func TestRetryAfterLeadsToTheNextMinuteAndNoFurther(t *testing.T) {
 	})
 }
 
-// TestAPlanChangeInTheMiddleOfAMinute: what was used stays used, and the new limit counts from the next
+// TestAPlanChangeInTheMiddleOfAMinute: used units remain used, and the new limit applies from the next
 // request on, in both directions.
 func TestAPlanChangeInTheMiddleOfAMinute(t *testing.T) {
 	t.Parallel()
@@ -100,8 +100,8 @@ func TestAPlanChangeInTheMiddleOfAMinute(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfTheMinute: a 401 takes no unit, whatever else is wrong; every other answer to a key takes one;
-// a refusal for the window takes none, and a 403 past it stays one.
+// TestRefusalsOfTheMinute: a 401 takes no unit, whatever else is wrong; every other answer to a key
+// takes one; a refusal for the window takes none, and a 403 beyond the limit remains one.
 func TestRefusalsOfTheMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -133,14 +133,15 @@ func TestRefusalsOfTheMinute(t *testing.T) {
 			a.refused(s.t, http.StatusForbidden, "forbidden")
 			a.window(s.t, 60, 0, ends)
 		}
-		c.to(plan.Starter) // what was refused took nothing: 60 are used
+		c.to(plan.Starter) // refused requests took nothing: 60 are used
 		a = c.get("/v1/me")
 		a.ok(s.t)
 		a.window(s.t, 300, 239, ends)
 	})
 }
 
-// TestAnIdleAccountIsReadAgain: after hours nothing of the account is in memory, and it is told as it was.
+// TestAnIdleAccountIsReadAgain: after hours nothing of the account is in memory, and it is reported
+// unchanged.
 func TestAnIdleAccountIsReadAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

@@ -41,7 +41,7 @@ func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 			case http.StatusPaymentRequired:
 				refused.Add(1)
 				return
-			case http.StatusServiceUnavailable: // it says to try again
+			case http.StatusServiceUnavailable: // it means try again
 			default:
 				t.Errorf("%d: %s", a.status, a.body)
 				return
@@ -53,7 +53,7 @@ func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 		t.Errorf("%d answers for %d credits, %d charges, balance %d, at the lowest %d, %d refusals",
 			served.Load(), credits, len(b.charges), b.balance(), b.lowest, refused.Load())
 	}
-	// A grant on one node is spendable on another that had just refused.
+	// A grant on one node is spendable on another that has just refused.
 	for i := range 6 {
 		from, to := s.nodes[i%3], c.at(s.nodes[(i+1)%3])
 		to.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
@@ -85,8 +85,8 @@ func TestARevokedKeyIsRefusedByEveryNode(t *testing.T) {
 	}
 }
 
-// The free plan's 60 requests a minute are 60 over all nodes. A test that runs into the next minute begins
-// again with another account.
+// The free plan's 60 requests a minute apply to all nodes together. A test that runs into the next
+// minute starts over with another account.
 func TestTheMinuteWindowIsOneOverAllNodes(t *testing.T) {
 	const attempts = 3
 	s := startSite(t, 3)
@@ -142,7 +142,7 @@ func TestLookupsOfOneUnknownDomainOverAllNodesShareACrawl(t *testing.T) {
 	}
 }
 
-// What a client was told of its credits by one node, every node knows: the balance never goes back up.
+// Every node knows the credits that another node reported to a client: the balance never goes back up.
 func TestTheBalanceNeverGoesBack(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -164,8 +164,8 @@ func TestTheBalanceNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A record that one node found in a crawl is what the next node answers and charges, although its tables and
-// its cache may trail, and an id that one node gave is known to the next.
+// The next node answers and charges a record that one node found in a crawl, although its tables and
+// its cache may lag, and knows an id that one node returned.
 func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -201,7 +201,8 @@ func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
 	c.get("/v1/brands/"+uuid.NewString()).refused(t, 404, "not_found")
 }
 
-// What one node answered under an idempotency key, every node gives again, from the record of that time.
+// Every node repeats the answer that one node gave under an idempotency key, from the record of that
+// time.
 func TestARepeatOnAnotherNodeIsTheFirstAnswer(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -265,7 +266,7 @@ func TestWhateverHappensAKeyIsPaidOnceOverAllNodes(t *testing.T) {
 	everyKeyIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
 }
 
-// counted is the sum of a node's counters with a name, and with a label value unless it is empty.
+// counted sums up a node's counters with a name, and with a label value unless it is empty.
 func (s *service) counted(name, label string) (n float64) {
 	s.t.Helper()
 	families, err := s.metrics.Gather()
@@ -280,9 +281,9 @@ func (s *service) counted(name, label string) (n float64) {
 	return n
 }
 
-// One append and no read for a look-up that keeps to its node, by the domain or by the id: neither of the event store
-// nor, in PostgreSQL, of the record or the key, although each look-up moves the log and the read models. The minute
-// window takes a statement now and then.
+// One append and no read per look-up while it stays on its node, by the domain or by the id: neither
+// of the event store nor, in PostgreSQL, of the record or the key, although each look-up changes the
+// log and the read models. The minute window needs a statement now and then.
 func TestRoundTripsOfALookup(t *testing.T) {
 	const lookups = 50
 	s := startSite(t, 3)
@@ -322,15 +323,16 @@ func TestRoundTripsOfALookup(t *testing.T) {
 	t.Logf("%d look-ups: %v rows of keys, %v statements for the minute window", lookups, rows, statements)
 }
 
-// streamAppends is the events of the account's stream: one for each append of a client that asks one by one.
-// The node's log also carries the usage recorder's ticks, about one a second.
+// streamAppends returns the number of charge and hold events of the account's stream: one for each
+// append of a client that sends requests one by one. The node's log also has the usage recorder's
+// ticks, about one a second.
 func (c *customer) streamAppends() int64 {
 	b := c.books()
 	return int64(len(b.charges) + b.holds)
 }
 
-// A part that a node cannot reach is a 503 inside the deadline, never a refusal that a client takes for final,
-// and the other nodes go on.
+// An unreachable part is a 503 within the deadline, never a refusal that a client treats as final, and
+// the other nodes keep working.
 func TestWhatANodeCannotReachIsUnavailable(t *testing.T) {
 	for name, fault := range map[string]func(s *site) (mend func()){
 		"the database hangs": func(s *site) func() {

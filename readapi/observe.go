@@ -15,10 +15,10 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// maxLoggedClientID bounds what is logged of a client's own request id.
+// maxLoggedClientID limits the logged length of a client's own request id.
 const maxLoggedClientID = 100
 
-// serve takes one request from the first byte to the log line.
+// serve handles one request from the first byte to the log line.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
 	x.topMessage = isV2(r.URL.EscapedPath())
@@ -28,14 +28,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		if thrown := recover(); thrown != nil {
 			if thrown == http.ErrAbortHandler {
 				x.finish()
-				panic(thrown) // net/http's own way to cut a connection; it logs nothing then
+				panic(thrown) // net/http's own way to cut a connection, without a log line
 			}
 			x.fail(&panicError{thrown: thrown, stack: debug.Stack()})
 		}
 		x.finish()
 		if x.status == statusClientGone {
-			// Nothing was written. Returning would make net/http write an empty 200, which a client that has
-			// only closed its own side would read as an answer.
+			// Nothing was written. Returning would make net/http write an empty 200, which a client
+			// that has only closed its sending side would read as an answer.
 			panic(http.ErrAbortHandler)
 		}
 	}()
@@ -66,15 +66,16 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(x, r)
 }
 
-// framingInDoubt says that a server in front of this one may see another end of the request than net/http did,
-// so that what follows on the connection may be a part of it and not a request (RFC 9112, sections 6.1 and
-// 11.2). net/http reads chunks and drops a Content-Length beside them, and in HTTP/1.0 drops the encoding, and
-// tells of neither. So every such connection ends with its answer; clients of this API have no need for either.
+// framingInDoubt reports whether a server in front of this one may see a different end of the request
+// than net/http did, so that the following bytes on the connection may belong to it instead of being a
+// request (RFC 9112, sections 6.1 and 11.2). net/http reads chunks and drops a Content-Length next to
+// them, and in HTTP/1.0 drops the encoding, and reports neither. So every such connection ends with
+// its answer; clients of this API need neither.
 func framingInDoubt(r *http.Request) bool {
 	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
 
-// panicError is what a handler panicked with. Nothing of it reaches the client.
+// panicError is the value that a handler panicked with. It is never sent to the client.
 type panicError struct {
 	thrown any
 	stack  []byte
@@ -83,12 +84,12 @@ type panicError struct {
 func (e *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.thrown) }
 
 // finish counts and logs the answer. Neither path nor query are logged: identifiers may be e-mail
-// addresses, and keys are sent in the strangest places.
+// addresses, and keys may be anywhere.
 func (x *exchange) finish() {
 	elapsed := x.api.now().Sub(x.start)
 	status := x.status
 	if status == 0 {
-		status = http.StatusOK // net/http's own, for a handler that wrote nothing
+		status = http.StatusOK // net/http's own status, for a handler that wrote nothing
 	}
 	x.api.metrics.observe(x.route, x.request.Method, status, elapsed.Seconds())
 	level := levelOf(status, x.problem)
@@ -124,9 +125,9 @@ func (x *exchange) finish() {
 	x.api.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// levelOf makes faults of ours stand out; a site that cannot be fetched is no fault of ours. All else is
-// for whoever asks for it: a line for each of tens of thousands of requests a second would cost more than
-// answering them, and what was charged is in the ledger under its request id.
+// levelOf makes internal faults visible; a site that cannot be fetched is not an internal fault.
+// Everything else is logged only on demand: a line for each of tens of thousands of requests per
+// second would cost more than answering them, and charges are in the ledger under their request ids.
 func levelOf(status int, problem *Problem) slog.Level {
 	switch {
 	case problem == nil || status < http.StatusInternalServerError:
@@ -140,7 +141,8 @@ func levelOf(status int, problem *Problem) slog.Level {
 	}
 }
 
-// clientRequestID returns the client's own id, bounded and without what a log line must not hold.
+// clientRequestID returns the client's own id, truncated and without characters or keys that must not
+// be logged.
 func clientRequestID(h http.Header) string {
 	id := h.Get(headerRequestID)
 	if len(id) > maxLoggedClientID {
@@ -157,14 +159,14 @@ func clientRequestID(h http.Header) string {
 	}, id)
 }
 
-// metrics are the figures of this door.
+// metrics are the metrics of the HTTP API.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 }
 
-// secondsBuckets reach from an index hit (below a millisecond) to a live crawl that timed out (8.5 s).
+// secondsBuckets range from an index hit (below a millisecond) to a live crawl that timed out (8.5 s).
 var secondsBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -188,7 +190,7 @@ func (m *metrics) observe(route, method string, status int, seconds float64) {
 	m.seconds.WithLabelValues(route).Observe(seconds)
 }
 
-// methodLabel keeps the label's values few, whatever clients make up.
+// methodLabel limits the label's values, whatever methods clients invent.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -4,5 +4,5 @@ package readapi
 
 import "math"
 
-// openFiles returns how many files the process may have open at a time: no system but Unix has such a limit.
+// openFiles returns how many files the process may have open at a time: only Unix has such a limit.
 func openFiles() uint64 { return math.MaxUint64 }

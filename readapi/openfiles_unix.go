@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// openFiles returns how many files the process may have open at a time. Go has raised that to the most that the
-// system lets it have.
+// openFiles returns how many files the process may have open at a time. Go has raised the limit to the
+// maximum that the system allows.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

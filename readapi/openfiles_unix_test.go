@@ -19,12 +19,12 @@ import (
 	"letterhead/domain/plan"
 )
 
-// fewFilesEnv tells a run of the test binary that it is the server of TestConnectionsLeaveFilesForTheStores.
+// fewFilesEnv marks a run of the test binary as the server of TestConnectionsLeaveFilesForTheStores.
 const fewFilesEnv = "LETTERHEAD_TEST_FEW_FILES"
 
-// TestConnectionsLeaveFilesForTheStores of a process that may have few open: more connections are held than it
-// may have files, and both the next client and the stores behind its answer still find theirs. The server is a
-// process of its own, because the bound is a process's.
+// TestConnectionsLeaveFilesForTheStores limits the open files of a process: more connections are open
+// than it may have files, and both the next client and the stores still get theirs. The server is a
+// separate process, because the limit applies to a process.
 func TestConnectionsLeaveFilesForTheStores(t *testing.T) {
 	t.Parallel()
 	const files, held = 128, 200

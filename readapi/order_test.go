@@ -20,7 +20,7 @@ import (
 	"letterhead/readapi"
 )
 
-// useUp spends what is left of the customer's minute.
+// useUp uses the rest of the customer's minute.
 func (c *customer) useUp() {
 	c.s.t.Helper()
 	for range 3001 {
@@ -52,7 +52,7 @@ func (c *customer) suspend() {
 	c.s.inForce(done)
 }
 
-// TestTheOrderOfChecks sends requests that deserve two refusals and looks which one they get.
+// TestTheOrderOfChecks sends requests with two errors and checks which refusal they get.
 func TestTheOrderOfChecks(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	mistyped := func(c *customer) http.Header { return bearer(c.secret[:len(c.secret)-1] + "!") }
@@ -113,7 +113,7 @@ func TestTheOrderOfChecks(t *testing.T) {
 	}
 }
 
-// crawlAway takes n of the account's live crawls of this minute, with crawls that find nothing.
+// crawlAway uses n of the account's live crawls of this minute, with crawls that find nothing.
 func (c *customer) crawlAway(n int) {
 	c.s.t.Helper()
 	for range n {
@@ -123,7 +123,7 @@ func (c *customer) crawlAway(n int) {
 	}
 }
 
-// spend charges credits away.
+// spend spends credits by charges.
 func (c *customer) spend(n int) {
 	c.s.t.Helper()
 	for range n {
@@ -142,7 +142,7 @@ func TestSixtyOneRequestsInAMinuteOnTheFreePlan(t *testing.T) {
 	for i := range 61 {
 		key := c.secret
 		if i%8 == 1 {
-			key = c.publishable // the window is the account's, whatever key
+			key = c.publishable // the window belongs to the account, whatever key
 		}
 		a := s.send(request{path: paths[i%4], header: bearer(key)})
 		if got, want := a.header.Get("X-RateLimit-Remaining"), strconv.Itoa(max(0, 59-i)); got != want {
@@ -232,7 +232,7 @@ func TestRevocationAndSuspensionHoldOnTheNextRequest(t *testing.T) {
 	if a.header.Get("Www-Authenticate") != "Bearer" || a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("X-Credits-Remaining") != "" {
 		t.Errorf("headers of a 401: %v", a.header)
 	}
-	c.get("/v1/brands/acme.com").ok(t) // the other key lives on
+	c.get("/v1/brands/acme.com").ok(t) // the other key remains valid
 
 	c.suspend()
 	for _, key := range []string{c.secret, c.publishable} {
@@ -296,8 +296,8 @@ func TestKeysThatAreNotTakenAre401(t *testing.T) {
 	}
 }
 
-// TestAKeyThatCannotBeCheckedIs503: clients take a 401 for final, so while the key directory is behind what
-// the log held at the start, no well-formed key is told to be wrong, nor taken for right.
+// TestAKeyThatCannotBeCheckedIs503: clients treat a 401 as final, so while the key directory is behind
+// the log of the start, no well-formed key is reported as wrong or accepted.
 func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
 	var directory *keys.Directory
 	s := start(t, func(set *setup) {
@@ -308,7 +308,7 @@ func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
 	unknown, _ := newKey(t, apikey.Secret)
 	head, err := s.log.Head(t.Context())
 	s.must(err)
-	directory.Open(head+1, s.runner) // the log holds an event more than the directory has folded
+	directory.Open(head+1, s.runner) // the log has one event more than the directory has folded
 	for _, key := range []string{c.secret, c.publishable, unknown} {
 		for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
 			a := s.send(request{path: path, header: bearer(key)})
@@ -319,13 +319,13 @@ func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
 			}
 		}
 	}
-	// What is no key is told without the directory.
+	// An invalid key is refused without the directory.
 	s.send(request{path: "/v1/me", header: bearer(c.secret[:20])}).refused(t, http.StatusUnauthorized, "unauthorized")
 	s.send(request{path: "/v1/me"}).refused(t, http.StatusUnauthorized, "unauthorized")
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
 		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
 	}
-	s.account(plan.Free, 50) // brings the event
+	s.account(plan.Free, 50) // appends the event
 	c.get("/v1/brands/acme.com").ok(t)
 	s.send(request{path: "/v1/me", header: bearer(unknown)}).refused(t, http.StatusUnauthorized, "unauthorized")
 }
@@ -351,7 +351,7 @@ func TestTheServicesCeilingOfLiveCrawls(t *testing.T) {
 	first, second := s.account(plan.Free, 50), s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	first.crawlAway(2)
-	for range 15 { // more often than the account's own ten: what the ceiling refuses takes nothing
+	for range 15 { // more often than the account's own ten: requests beyond the service's limit take nothing
 		a := second.get("/v1/brands/third.com")
 		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
 		if retry := seconds(t, a.header.Get("Retry-After")); retry < time.Second || retry > time.Minute || a.header.Get("X-Credits-Remaining") != "50" {

@@ -17,10 +17,10 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// What the API needs of the other parts. Their own packages say what each method promises and which
-// errors it returns; here stands only what is used.
+// Interfaces of the other parts, reduced to the methods used here. Their own packages document each
+// method and its errors.
 type (
-	// Desk decides credits; *commands.Desk.
+	// Desk decides about credits; *commands.Desk.
 	Desk interface {
 		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
 		Confirm(ctx context.Context, r *commands.Reservation) error
@@ -42,13 +42,13 @@ type (
 		SearchesSeen(ctx context.Context, accountID, month string) (int64, error)
 	}
 
-	// UsageRecorder notes what is counted at leisure; *commands.UsageRecorder. It never blocks.
+	// UsageRecorder records usage in the background; *commands.UsageRecorder. It never blocks.
 	UsageRecorder interface {
 		KeyUsed(accountID, keyID string, at time.Time)
 		Logo(accountID string, at time.Time)
 	}
 
-	// BrandCommands are the use cases of a brand's life; *commands.Brands.
+	// BrandCommands are the use cases of brands; *commands.Brands.
 	BrandCommands interface {
 		State(ctx context.Context, domain string) (*brand.Brand, error)
 		StateAt(ctx context.Context, domain string, revision uint64) (*brand.Brand, error)
@@ -62,13 +62,13 @@ type (
 		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
 	}
 
-	// KeyDirectory finds keys by the hash of what was sent; projections/keys. An error means that the key
-	// could not be checked, which is not the key's fault.
+	// KeyDirectory finds keys by the hash of the sent key; projections/keys. An error means that the
+	// key could not be checked, not that it is invalid.
 	KeyDirectory interface {
 		Lookup(ctx context.Context, hash [32]byte) (k keys.Key, found bool, err error)
 	}
 
-	// UsageCounts tells what was counted at leisure in a month; projections/usage.
+	// UsageCounts returns the recorded usage of a month; projections/usage.
 	UsageCounts interface {
 		Get(ctx context.Context, accountID, month string) (usage.Counts, error)
 	}
@@ -78,7 +78,7 @@ type (
 		Search(ctx context.Context, q string, limit int) ([]search.Hit, error)
 	}
 
-	// AssetStore holds logos and images; *assets.Store.
+	// AssetStore stores logos and images; *assets.Store.
 	AssetStore interface {
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
 	}
@@ -88,7 +88,7 @@ type (
 		Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Picture, error)
 	}
 
-	// Changes tells what happens on brand streams as it happens; projections/changes.
+	// Changes reports live changes of brand streams; projections/changes.
 	Changes interface {
 		Watch(domain string) *changes.Watch
 		Withdrawn(domain string) bool

@@ -15,8 +15,8 @@ const (
 	defaultSearchLimit = 10
 )
 
-// queryValue returns the one value of a query parameter, and whether it is there. A parameter that stands twice or
-// cannot be decoded is an invalid request.
+// queryValue returns the only value of a query parameter, and whether it is present. A parameter that
+// is repeated or cannot be decoded is an invalid request.
 func queryValue(rawQuery, name string) (value string, present bool, problem *Problem) {
 	value, present, err := query.Value(rawQuery, name)
 	if err != nil {
@@ -60,7 +60,7 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 	return q, limit, nil
 }
 
-// checkSearchText checks what is searched for; where says in its refusals how that was sent.
+// checkSearchText checks a search text; where names its parameter in refusals.
 func checkSearchText(where, text string) *Problem {
 	switch {
 	case !utf8.ValidString(text):

@@ -71,8 +71,8 @@ func TestRefreshParameter(t *testing.T) {
 	}
 }
 
-// FuzzSearchParameters: whatever is accepted is within the limits, and reads the same when it is encoded
-// again the plain way.
+// FuzzSearchParameters: whatever is accepted is within the limits, and reads the same when encoded
+// again in the plain form.
 func FuzzSearchParameters(f *testing.F) {
 	for _, seed := range []string{"q=acme&limit=5", "q=%C3%BC", "q=a&q=b", "q=%", "&&=&q=1;2", "limit=20&%71=x+y"} {
 		f.Add(seed)
@@ -92,7 +92,7 @@ func FuzzSearchParameters(f *testing.F) {
 	})
 }
 
-// FuzzQueryValue: what stands beside a parameter changes nothing, and the same parameter once more is refused.
+// FuzzQueryValue: other parameters have no effect, and repeating the same parameter is refused.
 func FuzzQueryValue(f *testing.F) {
 	f.Add("q=a&limit=5", "limit")
 	f.Add("%6cimit=5", "limit")
@@ -101,7 +101,7 @@ func FuzzQueryValue(f *testing.F) {
 	f.Add("refresh=true&%=", "refresh")
 	f.Fuzz(func(t *testing.T, query, name string) {
 		if name == "" {
-			return // a parameter of ours has a name
+			return // parameters of ours have a name
 		}
 		value, present, problem := queryValue(query, name)
 		if problem != nil && (problem.Status != 400 || problem.Code != CodeInvalidRequest || !present) {

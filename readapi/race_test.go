@@ -14,12 +14,11 @@ import (
 	"letterhead/readapi"
 )
 
-// outrun lets something happen between a look-up's decision to crawl and its request, as another node may
-// do.
+// outrun calls by between a look-up's decision to crawl and its request, like another node.
 type outrun struct {
 	readapi.BrandCommands
 	by func(domain string)
-	// asked is closed when the look-up has asked for its crawl.
+	// asked is closed when the look-up has requested its crawl.
 	asked chan struct{}
 	once  sync.Once
 }
@@ -30,9 +29,9 @@ func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (co
 	return o.BrandCommands.RequestCrawl(ctx, in)
 }
 
-// TestLosingTheRaceToAnotherNode: whoever decided to crawl and finds that another was faster answers with
-// what that one left, and hands back the units that were not needed. The ceiling is one, and the account's
-// own limit ten, so a second domain shows what was handed back.
+// TestLosingTheRaceToAnotherNode: a look-up that decided to crawl but was slower than another answers
+// with the other's result, and returns the units that were not needed. The service's limit is one, and
+// the account's own ten, so a second domain shows what was returned.
 func TestLosingTheRaceToAnotherNode(t *testing.T) {
 	ctx := context.Background()
 	crawl := func(s *service, domain string) {
@@ -56,7 +55,7 @@ func TestLosingTheRaceToAnotherNode(t *testing.T) {
 		status int
 		code   string
 		cache  string
-		// balance after the look-up, of 50
+		// balance is the balance after the look-up, of 50.
 		balance int64
 	}{
 		{"its crawl runs", func(c *scriptedCrawler, asked <-chan struct{}) {

@@ -6,12 +6,12 @@ import (
 	"letterhead/domain/brand"
 )
 
-// maxRecent bounds how many answers a recent remembers. The index trails by milliseconds, so this is far
+// maxRecent limits how many answers a recent remembers. The index lags by milliseconds, so this is far
 // more than are answered ahead of it.
 const maxRecent = 4096
 
-// recent remembers what was answered from brands' streams, ahead of the index: the id of a brand that a
-// client was just given finds the brand, and a record that the index still has from before is not answered
+// recent remembers the answers from brands' streams, ahead of the index: the id of a brand that a
+// client was just given finds the brand, and an older record that the index still has is not answered
 // after a newer one.
 type recent struct {
 	mu       sync.Mutex
@@ -26,7 +26,8 @@ type answered struct {
 	revision   uint64 // of the brand's stream
 }
 
-// note remembers a brand as it is answered now. What is older than what is remembered is no news.
+// note remembers a brand as it is answered now. A view that is not newer than the remembered one is
+// ignored.
 func (r *recent) note(v brand.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +48,7 @@ func (r *recent) note(v brand.View) {
 	r.byID[v.ID], r.byDomain[v.Domain] = now, now
 }
 
-// forget drops the oldest answer, unless a newer one about the same brand has taken its place.
+// forget drops the oldest answer, unless a newer one about the same brand has replaced it.
 func (r *recent) forget(oldest *answered) {
 	if r.byDomain[oldest.domain] == oldest {
 		delete(r.byDomain, oldest.domain)
@@ -57,7 +58,7 @@ func (r *recent) forget(oldest *answered) {
 	}
 }
 
-// domain returns the domain of a brand that was answered lately.
+// domain returns the domain of a brand that was answered recently.
 func (r *recent) domain(id string) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +68,8 @@ func (r *recent) domain(id string) (string, bool) {
 	return "", false
 }
 
-// revision returns the revision that a domain's brand was last answered at; 0, the lowest, for none.
+// revision returns the revision at which a domain's brand was last answered; 0, the lowest, if it was
+// not.
 func (r *recent) revision(domain string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +79,7 @@ func (r *recent) revision(domain string) uint64 {
 	return 0
 }
 
-// has says whether a domain's brand was answered lately.
+// has reports whether a domain's brand was answered recently.
 func (r *recent) has(domain string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

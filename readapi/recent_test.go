@@ -19,7 +19,7 @@ func TestOnlyTheLatestAnswersAreRemembered(t *testing.T) {
 	const more = 100
 	for i := range maxRecent + more {
 		r.note(numbered(i, 2))
-		r.note(numbered(i, 2)) // a repeat takes no room
+		r.note(numbered(i, 2)) // a repeat uses no entry
 	}
 	if len(r.byID) != maxRecent || len(r.byDomain) != maxRecent || len(r.order) != maxRecent {
 		t.Fatalf("%d ids, %d domains, %d answers", len(r.byID), len(r.byDomain), len(r.order))
@@ -35,8 +35,8 @@ func TestOnlyTheLatestAnswersAreRemembered(t *testing.T) {
 	}
 }
 
-// A brand that is answered again and again stays remembered at its highest revision, wherever the answers
-// before stand in the ring.
+// A repeatedly answered brand is remembered at its highest revision, wherever its earlier answers are
+// in the ring.
 func TestANewerAnswerTakesThePlaceOfTheOneBefore(t *testing.T) {
 	var r recent
 	for revision := uint64(1); revision <= 3; revision++ {
@@ -46,7 +46,7 @@ func TestANewerAnswerTakesThePlaceOfTheOneBefore(t *testing.T) {
 	if got := r.revision("domain-0"); got != 3 {
 		t.Fatalf("revision %d, want 3", got)
 	}
-	for i := 1; i < maxRecent; i++ { // the answers at revisions 1 and 2 go, that at 3 is the next
+	for i := 1; i < maxRecent; i++ { // evicts the answers at revisions 1 and 2; that at 3 is next
 		r.note(numbered(i, 1))
 	}
 	if _, ok := r.domain("id-0"); !ok || r.revision("domain-0") != 3 {

@@ -14,17 +14,17 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// The functions of the page that shows the interface description.
+// The functions of the API reference page.
 var referenceFuncs = template.FuncMap{
 	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf, "limits": limitsOf,
 	"markdown": markdown, "phrase": phrase, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
 	"value": shownValue,
 }
 
-// anchor is the id of an operation's section.
+// anchor returns the id of an operation's section.
 func anchor(o *openapi.Operation) string { return "op-" + o.ID }
 
-// markdown renders what descriptions of the document use of it: paragraphs, `code` and **bold**.
+// markdown renders the subset that the document's descriptions use: paragraphs, `code` and **bold**.
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
@@ -33,7 +33,7 @@ func markdown(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// phrase renders one paragraph, for where no <p> may stand.
+// phrase renders one paragraph, for places where <p> is not allowed.
 func phrase(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {
@@ -52,7 +52,7 @@ func phrase(text string) template.HTML {
 	return template.HTML(b.String()) // all text in it was escaped above
 }
 
-// kindOf tells a schema's type in a few words.
+// kindOf describes a schema's type in a few words.
 func kindOf(s *openapi.Schema) string {
 	if s == nil {
 		return "bytes"
@@ -77,7 +77,8 @@ func kindOf(s *openapi.Schema) string {
 	}
 }
 
-// schemaLink is the id of the section of the named schema that a schema leads to, empty when there is none.
+// schemaLink returns the id of the section of the named schema that a schema refers to, or "" if there
+// is none.
 func schemaLink(s *openapi.Schema) string {
 	switch {
 	case s == nil:
@@ -95,14 +96,14 @@ func schemaLink(s *openapi.Schema) string {
 	return ""
 }
 
-// limitsOf tells what a value has to be beyond its type.
+// limitsOf lists the constraints on a value beyond its type.
 func limitsOf(s *openapi.Schema) []string {
 	if s == nil {
 		return nil
 	}
 	var limits []string
 	add := func(format string, args ...any) { limits = append(limits, fmt.Sprintf(format, args...)) }
-	if s.Name == "" { // a value that may be null as well
+	if s.Name == "" { // a nullable value
 		for _, one := range s.OneOf {
 			if one.Name == "" {
 				limits = append(limits, limitsOf(one)...)
@@ -134,7 +135,7 @@ func limitsOf(s *openapi.Schema) []string {
 	return limits
 }
 
-// between tells a range of which either end may be open.
+// between adds a range, either end of which may be open.
 func between[T int | float64](add func(string, ...any), what string, low, high *T, unit string) {
 	what = strings.TrimLeft(what+" ", " ")
 	switch {
@@ -160,14 +161,15 @@ func shownValue(v any) string {
 	return string(encoded)
 }
 
-// field is a row of a schema's table; fields of objects inside stand below it, with their path.
+// field is a row of a schema's table; fields of nested objects follow it, with their path.
 type field struct {
 	Path     string
 	Required bool
 	Schema   *openapi.Schema
 }
 
-// maxFieldDepth bounds how deep fields of unnamed objects are shown; those of named ones have their own table.
+// maxFieldDepth limits the depth of displayed fields of unnamed objects; those of named ones have
+// their own table.
 const maxFieldDepth = 4
 
 func fieldsOf(s *openapi.Schema) []field { return appendFields(nil, s, "", 0) }
@@ -185,7 +187,8 @@ func appendFields(all []field, s *openapi.Schema, prefix string, depth int) []fi
 	return all
 }
 
-// curl is a request of an operation for a terminal, with the examples of its parameters.
+// curl returns a shell command that sends a request of an operation, with the examples of its
+// parameters.
 func curl(baseURL string, o *openapi.Operation) string {
 	path, query, headers := o.Path, url.Values{}, []string{}
 	for _, p := range o.Parameters {
@@ -214,7 +217,7 @@ func curl(baseURL string, o *openapi.Operation) string {
 		lines = append(lines, `  -H "`+h+`"`)
 	}
 	if o.Body != nil && len(o.Body.Contents[0].Examples) > 0 {
-		var compact bytes.Buffer // of the text, whose fields have the order in which they were written
+		var compact bytes.Buffer // from the text, whose fields are in the written order
 		if err := json.Compact(&compact, []byte(o.Body.Contents[0].Examples[0].Text)); err == nil {
 			lines = append(lines, "  --data "+shellQuoted(compact.String()))
 		}
@@ -229,7 +232,7 @@ func encoded(query url.Values) string {
 	return "?" + query.Encode()
 }
 
-// shellQuoted quotes for a shell what has anything but the letters of a plain URL in it.
+// shellQuoted quotes a string for a shell if it has other characters than those of a plain URL.
 func shellQuoted(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_%@", r)

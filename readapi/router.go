@@ -12,7 +12,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// access says which keys an endpoint wants.
+// access is the kind of key that an endpoint requires.
 type access int
 
 const (
@@ -43,8 +43,8 @@ func newEndpoint(name string, access access, methods map[string]func(*exchange) 
 	return &endpoint{name: name, access: access, methods: methods, allow: []string{strings.Join(names, ", ")}}
 }
 
-// newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is no separator), and
-// methods are told apart by the endpoint, so that each knows its own Allow header.
+// newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is not a
+// separator), and the endpoint distinguishes the methods, so that each knows its own Allow header.
 func (a *API) newRouter() *mux.Router {
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
 	r.NotFoundHandler = http.HandlerFunc(a.serveUnknown)
@@ -62,7 +62,7 @@ func (a *API) newRouter() *mux.Router {
 	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
 	asset.plain = true
 
-	a.routeBatch(r) // first, or "batch" would be an identifier
+	a.routeBatch(r) // first, or "batch" would match as an identifier
 	r.Handle("/v1/brands/{identifier}", brand)
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/search", search)
@@ -77,7 +77,8 @@ func (a *API) newRouter() *mux.Router {
 	return r
 }
 
-// extraHandler serves another part's handler under its path's name. Pages of other sites have no business there.
+// extraHandler serves another part's handler under its path's name. Pages of other sites may not read
+// it.
 func extraHandler(pattern string, handler http.Handler) http.Handler {
 	name := strings.Trim(pattern, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +90,7 @@ func extraHandler(pattern string, handler http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP takes a routed request through authentication and limits to its handler.
+// ServeHTTP passes a routed request through authentication and limits to its handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.request, x.route, x.plain, x.rpc = r, e.name, e.plain, e.rpc
@@ -122,11 +123,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxSkippedBody bounds the body of a GET that is read and ignored.
+// maxSkippedBody limits the body of a GET that is read and ignored.
 const maxSkippedBody = 16 << 10
 
-// skipBody reads the body that some clients send with a GET, so that their connection can serve the next request.
-// Without a key, and with a larger body, the connection ends with the answer instead.
+// skipBody reads the body that some clients send with a GET, so that their connection can serve the
+// next request. Without a key, or with a larger body, the connection ends with the answer instead.
 func (e *endpoint) skipBody(x *exchange) error {
 	r := x.request
 	if e.access == open || r.Method == http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxSkippedBody || r.Header.Get("Expect") != "" {
@@ -164,7 +165,7 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 	})
 }
 
-// checked runs what has to be settled before a request runs, within the bounds of such checks.
+// checked runs the checks before a request, within their limits.
 func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	ctx, cancel := context.WithTimeout(x.context(), checksWithin)
 	defer cancel()
@@ -176,7 +177,7 @@ func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	return check(ctx)
 }
 
-// serveUnknown answers for paths that are none of ours.
+// serveUnknown answers unknown paths.
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.route = "unknown"
@@ -194,9 +195,9 @@ func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: message})
 }
 
-// redirectOf returns where the clean form of a path is, for paths below /v1 that are not clean (doubled
-// slashes, dot segments, an unencoded https:// in front of an identifier). /v2 never redirects, and
-// outside /v1 an unclean path is simply unknown.
+// redirectOf returns the clean form of a path below /v1 that is not clean (doubled slashes, dot
+// segments, an unencoded https:// in front of an identifier). /v2 never redirects, and outside /v1 an
+// unclean path is simply unknown.
 func redirectOf(r *http.Request) (location string, ok bool) {
 	sent := r.URL.EscapedPath()
 	if !strings.HasPrefix(sent, "/") || isV2(sent) {
@@ -215,8 +216,8 @@ func redirectOf(r *http.Request) (location string, ok bool) {
 	return clean, true
 }
 
-// isV2 says whether a path is meant for /v2, however it is spelled: a base address that ends in a slash makes
-// it //v2.
+// isV2 reports whether a path is meant for /v2, however it is spelled: a base URL that ends in a slash
+// makes it //v2.
 func isV2(escapedPath string) bool {
 	for segment := range strings.SplitSeq(escapedPath, "/") {
 		if segment != "" && segment != "." {
@@ -226,7 +227,7 @@ func isV2(escapedPath string) bool {
 	return false
 }
 
-// redirect moves a client to the clean form. Methods other than GET keep method and body with 308.
+// redirect sends a client to the clean form. Methods other than GET keep method and body with 308.
 func (x *exchange) redirect(location string) {
 	status := http.StatusMovedPermanently
 	if x.request.Method != http.MethodGet && x.request.Method != http.MethodHead {
@@ -238,9 +239,10 @@ func (x *exchange) redirect(location string) {
 	x.WriteHeader(status)
 }
 
-// Answers to preflights. Origins are open and there are no cookies, so there is nothing to decide by
-// origin, nor by header: pages may run tools that add their own (traceparent). The star does not stand for
-// Authorization, and older browsers do not know it. The day is the longest that browsers keep a preflight.
+// Answers to preflights. All origins are allowed and there are no cookies, so neither origin nor
+// headers need a decision: pages may run tools that add their own headers (traceparent). The star does
+// not include Authorization, and older browsers do not support it. A day is the longest that browsers
+// cache a preflight.
 var (
 	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
 	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +
@@ -248,8 +250,8 @@ var (
 	preflightMaxAge = []string{"86400"}
 )
 
-// isPreflight tells a browser's question whether it may ask, which is answered for every path: a 404 can
-// only be read by a page whose preflight succeeded.
+// isPreflight reports whether the request is a browser's preflight, which is answered for every path:
+// a page can read a 404 only if its preflight succeeded.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

@@ -31,7 +31,7 @@ func TestUncleanPathsBelowV1Redirect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(c.path, "//") { // as net/http reads a request line, which never holds a host alone
+		if strings.HasPrefix(c.path, "//") { // as net/http reads a request line, which is never a host alone
 			u = &url.URL{Path: c.path}
 		}
 		got, ok := redirectOf(&http.Request{URL: u})
@@ -41,7 +41,7 @@ func TestUncleanPathsBelowV1Redirect(t *testing.T) {
 	}
 }
 
-// FuzzRedirect: a redirect stays on this host, below /v1, and leads to a path that is not redirected again.
+// FuzzRedirect: a redirect stays on this host, below /v1, and its target is not redirected again.
 func FuzzRedirect(f *testing.F) {
 	for _, seed := range []string{"/v1/brands/https://acme.com", "//evil.com/v1/..//v1/x", "/v1/%2e%2e//", `/v1/\\evil.com//`, "/v1/./?a=b"} {
 		f.Add(seed)

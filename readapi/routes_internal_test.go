@@ -9,13 +9,13 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Route is a path of the API, for tests that ask about every one of them.
+// Route is a path of the API, for tests that cover all paths.
 type Route struct {
 	Path       string // as it is registered, with {names}
 	SecretOnly bool
 }
 
-// Routes returns every path that an endpoint of the API's own answers.
+// Routes returns every path of the API's own endpoints.
 func (a *API) Routes() ([]Route, error) {
 	var routes []Route
 	err := a.router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
@@ -30,7 +30,7 @@ func (a *API) Routes() ([]Route, error) {
 	return routes, err
 }
 
-// NewSmallListener is NewListener with another bound; 0 is the real one.
+// NewSmallListener is NewListener with another limit; 0 is the real one.
 func NewSmallListener(l net.Listener, limit int, proxies []netip.Prefix, logger *slog.Logger) *Listener {
 	return &Listener{l, newConnections(cmp.Or(limit, openConns()), proxies, logger)}
 }

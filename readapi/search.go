@@ -38,20 +38,20 @@ func (x *exchange) serveSearch() error {
 	return x.sendJSON(searchBody{Query: q, Results: results})
 }
 
-// searchBrands searches and counts: a search counts once it has something to answer, and the count is
-// durable before the answer leaves. The quota is asked for first, because a month that is used up is told
-// before the index is touched; the count itself decides among searches at the same moment.
+// searchBrands searches and counts: a search counts once there is an answer, and the count is
+// durable before the answer is sent. The quota is checked first, because an exceeded quota is reported
+// before the index is used; the count itself decides between concurrent searches.
 //
-// Only answers of 200 are to count, so once counting has begun neither a caller who leaves nor the time that
-// a request has ends it, and what is counted is answered. A count cannot be taken back, which leaves these:
-// a search stays counted when its caller left while it was being counted, or before all of the answer was
-// read; when the desk could not say in time whether the count landed (the answer is 503 then, and counts if
-// it did); and when the process died between the count and the answer.
+// Only 200 answers should count, so once counting has begun neither a caller who leaves nor the
+// request's deadline ends it, and a counted search is answered. A count cannot be reverted, which
+// leaves these cases: a search stays counted if its caller left while it was being counted, or before
+// the whole answer was read; if the desk did not report in time whether the count landed (then the
+// answer is 503, and counts if it did); and if the process died between the count and the answer.
 func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	ctx, now := x.context(), x.api.now()
 	allowed := x.caller.Plan.SearchesPerMonth
 	if allowed != plan.Unlimited {
-		// What this node has seen is enough: counts only grow, and CountSearch decides.
+		// The count that this node has seen is enough: counts only grow, and CountSearch decides.
 		used, err := x.api.usageDesk.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err // nobody is there to answer, so nothing counts
+		return nil, err // the caller has left, so nothing counts
 	}
 	counting, cancel := afterwards(ctx, afterwardsWithin)
 	defer cancel()

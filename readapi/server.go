@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// Limits of one connection. A client that is slower or larger loses its connection.
+// Limits of one connection. A slower or larger client loses its connection.
 const (
-	// maxHeaderBytes bounds a request's line and headers. Ours are below 1 KiB; 16 KiB leaves room for
-	// what proxies add.
+	// maxHeaderBytes limits a request's line and headers. Ours are below 1 KiB; 16 KiB leaves room for
+	// headers that proxies add.
 	maxHeaderBytes = 16 << 10
-	// readHeaderTimeout bounds how long a client may take to say what it wants.
+	// readHeaderTimeout limits the time in which a client must send its headers.
 	readHeaderTimeout = 5 * time.Second
-	// maxRequestTimeout bounds the work for one request, with the longest live crawl that can be set (60 s).
+	// maxRequestTimeout limits the work for one request, including the longest possible live crawl (60
+	// s).
 	maxRequestTimeout = 70 * time.Second
-	// writeTimeout bounds the work and the answer, and leaves 20 s for a slow reader. A batch, which may take longer,
-	// moves its own deadline.
+	// writeTimeout limits the work and the answer, and leaves 20 s for a slow reader. A batch, which
+	// may take longer, moves its own deadline.
 	writeTimeout = maxRequestTimeout + 20*time.Second
-	// idleTimeout is longer than the 60 s after which common load balancers drop an idle connection, so
-	// that it is they who close it and no request meets a closed connection.
+	// idleTimeout is longer than the 60 s after which common load balancers drop an idle connection,
+	// so that they close it first and no request meets a closed connection.
 	idleTimeout = 120 * time.Second
 )
 
-// NewServer returns a server for the handler with every limit set. The caller serves it on a listener from
-// NewListener, and shuts it down.
+// NewServer returns a server for the handler with every limit set. The caller serves it on a listener
+// from NewListener, and shuts it down.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           guard{handler},
@@ -39,11 +40,12 @@ func NewServer(handler http.Handler) *http.Server {
 	}
 }
 
-// guard is what every request goes through on its connection, before the handler.
+// guard handles every request on its connection before the handler.
 type guard struct{ handler http.Handler }
 
-// ServeHTTP serves a request unless its connection is gone. An answer that leaves before the body was read ends the
-// connection: waiting for a body that nobody wants would let a client that never sends one hold the connection.
+// ServeHTTP serves a request unless its connection is gone. An answer that is sent before the body was
+// read ends the connection: waiting for an unneeded body would let a client that never sends one
+// occupy the connection.
 func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn := connOf(r.Context())
 	if conn == nil {
@@ -53,7 +55,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn.among.handlers.Add(1)
 	defer conn.among.handlers.Add(-1)
 	if conn.isGone() {
-		panic(http.ErrAbortHandler) // without having done anything
+		panic(http.ErrAbortHandler) // nothing was done
 	}
 	if conn.draining() {
 		w.Header()["Connection"] = connectionClose
@@ -69,22 +71,23 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Limits of a request's body.
 const (
-	// bodyStartWithin is how long a client may take to send the first byte of a body once it is wanted, and
-	// the time by which the rest may be late at any moment.
+	// bodyStartWithin is how long a client may take to send the first byte of a body once the handler
+	// reads it, and by how much the rest may be late at any time.
 	bodyStartWithin = 3 * time.Second
-	// minBodyRate is what it must send from then on, in bytes a second: the largest body (256 KiB) has 19 s.
+	// minBodyRate is the required rate from then on, in bytes per second: the largest body (256 KiB)
+	// has 19 s.
 	minBodyRate = 16 << 10
 )
 
-// pacedBody is a body that must arrive at a rate. While a handler waits for it, its connection may be closed for
-// another.
+// pacedBody is a body that must arrive at a minimum rate. While a handler waits for it, its connection
+// may be closed to make room.
 type pacedBody struct {
 	io.ReadCloser
 	conn   *answerConn
 	header http.Header // of the answer
 	keep   bool        // the connection may serve another request once the body is read
 
-	since time.Time // of the wait for the first byte, then of that byte
+	since time.Time // start of the wait for the first byte, then time of that byte
 	read  int64
 	whole bool
 }
@@ -118,12 +121,12 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish makes net/http, which would read what is left of the body, find nothing.
+// finish keeps net/http, which would read the rest of the body, from waiting for it.
 func (b *pacedBody) finish() {
 	if b.whole {
 		return
 	}
 	b.conn.linger.Store(true)
-	b.conn.setState(waiting) // what is left to do may end early
+	b.conn.setState(waiting) // the remaining work may be cut short
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0))
 }

@@ -16,8 +16,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// The shapes of the service specification, written down once more. Fields that are not in them fail a
-// test, and so do fields that are missing.
+// The shapes of the service specification, repeated here. Additional and missing fields fail a test.
 type (
 	specBrand struct {
 		ID              string           `json:"id"`
@@ -152,8 +151,8 @@ type (
 	}
 )
 
-// decodeExactly reads a body into a shape of the specification and checks that encoding the shape again
-// gives the same fields: none is missing, none is null where the specification has an array.
+// decodeExactly decodes a body into a shape of the specification and checks that encoding the shape
+// again gives the same fields: none is missing, and none is null where the specification has an array.
 func decodeExactly[T any](t testing.TB, body []byte) T {
 	t.Helper()
 	var value T
@@ -223,7 +222,7 @@ func seconds(t testing.TB, header string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// never is a crawl that nobody ends.
+// never is the script of a crawl that does not end.
 func never(context.Context, eventschemas.CrawlRequested) ending { return ending{} }
 
 // waitThen ends a crawl when the test says so.
@@ -238,7 +237,7 @@ func waitThen(release <-chan struct{}, e ending) func(context.Context, eventsche
 	}
 }
 
-// dial sends bytes as they are.
+// dial sends raw bytes.
 func (s *service) dial(request string) net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -249,7 +248,7 @@ func (s *service) dial(request string) net.Conn {
 	return conn
 }
 
-// raw sends bytes as they are and reads one response.
+// raw sends raw bytes and reads one response.
 func (s *service) raw(request string) (*http.Response, error) {
 	s.t.Helper()
 	conn := s.dial(request)

@@ -30,12 +30,12 @@ import (
 	"letterhead/readapi"
 )
 
-// siteLogoTimeout is how long logos of a site wait for a crawl: less than they do by default, as these tests have no
-// virtual time.
+// siteLogoTimeout is how long logos of a site wait for a crawl: less than by default, because these
+// tests run in real time.
 const siteLogoTimeout = 2 * time.Second
 
-// site is a service of several nodes in one process: nothing is common to them but the store of events, which
-// each reaches over a connection of its own, and the database, likewise.
+// site is a service of several nodes in one process: they share only the event store and the database,
+// and each node has its own connections to both.
 type site struct {
 	t       testing.TB
 	nodes   []*service
@@ -43,18 +43,18 @@ type site struct {
 	proxies []*testlink.Link // between a node and the database
 	windows []*remoteCounters
 	crawler *scriptedCrawler
-	assets  string                // folder of the files, which the nodes share as they would a bucket
-	change  []func(*readapi.Deps) // of each node's
+	assets  string                // folder of the files, shared by the nodes like a bucket
+	change  []func(*readapi.Deps) // applied to each node's
 }
 
-// remoteLog counts what a node asks of the event store, and can hang.
+// remoteLog counts a node's calls of the event store, and can hang.
 type remoteLog struct {
 	eventlog.Log
 	reads atomic.Int64
 	hung  hang
 }
 
-// hang holds calls up until it is over, as a network does that delivers nothing for a while.
+// hang blocks calls until it is over, like a network that delivers nothing for a while.
 type hang struct {
 	mu   sync.Mutex
 	over chan struct{} // nil while nothing hangs
@@ -96,7 +96,7 @@ func (l *remoteLog) Append(ctx context.Context, stream string, expected eventlog
 }
 
 func (l *remoteLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
-	if !strings.HasPrefix(stream, "usage-node-") { // the recorder's own, at leisure
+	if !strings.HasPrefix(stream, "usage-node-") { // excludes the recorder's background reads
 		l.reads.Add(1)
 	}
 	if err := l.hung.wait(ctx); err != nil {
@@ -120,12 +120,13 @@ func (c *remoteCounters) Take(ctx context.Context, key ratelimit.Key, units, lim
 	return c.Counters.Take(ctx, key, units, limit)
 }
 
-// noSearch is a node's search index in tests that do not search.
+// noSearch is the search index in tests that do not search.
 type noSearch struct{}
 
 func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { return nil, nil }
 
-// startSite starts API nodes, a projector and a crawler. The test is skipped when no database server is named.
+// startSite starts API nodes, a projector and a crawler. The test is skipped if no database server is
+// configured.
 func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	t.Helper()
 	s := &site{t: t, change: change, assets: t.TempDir()}
@@ -147,7 +148,7 @@ func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { log.Close() })
-		t.Cleanup(ended) // what uses it ends first
+		t.Cleanup(ended) // its users end first
 		return log
 	}
 	s.project(ctx, run, connect(), sqlstoretest.Open(t, sqlstore.Config{URL: url}))
@@ -168,7 +169,7 @@ func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	return s
 }
 
-// project is the node that folds.
+// project starts the node that runs the projections.
 func (s *site) project(ctx context.Context, run func(string, func(context.Context) error), log eventlog.Log, store *sqlstore.Store) {
 	index, err := brands.New(brands.Config{}, store)
 	s.must(err)
@@ -189,7 +190,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// node is one API node.
+// node starts one API node.
 func (s *site) node(ctx context.Context, run func(string, func(context.Context) error), log *remoteLog, store *sqlstore.Store, ended func()) *service {
 	t := s.t
 	n := &service{t: t, log: log, metrics: prometheus.NewRegistry(), logs: &logs{}, crawler: s.crawler}
@@ -257,7 +258,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	return n
 }
 
-// at is the customer as another node serves it.
+// at returns the customer as served by another node.
 func (c *customer) at(n *service) *customer {
 	return &customer{s: n, id: c.id, secret: c.secret, secretID: c.secretID, publishable: c.publishable}
 }

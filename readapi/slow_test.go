@@ -16,14 +16,14 @@ import (
 	"letterhead/readapi"
 )
 
-// What slow clients send, and never more.
+// The bytes that slow clients send, and no more.
 const (
 	halfAHeader = "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: lh_"
 	halfABody   = "POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhalf"
 	whole       = "GET /docs/errors HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
-// reads is an endpoint that reads what it is sent, as those with a body do.
+// reads is an endpoint that reads its body, like those with a body do.
 func reads(set *setup) {
 	set.config.Extra = map[string]http.Handler{"/reads": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -32,8 +32,8 @@ func reads(set *setup) {
 	})}
 }
 
-// TestSlowClientsAreLetGoAtTheirLimits holds 150 connections open in every way, serves another client all the
-// while, and finds each kind closed at its own limit and not before.
+// TestSlowClientsAreLetGoAtTheirLimits keeps 150 connections open in every way, serves another client
+// meanwhile, and checks that each kind is closed at its own limit and not before.
 func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -50,11 +50,11 @@ func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 		}
 		const each = 30
 		for range each {
-			held("", false)          // says nothing
-			held(halfAHeader, false) // slow to say what it wants
-			held(halfABody, true)    // slow to send it
+			held("", false)          // sends nothing
+			held(halfAHeader, false) // slow to send its headers
+			held(halfABody, true)    // slow to send its body
 			held(whole, false)       // never reads its answer
-			held(whole, true)        // stays for the next request
+			held(whole, true)        // stays open for the next request
 		}
 		synctest.Wait()
 		limits := readapi.NewServer(nil)
@@ -71,7 +71,7 @@ func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 			synctest.Wait()
 			before := s.pipes.open.Load()
 			c.get("/v1/me").ok(s.t)
-			s.clock.add(2*time.Millisecond + time.Second) // net/http lingers before it closes what it could not read
+			s.clock.add(2*time.Millisecond + time.Second) // net/http lingers before it closes a connection with unread bytes
 			synctest.Wait()
 			if now := s.pipes.open.Load(); before <= now || now-1 != step.left {
 				s.t.Errorf("%s later %d connections are open, and %d before; want %d and the client's own", step.after, now, before, step.left)
@@ -80,7 +80,7 @@ func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 	}, reads)
 }
 
-// TestATricklingClientIsNotWaitedFor: a byte a second is no reason to go on.
+// TestATricklingClientIsNotWaitedFor: a byte per second does not extend the limit.
 func TestATricklingClientIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -110,7 +110,7 @@ func TestATricklingClientIsNotWaitedFor(t *testing.T) {
 	}, reads)
 }
 
-// TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom, and one with a request under way never does.
+// TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom, and one with a running request never does.
 func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 	t.Parallel()
 	var underWay, finish chan struct{}
@@ -164,7 +164,7 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 				}
 			}
 		}
-		// Whoever sends another request waits for a shorter time than before.
+		// A client that has sent another request has waited for a shorter time.
 		_, err := io.WriteString(newcomers[0], whole)
 		s.must(err)
 		answered(newcomers[0])
@@ -172,7 +172,7 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 		if closed(newcomers[0]) || !closed(newcomers[1]) {
 			s.t.Error("it was not the longest idle that made room")
 		}
-		// With a request under way on each a new connection is told so.
+		// With a running request on each connection, a new one is refused.
 		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-underWay
 		<-underWay
@@ -195,7 +195,7 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.maxConns = 3
-		underWay, finish = make(chan struct{}), make(chan struct{}) // of the bubble
+		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
 		set.config.Extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			underWay <- struct{}{}
 			<-finish

@@ -18,7 +18,7 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// described are the operations of the interface description.
+// described returns the operations of the OpenAPI document.
 func described(t testing.TB) []*openapi.Operation {
 	t.Helper()
 	checker, err := checkAnswers()
@@ -28,7 +28,7 @@ func described(t testing.TB) []*openapi.Operation {
 	return checker.Document().Operations
 }
 
-// ask sends an operation as its examples have it, with a value of its own for some parameters.
+// ask sends an operation with its examples, and with the given values for some parameters.
 func (s *service) ask(o *openapi.Operation, key string, values map[string]string) answer {
 	s.t.Helper()
 	path, query := o.Path, url.Values{}
@@ -64,7 +64,8 @@ func (s *service) ask(o *openapi.Operation, key string, values map[string]string
 	return answer{status: resp.StatusCode, header: resp.Header, body: read}
 }
 
-// faultyKeys is a key directory with a key that it cannot check, and one of an account whose plan nobody knows.
+// faultyKeys is a key directory with a key that it cannot check, and one of an account with an unknown
+// plan.
 type faultyKeys struct {
 	readapi.KeyDirectory
 	away, unheardOf *string
@@ -81,7 +82,7 @@ func (k faultyKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, 
 	return found, ok, err
 }
 
-// TestEveryEndpointRefusesAlike: what an endpoint answers before it looks at the request.
+// TestEveryEndpointRefusesAlike covers the answers of an endpoint before it examines the request.
 func TestEveryEndpointRefusesAlike(t *testing.T) {
 	var away, unheardOf string
 	s := start(t, func(set *setup) {
@@ -111,7 +112,7 @@ func TestEveryEndpointRefusesAlike(t *testing.T) {
 			if !slices.Contains(o.Keys, "publishable") {
 				check("a publishable key", s.ask(o, c.publishable, nil), 403)
 			}
-			if o.Response(http.StatusTooManyRequests) != nil { // MCP tells it in the result of a tool
+			if o.Response(http.StatusTooManyRequests) != nil { // MCP reports it in the result of a tool
 				check("too many requests", s.ask(o, busy.secret, nil), 429)
 			}
 			check("keys that cannot be checked", s.ask(o, awayKey, nil), 503)
@@ -123,7 +124,7 @@ func TestEveryEndpointRefusesAlike(t *testing.T) {
 	}
 }
 
-// TestEveryLookUpPathAnswersAlike: the outcomes of a look-up, on every path that has one.
+// TestEveryLookUpPathAnswersAlike covers the outcomes of a look-up, on every path that has one.
 func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 	s := start(t)
 	c, poor := s.account(plan.Custom, 1000), s.account(plan.Free, 0)
@@ -133,7 +134,8 @@ func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 		}
 		name := strings.Trim(o.Path[strings.Index(o.Path, "{"):], "{}")
 		byID := name == "id"
-		// value is what names a domain on this path. A brand that has an id is held, and crawled on demand.
+		// value returns the parameter that identifies a domain on this path. A brand that has an id is
+		// known, and crawled on demand.
 		value := func(domain string) map[string]string {
 			if !byID {
 				return map[string]string{name: domain}
@@ -178,14 +180,14 @@ func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 			}
 			s.crawler.fails(domain, outcome.of)
 			check(outcome.of, s.ask(o, c.secret, value(domain)), outcome.first)
-			if !byID { // an id finds what is held, also after its refresh failed
+			if !byID { // an id finds the known brand, even after its refresh failed
 				check(outcome.of+" remembered", s.ask(o, c.secret, value(domain)), outcome.again)
 			}
 		}
 	}
 }
 
-// TestSearchPathsRefuseAlike: the refusals of a search after the key was checked, on both paths.
+// TestSearchPathsRefuseAlike covers the refusals of a search after the key was checked, on both paths.
 func TestSearchPathsRefuseAlike(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -203,7 +205,8 @@ func TestSearchPathsRefuseAlike(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsServed: to anybody, with the base URL of this service, and not again to whoever has it.
+// TestTheDescriptionIsServed without a key, with the base URL of this service, and not again to a
+// client that has it.
 func TestTheDescriptionIsServed(t *testing.T) {
 	s := start(t)
 	a := s.send(request{path: "/v1/openapi.json"})

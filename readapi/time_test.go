@@ -2,8 +2,7 @@ package readapi
 
 import "testing"
 
-// Whatever hangs, an answer leaves before its client gives up: what bounds it is added up as it happens, one
-// after the other.
+// Whatever hangs, an answer is sent before its client gives up: the limits along the way are added up.
 func TestEveryAnswerLeavesBeforeItsClientGivesUp(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	crawls := cfg.RequestTimeout + giveWithin + creditsWithin
@@ -11,7 +10,7 @@ func TestEveryAnswerLeavesBeforeItsClientGivesUp(t *testing.T) {
 	if crawls >= clientsGiveUp || searches >= clientsGiveUp {
 		t.Errorf("a look-up may take %s and a search %s, and clients wait %s", crawls, searches, clientsGiveUp)
 	}
-	// Inside the time of the request.
+	// Within the time of the request.
 	if besides := cfg.RequestTimeout - cfg.CrawlTimeout; outcomeGrace >= besides || checksWithin >= quickWithin {
 		t.Errorf("%s beside a crawl for the grace of its outcome of %s", besides, outcomeGrace)
 	}

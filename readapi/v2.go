@@ -11,9 +11,9 @@ import (
 	"letterhead/domain/brand"
 )
 
-// routeV2 adds the paths that follow the shape of a third-party brand API. What its clients send has to work
-// with only the host changed, and some of them follow no redirect or lose their key on it, so every path is
-// served with a slash at its end as without.
+// routeV2 adds the paths that follow the shape of a third-party brand API. Its clients must work with
+// only the host changed, and some of them follow no redirect or lose their key on it, so every path is
+// served with and without a trailing slash.
 func (a *API) routeV2(r *mux.Router) {
 	serve := func(path string, e *endpoint) {
 		r.Handle(path, e)
@@ -29,7 +29,7 @@ func (a *API) routeV2(r *mux.Router) {
 
 	serve("/v2/brands/id/{identifier}", lookup((*exchange).serveBrandByID))
 	serve("/v2/brands/domain/{identifier}", lookup((*exchange).serveBrandByDomain))
-	// Without what should follow they are no identifiers either: no domain has one label.
+	// Without an argument these are not identifiers either: no domain has one label.
 	for _, path := range []string{"/v2/brands/id", "/v2/brands/domain"} {
 		r.HandleFunc(path, a.serveUnknown)
 		r.HandleFunc(path+"/", a.serveUnknown)
@@ -44,9 +44,9 @@ func (x *exchange) serveBrandByID() error { return x.serveBrandBy(parseUUID) }
 // serveBrandByDomain answers GET and HEAD /v2/brands/domain/{domain}.
 func (x *exchange) serveBrandByDomain() error { return x.serveBrandBy(parseDomain) }
 
-// parseUUID reads a brand's id and nothing else, no urn either. Errors: a Problem.
+// parseUUID parses a brand's id only, not even a urn. Errors: a Problem.
 func parseUUID(text string) (brand.Identifier, error) {
-	const canonical = 36 // the parser reads other lengths too, which no other path takes for an id
+	const canonical = 36 // the parser also accepts other lengths, which no other path takes for an id
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != canonical {
 		return brand.Identifier{}, invalidRequest("The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
@@ -54,14 +54,14 @@ func parseUUID(text string) (brand.Identifier, error) {
 	return brand.Identifier{Kind: brand.BrandID, BrandID: id}, nil
 }
 
-// parseDomain reads a domain and nothing else. Errors: brand.ErrInvalidDomain.
+// parseDomain parses a domain only. Errors: brand.ErrInvalidDomain.
 func parseDomain(text string) (brand.Identifier, error) {
 	_, other := brand.ParseIdentifier(text)
 	domain, err := brand.RegistrableDomain(strings.Trim(text, " "))
 	switch {
 	case err == nil && other == nil:
 		return brand.Identifier{Kind: brand.Domain, Domain: domain}, nil
-	case err == nil: // too long, for the spaces around it
+	case err == nil: // too long because of the spaces around it
 		err = other
 	case other == nil:
 		err = &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
@@ -69,7 +69,7 @@ func parseDomain(text string) (brand.Identifier, error) {
 	return brand.Identifier{}, err
 }
 
-// serveSearchByName answers GET /v2/search/{name}: what /v1/search finds, as a bare array.
+// serveSearchByName answers GET /v2/search/{name}: the results of /v1/search, as a bare array.
 func (x *exchange) serveSearchByName() error {
 	name, err := url.PathUnescape(mux.Vars(x.request)["name"])
 	if err != nil {

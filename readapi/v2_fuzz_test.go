@@ -12,9 +12,9 @@ import (
 	"letterhead/domain/plan"
 )
 
-// FuzzV2Paths sends whatever stands below /v2 over a real connection: the answer is JSON, never a redirect and
-// never a fault, and an error has its message at the top. The account has no credits, so that a brand's name
-// is read and no site is crawled.
+// FuzzV2Paths sends arbitrary paths below /v2 over a real connection: the answer is JSON, never a
+// redirect or an internal fault, and an error has its message at the top. The account has no credits,
+// so that a brand's name is parsed but no site is crawled.
 func FuzzV2Paths(f *testing.F) {
 	s := start(f)
 	s.known("acme.com", record("acme"))
@@ -37,9 +37,9 @@ func FuzzV2Paths(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest string, who uint8) {
 		target := "/v2/" + rest
 		if _, err := url.ParseRequestURI(target); err != nil || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-			return // no request line: net/http refuses it before any handler
+			return // not a request line: net/http refuses it before any handler
 		}
-		s.clock.add(time.Minute) // a window for each
+		s.clock.add(time.Minute) // a new window for each
 		if conn == nil {
 			var err error
 			if conn, err = net.Dial("tcp", strings.TrimPrefix(s.url, "http://")); err != nil {

@@ -14,9 +14,9 @@ import (
 	"letterhead/domain/plan"
 )
 
-// replayed is a request as a client of the compatible brand API puts it on the wire: the names and the order
-// of the headers are those that the HTTP library named sends, and {sk}, {pk} and {id} stand for a secret key,
-// a publishable key and a brand's id. The lines end in CRLF on the wire.
+// replayed is a request as a client of the compatible brand API sends it: the names and the order of
+// the headers are those of the named HTTP library, and {sk}, {pk} and {id} are replaced by a secret
+// key, a publishable key and a brand's id. The lines end in CRLF when sent.
 type replayed struct {
 	client string
 	bytes  string
@@ -154,7 +154,7 @@ Connection: close
 `},
 }
 
-// replayedSearches look for "Café & Co", the only brand that each of their names finds.
+// replayedSearches search for "Café & Co", the only brand that each of their names finds.
 var replayedSearches = []replayed{
 	{"fetch of Node", `GET /v2/search/Caf%C3%A9%20%26%20Co?c={pk} HTTP/1.1
 host: brands.example.com
@@ -248,8 +248,8 @@ Accept: */*
 `},
 }
 
-// replay sends a request as often as its connection lives, but not more than twice: a second answer shows
-// that the first left the connection where the client expects it.
+// replay sends a request as often as its connection stays open, but at most twice: a second answer
+// shows that the first left the connection in the state that the client expects.
 func (c *customer) replay(r replayed, id string) []answer {
 	t := c.s.t
 	t.Helper()
@@ -266,7 +266,7 @@ func (c *customer) replay(r replayed, id string) []answer {
 		if resp.ContentLength != int64(len(a.body)) || len(resp.TransferEncoding) != 0 || resp.Uncompressed || a.header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: length %d of %d bytes, %v %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
 		}
-		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and says so: see framingInDoubt
+		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and the answer says so: see framingInDoubt
 		if old && !strings.EqualFold(a.header.Get("Connection"), "close") {
 			t.Errorf("%s: the connection is kept: %v", r.client, a.header)
 		}
@@ -284,7 +284,7 @@ func (c *customer) replay(r replayed, id string) []answer {
 	}
 }
 
-// field takes a value out of a document as integrations do, by names and numbers.
+// field extracts a value from a document as integrations do, by names and numbers.
 func field(document any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch inner := document.(type) {

@@ -24,7 +24,8 @@ import (
 	"letterhead/readapi"
 )
 
-// refusedV2 checks an error answer of /v2 whole: the error body with its message once more at the top.
+// refusedV2 checks an error answer of /v2 completely: the error body with its message repeated at the
+// top.
 func (a answer) refusedV2(t testing.TB, status int, code string) problem {
 	t.Helper()
 	var body map[string]json.RawMessage
@@ -86,7 +87,7 @@ func TestV2AnswersBrandsAsV1Does(t *testing.T) {
 	if b := c.books(); int64(len(b.charges)) != lookups || b.balance() != 100-lookups || b.holds != 0 {
 		t.Errorf("%d charges, balance %d, %d holds after %d look-ups", len(b.charges), b.balance(), b.holds, lookups)
 	}
-	// refresh and crawls are those of /v1 too.
+	// refresh and crawls work as on /v1.
 	s.crawler.finds("acme.com", record("fresh"))
 	s.crawler.finds("new.com", record("new"))
 	for path, name := range map[string]string{"/v2/brands/domain/acme.com/?refresh=true": "fresh", "/v2/brands/id/" + id + "?refresh=1": "fresh", "/v2/brands/new.com/": "new"} {
@@ -142,7 +143,7 @@ func TestV2TypedPathsTakeTheirTypeOnly(t *testing.T) {
 	}
 }
 
-// TestV2RefusesAsV1Does asks both, by an account each that is in the same state.
+// TestV2RefusesAsV1Does sends the same to both, with two accounts in the same state.
 func TestV2RefusesAsV1Does(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -163,7 +164,7 @@ func TestV2RefusesAsV1Does(t *testing.T) {
 		key     func(*customer) http.Header
 		path    func(version string) string
 		status  int
-		again   int // status of the second request, when it is another
+		again   int // status of the second request, if different
 		code    string
 	}{
 		{name: "no key", key: func(*customer) http.Header { return nil }, status: 401, code: "unauthorized"},
@@ -215,7 +216,7 @@ func TestV2RefusesAsV1Does(t *testing.T) {
 	}
 }
 
-// detailsOf writes an error's details down for comparing.
+// detailsOf formats an error's details for comparison.
 func detailsOf(t testing.TB, p problem) string {
 	t.Helper()
 	b, err := json.Marshal(p.Error.Details)
@@ -225,7 +226,7 @@ func detailsOf(t testing.TB, p problem) string {
 	return string(b)
 }
 
-// TestV2NeverRedirects sends request lines as they are.
+// TestV2NeverRedirects sends raw request lines.
 func TestV2NeverRedirects(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -291,7 +292,7 @@ func TestV2NeverRedirects(t *testing.T) {
 			}
 			switch {
 			case r.code == "":
-				a.refused(t, http.StatusNotFound, "not_found") // no path of /v2, whose case counts
+				a.refused(t, http.StatusNotFound, "not_found") // not a path of /v2, which is case-sensitive
 			case method == "POST" && r.status == 400:
 				a.refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			default:
@@ -348,7 +349,7 @@ func TestV2SearchIsTheBareArrayOfV1(t *testing.T) {
 		strings.Repeat("%C3%BC", 100),
 	} {
 		for _, query := range []string{"", "?limit=1", "?limit=20&fields=name&q=other"} {
-			// On /v1 the same text goes as q, where a plus would be a space.
+			// On /v1 the same text is sent as q, where a plus would be a space.
 			inV1 := strings.ReplaceAll(strings.ReplaceAll(name, "&", "%26"), "+", "%2B")
 			limit := strings.TrimPrefix(strings.Split(query, "&")[0], "?")
 			var want struct{ Results json.RawMessage }
@@ -411,8 +412,8 @@ func TestV2SearchesAreOfTheMonthsAllowance(t *testing.T) {
 	s.send(request{path: "/v2/search/acme/?c=" + c.publishable}).ok(t)
 }
 
-// TestTheKeyInC: c has to be a valid publishable key whatever else is sent; a key in a header decides whose
-// account it is.
+// TestTheKeyInC: c must be a valid publishable key whatever else is sent; a key in a header decides
+// about the account.
 func TestTheKeyInC(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -494,7 +495,7 @@ func TestTheKeyInC(t *testing.T) {
 		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).refusedV2(t, http.StatusUnauthorized, "unauthorized")
 	}
 	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).refusedV2(t, http.StatusForbidden, "forbidden")
-	// c opens search and nothing else.
+	// c is accepted by search only.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {
 		if a := s.send(request{path: path + one.publishable}); a.status != http.StatusUnauthorized {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
@@ -504,8 +505,8 @@ func TestTheKeyInC(t *testing.T) {
 	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).refusedV2(t, http.StatusTooManyRequests, "rate_limited")
 }
 
-// TestASecretKeyInCIsNeitherUsedNorLogged: it opens nothing, takes nothing from its account's window, shows as
-// never used, and stands neither in the log nor in the answer.
+// TestASecretKeyInCIsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
+// is not recorded as used, and is neither in the log nor in the answer.
 func TestASecretKeyInCIsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	looked := &lookedUp{}

@@ -1,5 +1,5 @@
-// Package accounts is the read model of accounts: who holds them, on which plan, in what standing, with
-// what balance. It trails the log by moments; what a request may spend, only the account stream decides.
+// Package accounts is the read model of accounts: holder, plan, status and balance of each. It lags
+// the log by moments; only the account stream decides what a request may spend.
 package accounts
 
 import (
@@ -22,9 +22,9 @@ const (
 	Name    = "accounts"
 	version = 1
 
-	// MaxPage bounds the accounts that List returns.
+	// MaxPage limits the accounts that List returns.
 	MaxPage = 1000
-	// keptRows bounds the rows, of some 200 bytes, that the fold keeps between batches.
+	// keptRows limits the rows, of about 200 bytes each, that the fold keeps between batches.
 	keptRows = 100_000
 )
 
@@ -57,7 +57,7 @@ const selectAccounts = `SELECT id, holder, plan, status, balance, opened_at, rev
 // Account is one account as of the log position that the read model has reached.
 type Account struct {
 	ID       string         `json:"id"`
-	Holder   string         `json:"holder"` // opaque id of the side table of names
+	Holder   string         `json:"holder"` // opaque id in the side table of names
 	Plan     plan.ID        `json:"plan"`
 	Status   account.Status `json:"status"`
 	Balance  int64          `json:"balance"` // credits; open holds do not lower it
@@ -104,8 +104,8 @@ func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
 	return &a, nil
 }
 
-// List returns at most limit accounts (MaxPage at most) whose id comes after the given one, by id.
-// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by
+// id. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	var all []Account
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
@@ -114,7 +114,7 @@ func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, e
 			return err
 		}
 		defer rows.Close()
-		all = nil // of a run before this one
+		all = nil // drops rows of an earlier attempt
 		for rows.Next() {
 			var a Account
 			if err := scan(rows, &a); err != nil {
@@ -139,7 +139,7 @@ func scan(row interface{ Scan(...any) error }, a *Account) error {
 	return nil
 }
 
-// fold keeps the rows it touches.
+// fold caches the rows it touches.
 type fold struct {
 	tables *projections.Tables
 	rows   *projections.Rows[string, Account]

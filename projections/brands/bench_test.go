@@ -35,8 +35,8 @@ func benchmarkGet(b *testing.B, cold bool) {
 	}
 }
 
-// BenchmarkGetHit is an answer from the cache.
+// BenchmarkGetHit measures an answer from the cache.
 func BenchmarkGetHit(b *testing.B) { benchmarkGet(b, false) }
 
-// BenchmarkGetMiss is an answer from the tables.
+// BenchmarkGetMiss measures an answer from the tables.
 func BenchmarkGetMiss(b *testing.B) { benchmarkGet(b, true) }

@@ -8,24 +8,25 @@ import (
 	"letterhead/eventschemas"
 )
 
-// baseURLMark stands in a body where the base URL comes. It is a byte that JSON text never holds: in
-// strings it can only be written as an escape, so no name or URL of a brand can pose as it.
+// baseURLMark is the placeholder for the base URL in a body. It is a byte that JSON text never
+// contains: in strings it can only be written as an escape, so no name or URL of a brand can imitate
+// it.
 const baseURLMark = 0
 
 // timeLayout is RFC 3339 in UTC with milliseconds, as JavaScript writes dates.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// Body is a brand as JSON, the Brand of the API, less the base URL of its files. It is never changed.
+// Body is a brand as JSON, the Brand of the API, without the base URL of its files. It is immutable.
 type Body struct{ marked []byte }
 
-// Render writes the view as JSON. The same view always gives the same bytes.
+// Render returns the view as JSON. The same view always gives the same bytes.
 func Render(v brand.View) Body {
 	w := writer{b: make([]byte, 0, estimate(&v.Record))}
 	w.brand(&v)
 	return Body{marked: w.b}
 }
 
-// estimate is about how long the body will be, in bytes.
+// estimate returns the approximate length of the body in bytes.
 func estimate(r *eventschemas.Record) int {
 	n := 1500 + 80*len(r.Links) + 70*len(r.Colors) + 120*len(r.Fonts)
 	for _, l := range r.Logos {
@@ -37,7 +38,7 @@ func estimate(r *eventschemas.Record) int {
 	return n
 }
 
-// AppendTo appends the body to dst, with the base URL (no slash at its end) in its places.
+// AppendTo appends the body to dst, inserting the base URL (without a trailing slash).
 func (b Body) AppendTo(dst []byte, baseURL string) []byte {
 	rest := b.marked
 	for {
@@ -51,7 +52,7 @@ func (b Body) AppendTo(dst []byte, baseURL string) []byte {
 	}
 }
 
-// Len is the length of the body without base URLs, in bytes.
+// Len returns the length of the body without base URLs, in bytes.
 func (b Body) Len() int { return len(b.marked) }
 
 func (w *writer) brand(v *brand.View) {
@@ -144,7 +145,7 @@ func (w *writer) font(f *eventschemas.Font) {
 	w.close('}')
 }
 
-// company is an object with nulls when nothing is known, and null only with a restriction.
+// company writes an object with nulls if nothing is known, and null only with a restriction.
 func (w *writer) company(r *eventschemas.Record) {
 	if r.Restriction != nil {
 		w.null()
@@ -164,7 +165,7 @@ func (w *writer) company(r *eventschemas.Record) {
 	w.key("ticker").optional(c.Ticker)
 	w.key("financialIdentifiers")
 	w.open('{')
-	w.key("isin").strings(nil) // always empty, says the specification
+	w.key("isin").strings(nil) // always empty according to the specification
 	w.key("ticker").strings(c.Tickers)
 	w.close('}')
 	w.close('}')

@@ -16,7 +16,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// full is a view with something in every field.
+// full returns a view with every field set.
 func full() brand.View {
 	asset := eventschemas.Asset{ID: "ab12", Format: "png", Background: ptr("transparent"), Width: ptr(512), Height: ptr(256), Size: 1234}
 	return brand.View{
@@ -109,7 +109,7 @@ func TestBaseURLIsPutInWhenTheAnswerIsWritten(t *testing.T) {
 	}
 }
 
-// Whatever a site calls itself, its text comes back as it was and never as the base URL.
+// Whatever name a site has, its text is returned unchanged and never as the base URL.
 func TestContentCannotPoseAsTheBaseURL(t *testing.T) {
 	for _, text := range []string{"\x00", "\x00/cdn/x.png", `\u0000`, `"` + "\x00", "{base}", "%00"} {
 		v := full()
@@ -144,7 +144,8 @@ func TestSameViewSameBytes(t *testing.T) {
 	}
 }
 
-// FuzzString: strings are written as encoding/json writes them, less the escaping of <, > and &.
+// FuzzString: strings are written as encoding/json writes them, except that <, > and & are not
+// escaped.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "plain", "\"\\/", "\x00\x01\x1f\x7f", "é世🦊", "\xff\xc0\xaf", "\u2028\u2029", "<&>", "a\xe2\x80", "\b\f\n\r\t"} {
 		f.Add(s)

@@ -21,30 +21,30 @@ import (
 const (
 	// Name of the read model.
 	Name = "brands"
-	// tablesVersion is raised when the tables or the bodies change; see version.
+	// tablesVersion is increased when the tables or the bodies change; see version.
 	tablesVersion = 3
-	// version also grows with the fold of the domain, whose state is stored.
+	// version also changes with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
 
-	// MaxPage bounds what List and Changed return.
+	// MaxPage limits the results of List, Due and Changed.
 	MaxPage = 1000
-	// maxInvalidated bounds the brands that are taken out of the cache one by one after a look at what another
-	// node folded; past it, in an import, the whole cache goes.
+	// maxInvalidated limits the brands that are invalidated one by one after another node folded
+	// events; beyond it, as in an import, the whole cache is invalidated.
 	maxInvalidated = 10_000
-	// maxUnseen is how long answers of a shared database are taken from the cache after the last look at the registry
-	// of the read models. A look shows which tables are live, and what was folded that this node's own reader of the
-	// log has not seen. A node that cannot look reads the row: as rows are only read from tables that are live, this
-	// bounds how far it trails what is folded.
+	// maxUnseen is how long answers of a shared database are taken from the cache after the last look
+	// at the registry of the read models. A look shows which tables are live, and which folded events
+	// this node's own reader of the log has not seen. A node that cannot look reads the row: rows are
+	// only read from live tables, so this limits how far the cache lags behind the tables.
 	maxUnseen = 10 * time.Second
 )
 
-// ErrNotFound: no brand of that domain or id can be answered.
+// ErrNotFound: there is no readable brand of that domain or id.
 var ErrNotFound = errors.New("brand not found")
 
-// Position is that of the last event that changed what is answered, 0 when nothing ever was. Readable is
-// 1 when there is something to answer: a record, not withdrawn. Without, body is empty and the fields
-// beside it are those of nobody. Due is when the next scheduled crawl is, in seconds since 1970, and 0 when
-// there is none.
+// position is that of the last event that changed the answer, 0 if there was none. readable is 1 if
+// there is something to answer: a record, not withdrawn. Otherwise body is empty, name is NULL, and
+// claimed, quality, imported, has_logo and due are 0. due is the time of the next scheduled crawl, in
+// seconds since 1970, and 0 if there is none.
 const (
 	create = `
 CREATE TABLE {brands} (
@@ -69,10 +69,11 @@ CREATE TABLE {brands} (
 
 	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
 
-	// What asks for one brand is there twice, and its first column says whether the tables are live. On a shared
-	// database there is always one row, with their position: see projections.Handle. Without the brand the rest
-	// of it is null. A database of this process keeps the tables live while they are read, and to ask for it all
-	// the same would double the time there, from 38 to 74 microseconds.
+	// Queries for one brand exist in two forms, and their first column shows whether the tables are
+	// live. On a shared database there is always one row, with the tables' position: see
+	// projections.Handle. Without the brand its other columns are null. A database of this process
+	// keeps the tables live while they are read, and including the check would double the time there,
+	// from 38 to 74 microseconds.
 	selectLive = `
 SELECT {position}, b.id, b.domain, b.status, b.has_logo, b.revision, b.body
 FROM (SELECT 1 AS one) AS always
@@ -88,43 +89,43 @@ LEFT JOIN {brands} AS b ON b.id = $1 AND b.readable = 1`
 SELECT 1, domain FROM {brands} WHERE id = $1 AND readable = 1`
 )
 
-// Entry is a brand as it is answered.
+// Entry is a brand in the form in which it is answered.
 type Entry struct {
 	ID      string
 	Domain  string
 	Status  string // ready, partial or failed
 	HasLogo bool   // an answer costs a credit
-	// Revision is that of the brand stream's event that the answer goes back to.
+	// Revision is that of the last event of the brand stream that the answer includes.
 	Revision uint64
 	Body     Body
 
-	looks atomic.Pointer[Looks] // read out of the body once somebody asks
+	looks atomic.Pointer[Looks] // parsed from the body on first use
 }
 
-// Doc is what a search index keeps of a brand.
+// Doc is the part of a brand that a search index stores.
 type Doc struct {
 	Domain       string
 	BrandID      string
-	Name         string // empty when it is not known
+	Name         string // empty if unknown
 	Claimed      bool
 	QualityScore float64
-	// Imported means that the brand came with a data set, whatever crawls have found since.
+	// Imported reports whether the brand came with a data set, whatever crawls have found since.
 	Imported bool
-	// Gone means that there is nothing to answer (any more): the domain is to be taken out.
+	// Gone reports whether there is nothing to answer (any more): the domain must be removed.
 	Gone bool
-	// Position is that of the last event that changed any of this.
+	// Position is that of the last event that changed any of these fields.
 	Position eventlog.Position
 }
 
 // Config of a Model. The zero value is complete.
 type Config struct {
-	// CacheBytes bounds the cached answers. Default: DefaultCacheBytes.
+	// CacheBytes limits the cached answers. Default: DefaultCacheBytes.
 	CacheBytes int64
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports an error in the configuration.
 func (c Config) Validate() error {
 	if c.CacheBytes < 0 || c.CacheBytes > maxCacheBytes {
 		return fmt.Errorf("cache of brands has %d bytes; it is 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes))
@@ -138,10 +139,11 @@ type Model struct {
 	cache   *cache
 	shared  bool
 	metrics *metrics
-	// followed are the positions of the log whose events the cache knows.
+	// followed is the range of log positions whose events the cache knows.
 	followed followed
 	now      func() time.Time
-	// loaded is called between a look at the tables and the put into the cache; nil but in a test.
+	// loaded is called between reading the tables and putting the entry into the cache; nil except in
+	// tests.
 	loaded func()
 }
 
@@ -185,14 +187,15 @@ func (m *Model) Versions() []projections.Version {
 	}}
 }
 
-// Reload implements projections.Reloader: answers of other tables may be written in another way.
+// Reload implements projections.Reloader: answers of other tables may be rendered differently.
 func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
 	return m.cache.invalidateAll, nil
 }
 
-// Invalidate implements projections.Invalidator: another node folds. What this node has seen on the log itself is out
-// of the cache already; else the rows say what changed. A reader that took an older row began before this, so its
-// ticket is no longer good (see cache).
+// Invalidate implements projections.Invalidator: another node folded events. Brands whose events this
+// node has itself read from the log have been removed from the cache; for others the rows show what
+// changed. A reader that took an older row began before this call, so its ticket is no longer valid
+// (see cache).
 func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, upTo eventlog.Position) error {
 	if m.followed.cover(after, upTo) {
 		return nil
@@ -231,8 +234,9 @@ func changedDomains(ctx context.Context, q projections.Queryer, t *projections.T
 	return domains, rows.Err()
 }
 
-// Get returns the brand of a registrable domain, from the cache if it is there. The Entry is shared and
-// must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Get returns the brand of a registrable domain, from the cache if present. The Entry is shared and
+// must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable,
+// ctx.Err().
 func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 	if e, ok := m.cache.get(domain); ok && m.current() {
 		m.metrics.hits.Inc()
@@ -242,7 +246,7 @@ func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 	return m.load(ctx, domain)
 }
 
-// current reports whether the cache is kept true.
+// current reports whether the cache is up to date.
 func (m *Model) current() bool { return !m.shared || m.now().Sub(m.handle.Looked()) < maxUnseen }
 
 func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
@@ -276,7 +280,7 @@ func (m *Model) ByID(ctx context.Context, id uuid.UUID) (*Entry, error) {
 	return m.Get(ctx, domain.String)
 }
 
-// one reads a brand, and how far the tables are folded that it comes from.
+// one reads a brand, and the position up to which its tables are folded.
 func (m *Model) one(ctx context.Context, domain string) (*Entry, eventlog.Position, error) {
 	var id, found, status sql.NullString
 	var logo sql.NullBool
@@ -294,8 +298,9 @@ func (m *Model) one(ctx context.Context, domain string) (*Entry, eventlog.Positi
 	}, at, nil
 }
 
-// live asks the live tables for one row, leaves it null when there is none, and returns how far they are folded on a
-// shared database. There a node may still be led to tables that nobody folds any more, which the statement then shows.
+// live reads one row from the live tables, leaves it null if there is none, and returns the position
+// of the tables on a shared database. There a node may still use tables that are no longer folded,
+// which the query detects.
 func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) (eventlog.Position, error) {
 	statement := own
 	if m.shared {
@@ -322,8 +327,8 @@ func scan(row interface{ Scan(...any) error }, e *Entry) error {
 	return row.Scan(&e.ID, &e.Domain, &e.Status, &e.HasLogo, &e.Revision, &e.Body.marked)
 }
 
-// List returns at most limit brands (MaxPage at most) whose domain comes after the given one, by domain.
-// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// List returns at most limit brands (no more than MaxPage) with domains after the given one, ordered
+// by domain. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, error) {
 	var all []*Entry
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
@@ -333,7 +338,7 @@ func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, er
 			return err
 		}
 		defer rows.Close()
-		all = nil // of a run before this one
+		all = nil // drops rows of an earlier attempt
 		for rows.Next() {
 			var e Entry
 			if err := scan(rows, &e); err != nil {
@@ -355,12 +360,12 @@ type Due struct {
 	Domain string
 }
 
-// Due returns brands that are due at a moment, the longest due first, at most limit of them (MaxPage at
-// most) and only those after the given one; the zero Due begins. Errors: as List.
+// Due returns at most limit brands (no more than MaxPage) that are due at the given time, longest due
+// first, starting after the given one; the zero Due starts at the beginning. Errors: as List.
 func (m *Model) Due(ctx context.Context, now time.Time, after Due, limit int) ([]Due, error) {
 	var all []Due
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		since := int64(1) // 0 is never
+		since := int64(1) // 0 means never
 		if !after.At.IsZero() {
 			since = after.At.Unix()
 		}
@@ -390,10 +395,10 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 	return all, nil
 }
 
-// Changed returns brands whose answer changed after a position, at most limit of them (MaxPage at most),
-// in the order of their last change. All changes up to upTo are among those returned by this call and the
-// ones before: go on from there. When there are no more, upTo is where the read model stands. Errors: as
-// List.
+// Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position,
+// in the order of their last change. All changes up to upTo are among those returned by this and the
+// previous calls: continue from there. When there are no more, upTo is the position of the read model.
+// Errors: as List.
 func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int) (docs []Doc, upTo eventlog.Position, err error) {
 	limit = min(max(limit, 1), MaxPage)
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {

@@ -208,7 +208,7 @@ func testUnknownBrands(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-// A brand whose state was evicted goes on from its row.
+// A brand whose state was evicted continues from its row.
 func TestFoldGoesOnFromTheStoredState(t *testing.T) {
 	projectionstest.Each(t, testFoldGoesOnFromTheStoredState)
 }

@@ -12,38 +12,39 @@ import (
 )
 
 const (
-	// DefaultCacheBytes is the cache's bound: some 10,000 bodies of 6 KiB.
+	// DefaultCacheBytes is the default size of the cache: about 10,000 bodies of 6 KiB.
 	DefaultCacheBytes = 64 << 20
-	// maxCacheBytes keeps a typing error from asking for all memory.
+	// maxCacheBytes keeps a typo from requesting all memory.
 	maxCacheBytes = 64 << 30
-	// entryOverhead is what an entry takes besides its body and texts: the struct, the map's and the
-	// policy's nodes; measured 430 bytes.
+	// entryOverhead is the memory of an entry in addition to its body and texts: the struct and the
+	// nodes of the map and the policy; measured 430 bytes.
 	entryOverhead = 430
-	// idShare is the part of the cache's bytes that the domains of ids take, idOverhead what each takes besides its
-	// text.
+	// idShare is the fraction (1/16) of the cache's bytes for the domains of ids, idOverhead the
+	// memory of each in addition to its text.
 	idShare    = 16
 	idOverhead = 200
-	// cacheShards spread the guard's locks.
+	// cacheShards is the number of locks of the guard.
 	cacheShards = 256
 )
 
-// cache holds entries by domain. Its guard is against this order of things:
+// cache stores entries by domain. Its guard prevents this sequence:
 //
 //	a reader takes the row from the tables
 //	the fold commits a newer row and invalidates the domain
-//	the reader puts what it took into the cache, where it would stay for ever
+//	the reader puts the old row into the cache, where it would stay forever
 //
-// Each shard counts its invalidations. A reader notes the count before it looks at the tables and may put
-// only while it is the same.
+// Each shard counts its invalidations. A reader notes the count before it reads the tables and may put
+// only while it is unchanged.
 //
-// Where the log is followed (see Event) an event is known before it is folded. Each shard has the position of the last
-// event of its brands, and takes only rows of tables that stand there or past it.
+// If the log is followed (see Event), an event is known before it is folded. Each shard has the
+// position of the last event of its brands, and accepts only rows of tables at or after that position.
 //
-// Where it is not, the invalidation comes a moment after the commit of another node: until then the older answer is
-// given (see Invalidate), and what a reader took before the commit has an older ticket all the same.
+// Otherwise the invalidation comes a moment after the commit of another node: until then the older
+// answer is given (see Invalidate), and a row that was read before the commit has an outdated ticket
+// all the same.
 type cache struct {
 	entries *otter.Cache[string, cached]
-	ids     *otter.Cache[uuid.UUID, string] // domains; a brand never changes its id
+	ids     *otter.Cache[uuid.UUID, string] // domains; a brand's id never changes
 	seed    maphash.Seed
 	shards  [cacheShards]shard
 }
@@ -54,13 +55,13 @@ type shard struct {
 	changed       eventlog.Position
 }
 
-// cached is an entry and how far the tables were folded that it was read from.
+// cached is an entry and the position of the tables from which it was read.
 type cached struct {
 	entry *Entry
 	at    eventlog.Position
 }
 
-// ticket says when a reader began.
+// ticket records when a reader began.
 type ticket struct {
 	shard *shard
 	count uint64
@@ -94,14 +95,14 @@ func (c *cache) get(domain string) (*Entry, bool) {
 	return kept.entry, ok
 }
 
-// bytes is what the cache takes.
+// bytes returns the memory of the cached entries.
 func (c *cache) bytes() uint64 { return c.entries.WeightedSize() + c.ids.WeightedSize() }
 
 func (c *cache) shard(domain string) *shard {
 	return &c.shards[maphash.String(c.seed, domain)%cacheShards]
 }
 
-// begin is called before the tables are looked at.
+// begin is called before the tables are read.
 func (c *cache) begin(domain string) ticket {
 	s := c.shard(domain)
 	s.mu.Lock()
@@ -109,7 +110,7 @@ func (c *cache) begin(domain string) ticket {
 	return ticket{shard: s, count: s.invalidations}
 }
 
-// put keeps what the tables said when they were folded up to a position, unless it may be old by now.
+// put caches an entry read from tables at a position, unless it may be outdated.
 func (c *cache) put(t ticket, e *Entry, at eventlog.Position) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
@@ -118,7 +119,7 @@ func (c *cache) put(t ticket, e *Entry, at eventlog.Position) {
 	}
 }
 
-// event is called when the log is found to hold an event of the domain's brand.
+// event is called when the log has a new event of the domain's brand.
 func (c *cache) event(domain string, at eventlog.Position) {
 	s := c.shard(domain)
 	s.mu.Lock()

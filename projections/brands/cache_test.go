@@ -36,8 +36,8 @@ func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
 	return m
 }
 
-// A reader takes the row, then another name is committed and the cache told so, then the reader puts what
-// it took into the cache.
+// A reader takes the row, then another name is committed and the cache invalidated, then the reader
+// puts the old row into the cache.
 func TestOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T) {
 	projectionstest.Each(t, testOldRowIsNotPutIntoTheCacheAfterItsInvalidation)
 }
@@ -68,7 +68,7 @@ func testOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T, e *project
 	}
 }
 
-// The same race with a rebuild in the place of an event: answers of the old tables must not stay.
+// The same race with a rebuild instead of an event: answers of the old tables must not remain.
 func TestOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T) {
 	projectionstest.Each(t, testOldRowIsNotPutIntoTheCacheAfterASwap)
 }
@@ -104,7 +104,7 @@ func TestCacheIsBoundedByBytes(t *testing.T) {
 	m := newModel(t, e, Config{CacheBytes: bound})
 	r, _ := e.Start(projections.Config{}, m)
 	long := strings.Repeat("x", 20_000)
-	const brands = 150 // some 3 MB
+	const brands = 150 // about 3 MB
 	for i := range brands {
 		domain := fmt.Sprintf("b%d.com", i)
 		e.Events("brand-"+domain, at, imported(domain, long))

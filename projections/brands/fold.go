@@ -21,9 +21,9 @@ const (
 	claimed = excluded.claimed, quality = excluded.quality, imported = excluded.imported, has_logo = excluded.has_logo,
 	revision = excluded.revision, position = excluded.position, due = excluded.due, body = excluded.body, state = excluded.state`
 
-	// keptReplaying and keptLive bound the states, of some 6 KiB, that the fold keeps between batches. A
-	// replay, whose batches are large, meets the same brands again and again; a live one has time to read
-	// them.
+	// keptReplaying and keptLive limit the states, of about 6 KiB each, that the fold keeps between
+	// batches. A replay, whose batches are large, meets the same brands repeatedly; a live fold has
+	// time to read them.
 	keptReplaying = 10_000
 	keptLive      = 200
 	largeBatch    = 500 // events
@@ -62,12 +62,13 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 	return &fold{model: m, tables: t, rows: projections.NewRows(keptReplaying, empty, strings.Compare, load)}
 }
 
-// Fold implements projections.Fold. However many events of a brand there are in the batch, its state and
+// Fold implements projections.Fold. However many events of a brand are in the batch, its state and
 // body are written once.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
 	err := f.rows.Want(ctx, q, func(yield func(string) bool) {
 		for _, e := range events {
-			// The first event of a stream needs no row; an import of a data set is nothing but such.
+			// The first event of a stream needs no row; an import of a data set consists only of such
+			// events.
 			if e.Revision > 0 && !yield(e.Subject) {
 				return
 			}
@@ -141,7 +142,7 @@ func appendRow(values []any, domain string, row *folded) ([]any, error) {
 		number(row.brand.Imported() != nil), number(v.Record.HasLogo()), int64(v.Revision), row.position, due(row.brand), Render(v).marked, state), nil
 }
 
-// due is the column of the next scheduled crawl.
+// due returns the column of the next scheduled crawl.
 func due(b *brand.Brand) int64 {
 	if at, ok := b.NextCrawl(); ok {
 		return at.Unix()

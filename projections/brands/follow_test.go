@@ -17,10 +17,10 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// follower is a node that does not fold, and whose cache holds acme.com.
+// follower is a node that does not fold, and whose cache contains acme.com.
 type follower struct {
 	t      *testing.T
-	e      *projectionstest.Env // of the node that folds
+	e      *projectionstest.Env // of the folding node
 	n      *projectionstest.Env
 	m      *Model
 	runner *projections.Runner
@@ -46,7 +46,7 @@ func (f *follower) answers(want string) {
 	}
 }
 
-// reads are the statements for rows and for changes so far.
+// reads returns the number of queries for rows and for changes so far.
 func (f *follower) reads() [2]float64 {
 	f.t.Helper()
 	var counts [2]float64
@@ -76,8 +76,8 @@ func (f *follower) folded(upTo eventlog.Position) {
 	}
 }
 
-// The node's own reader has seen all that was folded, so that nothing is read for a record that did not change, by its
-// domain and by its id.
+// The node's own reader has seen all folded events, so that a record that did not change is not read
+// again, by its domain or by its id.
 func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
 	f := newFollower(t)
 	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil {
@@ -86,7 +86,7 @@ func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
 	before := f.reads()
 	for range 5 {
 		head := f.head()
-		f.m.Event("other.com", head+1) // as the reader does, which may see an event before it is folded
+		f.m.Event("other.com", head+1) // like the reader, which may see an event before it is folded
 		f.m.Followed(head, head+1)
 		f.folded(f.e.Events("brand-other.com", at, imported("other.com", "Other")))
 		f.answers("Old")
@@ -99,7 +99,8 @@ func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
 	}
 }
 
-// Between the moment when the reader sees an event and the one when it is folded the row is read, and not kept.
+// Between the time when the reader sees an event and the time when it is folded, the row is read and
+// not cached.
 func TestChangedRecord_NotFoldedYet_RowIsReadAndNotKept(t *testing.T) {
 	f := newFollower(t)
 	head := f.head()
@@ -120,14 +121,14 @@ func TestChangedRecord_NotFoldedYet_RowIsReadAndNotKept(t *testing.T) {
 	if after := f.reads(); after[0] > before[0]+1 || after[1] != before[1] {
 		t.Errorf("after the fold three look-ups read %v rows", after[0]-before[0])
 	}
-	f.m.Event("acme.com", head+1) // a reader that is behind sees what the row holds
+	f.m.Event("acme.com", head+1) // a reader that is behind sees an event that the row includes
 	before = f.reads()
 	if f.answers("New"); f.reads() != before {
 		t.Error("an event that the row holds took it out of the cache")
 	}
 }
 
-// A reader that is behind, or that misses a part of the log, is made up for by the rows.
+// If a reader is behind or misses a part of the log, the rows are read instead.
 func TestReaderIsBehind_ChangesAreReadFromTheDatabase(t *testing.T) {
 	f := newFollower(t)
 	for i, name := range []string{"One", "Two", "Three"} {
@@ -147,7 +148,7 @@ func TestReaderIsBehind_ChangesAreReadFromTheDatabase(t *testing.T) {
 	}
 }
 
-// A node that follows the log and cannot look at the registry for long reads the row.
+// A node that follows the log but cannot look at the registry for long reads the row.
 func TestNodeCannotLook_RowIsRead(t *testing.T) {
 	f := newFollower(t)
 	f.m.now = func() time.Time { return time.Now().Add(maxUnseen) }
@@ -160,8 +161,8 @@ func TestNodeCannotLook_RowIsRead(t *testing.T) {
 	}
 }
 
-// The tail of the brand streams keeps the cache true, whatever comes: after WaitFor the node answers what was folded
-// last, and a withdrawn brand is gone.
+// The tail of the brand streams keeps the cache up to date, whatever comes: after WaitFor the node
+// answers the last folded state, and a withdrawn brand is gone.
 func TestTailKeepsTheCacheTrue(t *testing.T) {
 	f := newFollower(t)
 	tail, err := changes.New(t.Context(), changes.Config{Follower: f.m}, f.n.Log)

@@ -11,14 +11,14 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Looks is what a logo is drawn of.
+// Looks is the data from which a logo is drawn.
 type Looks struct {
-	Name       string // "" when it is not known
+	Name       string // "" if unknown
 	Logos      []eventschemas.Logo
 	Restricted bool // adult content; its record has no data on purpose
 }
 
-// looksBody are the parts of a body that Looks reads; see body.go.
+// looksBody has the parts of a body that Looks reads; see body.go.
 type looksBody struct {
 	Name  *string `json:"name"`
 	Logos []struct {
@@ -38,7 +38,7 @@ type looksBody struct {
 	Restriction *struct{} `json:"restriction"`
 }
 
-// LooksOf returns what Looks reads out of the view's body.
+// LooksOf returns what Looks would read from the view's body.
 func LooksOf(v brand.View) Looks {
 	looks := Looks{Logos: v.Record.Logos, Restricted: v.Record.NSFW || v.Record.Restriction != nil}
 	if v.Record.Name != nil {
@@ -47,8 +47,8 @@ func LooksOf(v brand.View) Looks {
 	return looks
 }
 
-// Looks reads the brand's logos out of its body, the first time; it must not be changed. An error means that
-// the body is not one of ours.
+// Looks parses the brand's logos from its body on the first call; the result must not be changed. An
+// error means that the body was not made by Render.
 func (e *Entry) Looks() (*Looks, error) {
 	if known := e.looks.Load(); known != nil {
 		return known, nil

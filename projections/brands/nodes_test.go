@@ -22,8 +22,8 @@ func nameOf(t *testing.T, m *Model, domain string) string {
 	return name
 }
 
-// The cache of a node that does not fold gives what another node folded once its own Runner says that it has
-// seen it, one by one and for an import that is too large for that; what did not change stays cached.
+// The cache of a node that does not fold returns what another node folded once the node's own Runner
+// has seen it, one by one and for an import that is too large for that; unchanged entries stay cached.
 func TestCachesOfOtherNodesFollow(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
@@ -80,8 +80,8 @@ func TestCachesOfOtherNodesFollow(t *testing.T) {
 	}
 }
 
-// A reader on a node that does not fold took the row before the commit, and puts it into the cache after the
-// node heard of it.
+// A reader on a node that does not fold took the row before the commit, and puts it into the cache
+// after the node was notified.
 func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
@@ -106,8 +106,8 @@ func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
 	}
 }
 
-// A node that has not heard yet that other tables became live is led to the old ones, which nobody folds any
-// more. It answers from the live ones all the same, by the domain and by the id.
+// A node that does not know yet that other tables became live uses the old ones, which are no longer
+// folded. It answers from the live ones all the same, by the domain and by the id.
 func TestRetiredTablesAreNotAnsweredFrom(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})

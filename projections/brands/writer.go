@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// writer writes JSON without spaces, in the order it is told. encoding/json cannot write the mark of the
-// base URL, and this is what a replay of brands spends its time on.
+// writer writes JSON without spaces, in the order of the calls. encoding/json cannot write the mark of
+// the base URL, and rendering dominates the time of a replay of brands.
 type writer struct {
 	b []byte
-	// after says that a value stands before, at this level, so that a comma comes next.
+	// after reports whether a value precedes at this level, so that a comma comes next.
 	after bool
 }
 
@@ -62,8 +62,8 @@ func (w *writer) optionalInt(v *int) {
 	w.int(int64(*v))
 }
 
-// float writes the shortest decimal that reads back as v. JSON has no word for what is not finite; nothing
-// that was decoded from JSON can be, and a score that is not a number is no score.
+// float writes the shortest decimal that reads back as v. JSON cannot represent non-finite numbers; no
+// value decoded from JSON is one, and a score that is not a number is written as 0.
 func (w *writer) float(v float64) {
 	w.value()
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -101,9 +101,9 @@ func list[T any](w *writer, all []T, each func(*writer, *T)) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends the inside of a JSON string: what encoding/json writes with SetEscapeHTML(false).
-// Bytes that are not UTF-8 become U+FFFD; U+2028 and U+2029 are escaped because old JavaScript takes them
-// for the end of a line.
+// appendEscaped appends the inside of a JSON string, as encoding/json writes it with
+// SetEscapeHTML(false). Bytes that are not UTF-8 become U+FFFD; U+2028 and U+2029 are escaped because
+// old JavaScript treats them as line ends.
 func appendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {

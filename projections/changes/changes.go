@@ -1,9 +1,9 @@
-// Package changes is a live tail of the brand streams, for requests that wait for a crawl to end. It has
-// no tables: what a waiter missed it finds by folding the stream. It also knows which brands were withdrawn
-// lately, before the read models do.
+// Package changes is a live tail of the brand streams, for requests that wait for a crawl to end. It
+// has no tables: a waiter finds missed events by folding the stream. It also knows which brands were
+// withdrawn recently, before the read models do.
 //
-// A request registers a Watch, then asks for the crawl, then waits. Whatever is appended to the brand's
-// stream after Watch returned reaches the Watch, in order, because the tail has not read past it yet.
+// A request registers a Watch, then requests the crawl, then waits. Events appended to the brand's
+// stream after Watch returned reach the Watch, in order, because the tail has not read past them yet.
 package changes
 
 import (
@@ -25,45 +25,47 @@ import (
 )
 
 const (
-	// keptOutcomes bounds what a Watch holds for its owner. A crawl lasts seconds and a brand has one live
-	// crawl at a time; when more than these end between Watch and Wait, the oldest are dropped.
+	// keptOutcomes limits the outcomes that a Watch stores for its owner. A crawl lasts seconds and a
+	// brand has one live crawl at a time; if more than these end between Watch and Wait, the oldest
+	// are dropped.
 	keptOutcomes = 16
-	// DefaultMaxWatches bounds the requests that wait at a time.
+	// DefaultMaxWatches limits the requests that wait at a time.
 	DefaultMaxWatches = 100_000
-	// firstRetry and lastRetry bound the pause before a subscription that failed is opened again.
+	// firstRetry and lastRetry limit the pause before a failed subscription is reopened.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// maxWithdrawn bounds the withdrawn domains, of some 100 bytes, that are known: owners ask for a handful a
-	// day, and one is forgotten safely once the read models hold its withdrawal.
+	// maxWithdrawn limits the remembered withdrawn domains, of about 100 bytes each: owners ask for a
+	// handful a day, and a domain can safely be forgotten once the read models include its withdrawal.
 	maxWithdrawn = 4096
 )
 
 var (
 	// ErrClosed: the Watch was closed.
 	ErrClosed = errors.New("watch is closed")
-	// ErrTooMany: more requests wait than the configuration allows.
+	// ErrTooMany: more requests are waiting than the configuration allows.
 	ErrTooMany = errors.New("too many requests are waiting for crawls")
 )
 
 // Config of a Tail. The zero value is complete.
 type Config struct {
-	// MaxWatches bounds the open watches. Default: DefaultMaxWatches.
+	// MaxWatches limits the open watches. Default: DefaultMaxWatches.
 	MaxWatches int
-	// Follower is told all that the tail reads. Optional.
+	// Follower is notified of everything that the tail reads. Optional.
 	Follower   Follower
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Follower keeps something true that depends on the brand streams.
+// Follower keeps data up to date that depends on the brand streams.
 type Follower interface {
 	// Event is called for each event of a brand's stream, in order, with the brand's domain.
 	Event(domain string, at eventlog.Position)
-	// Followed is called when Event was called for all events after one position, up to and with another.
+	// Followed is called after Event was called for all events after one position, up to and including
+	// another.
 	Followed(after, upTo eventlog.Position)
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports an error in the configuration.
 func (c Config) Validate() error {
 	if c.MaxWatches < 0 {
 		return fmt.Errorf("at most %d watches; it cannot be negative", c.MaxWatches)
@@ -71,7 +73,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Tail follows the brand streams from where the log stands when it is made. It is safe for concurrent use.
+// Tail follows the brand streams from the end of the log at its creation. It is safe for concurrent
+// use.
 type Tail struct {
 	cfg Config
 	log eventlog.Log
@@ -84,7 +87,7 @@ type Tail struct {
 	gone withdrawn
 }
 
-// withdrawn remembers the domains that were withdrawn last. The zero value is ready.
+// withdrawn remembers the domains that were withdrawn last. The zero value is ready to use.
 type withdrawn struct {
 	mu      sync.RWMutex
 	domains map[string]struct{}
@@ -111,9 +114,10 @@ func (w *withdrawn) note(domain string) {
 	w.domains[domain] = struct{}{}
 }
 
-// Withdrawn says that the tail has seen the domain's brand withdrawn, which is for good: no event after it
-// changes that (brand.Brand.Apply). Not to know of one says nothing. While nobody folds, tables and caches go
-// on holding what was withdrawn; whoever answers from them asks here first.
+// Withdrawn reports whether the tail has seen the withdrawal of the domain's brand, which is
+// permanent: no later event changes it (brand.Brand.Apply). A false result is inconclusive. While no
+// projection runs, tables and caches still have withdrawn brands; check here before answering from
+// them.
 func (t *Tail) Withdrawn(domain string) bool {
 	t.gone.mu.RLock()
 	defer t.gone.mu.RUnlock()
@@ -121,7 +125,7 @@ func (t *Tail) Withdrawn(domain string) bool {
 	return gone
 }
 
-// New returns a tail. What is appended from now on reaches watches once Run is running.
+// New returns a tail. Events appended from now on reach watches once Run is running.
 func New(ctx context.Context, cfg Config, log eventlog.Log) (*Tail, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func New(ctx context.Context, cfg Config, log eventlog.Log) (*Tail, error) {
 	return t, nil
 }
 
-// Open is the number of open watches.
+// Open returns the number of open watches.
 func (t *Tail) Open() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +159,7 @@ func (t *Tail) Open() int {
 }
 
 // Run follows the log until ctx ends, and then returns nil. Errors: eventlog.ErrCorrupt,
-// eventlog.ErrClosed. It must not run twice at a time.
+// eventlog.ErrClosed. It must not run concurrently with itself.
 func (t *Tail) Run(ctx context.Context) error {
 	retry := firstRetry
 	for {
@@ -182,7 +186,7 @@ func (t *Tail) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer sub.Close() // nothing is lost with it
+	defer sub.Close() // closing loses nothing
 	for {
 		b, err := sub.Next(ctx)
 		if err != nil {
@@ -198,7 +202,8 @@ func (t *Tail) follow(ctx context.Context) error {
 	}
 }
 
-// ends are the events that end a crawl: its outcomes, and the brand's withdrawal, which ends all.
+// ends are the events that end a crawl: its outcomes, and the brand's withdrawal, which ends all
+// crawls.
 var ends = map[string]bool{
 	eventschemas.CrawlSucceeded{}.EventType(): true,
 	eventschemas.CrawlConfirmed{}.EventType(): true,
@@ -221,7 +226,7 @@ func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 	}
 	waiting := t.waiting(domain)
 	if len(waiting) == 0 {
-		return // most events; they are not decoded
+		return // most events; they need no decoding
 	}
 	ev, err := eventlog.Decode(rec, eventschemas.Decode)
 	if err != nil {
@@ -244,7 +249,7 @@ func (t *Tail) waiting(domain string) []*Watch {
 	return all
 }
 
-// crawlOf returns the crawl that an event ends, empty for one that ends all.
+// crawlOf returns the crawl that an event ends, or "" for an event that ends all.
 func crawlOf(ev eventschemas.Event) string {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlSucceeded:
@@ -258,8 +263,8 @@ func crawlOf(ev eventschemas.Event) string {
 	}
 }
 
-// Watch sees the outcomes of crawls of one domain from when it was made until it is closed. Wait is for one
-// goroutine; Close may be called from any, and must be called.
+// Watch sees the outcomes of crawls of one domain from its creation until it is closed. Wait is for
+// one goroutine; Close may be called from any, and must be called.
 type Watch struct {
 	tail   *Tail
 	domain string
@@ -277,8 +282,8 @@ type outcome struct {
 	recorded eventlog.Recorded
 }
 
-// Watch registers for a registrable domain. Register before asking for the crawl. When too many are open
-// already, Wait says so.
+// Watch registers for a registrable domain. Register before requesting the crawl. If too many watches
+// are open already, Wait returns the error.
 func (t *Tail) Watch(domain string) *Watch {
 	w := &Watch{tail: t, domain: domain, news: make(chan struct{}, 1)}
 	t.mu.Lock()
@@ -339,7 +344,7 @@ func (w *Watch) tell() {
 	}
 }
 
-// Close ends the watch. Repeats do nothing.
+// Close ends the watch. Further calls do nothing.
 func (w *Watch) Close() {
 	t := w.tail
 	t.mu.Lock()

@@ -92,7 +92,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	if tail.Open() != 2 {
 		t.Errorf("%d are open", tail.Open())
 	}
-	// A watch holds the last outcomes only.
+	// A watch keeps only the last outcomes.
 	for i := range 100 {
 		e.Events("brand-a.com", at, failed(fmt.Sprint(i)))
 	}
@@ -116,7 +116,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever registers before the outcome is appended sees it, however many come and go meanwhile.
+// A watch that is registered before the outcome is appended sees it, however many come and go in the
+// meantime.
 func TestNoOutcomeIsMissed(t *testing.T) {
 	e, tail := open(t, changes.Config{})
 	const brands, waiters, rounds = 5, 4, 10
@@ -147,7 +148,7 @@ func TestNoOutcomeIsMissed(t *testing.T) {
 	}
 }
 
-// What is appended between New and Run is delivered.
+// Events appended between New and Run are delivered.
 func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Events("brand-a.com", at, failed("old"))
@@ -175,7 +176,8 @@ func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
 	}
 }
 
-// What the tail has seen withdrawn it knows, whatever else is appended to the brand's stream after it.
+// The tail knows the withdrawals that it has seen, whatever is appended to the brand's stream
+// afterwards.
 func TestWithdrawnBrandsAreKnown(t *testing.T) {
 	e, tail := open(t, changes.Config{})
 	w, other := tail.Watch("acme.com"), tail.Watch("other.com")

@@ -10,7 +10,7 @@ func TestTheLatestWithdrawalsAreRemembered(t *testing.T) {
 	var tail Tail
 	for i := range maxWithdrawn + more {
 		tail.gone.note(fmt.Sprint(i, ".com"))
-		tail.gone.note(fmt.Sprint(i, ".com")) // a repeat takes no room
+		tail.gone.note(fmt.Sprint(i, ".com")) // a repeat uses no entry
 	}
 	for i := range maxWithdrawn + more {
 		if known := tail.Withdrawn(fmt.Sprint(i, ".com")); known != (i >= more) {

@@ -1,5 +1,5 @@
-// Package idempotency is the read model of the charges that were made under an Idempotency-Key in the last
-// day. An account's fold remembers a bounded number of keys; the rest of a busy day's keys are found here.
+// Package idempotency is the read model of the charges of the last day with an Idempotency-Key. An
+// account's fold remembers a limited number of keys; the other keys of a busy day are found here.
 package idempotency
 
 import (
@@ -20,10 +20,10 @@ const (
 	version = 1
 )
 
-// A key's hash is kept in two halves: the family, which all items of one key share, and the item.
+// A key's hash is stored in two halves: the family, which all items of one key share, and the item.
 //
-// At is microseconds since 1970. The latest charge of a key and item replaces the one before, which is a day
-// old or was reversed.
+// at is microseconds since 1970. The latest charge of a key and item replaces an earlier one, which is
+// a day old or was reversed.
 const (
 	createCharges = `
 CREATE TABLE {charges} (
@@ -49,8 +49,8 @@ CREATE TABLE {charges} (
 	revision = excluded.revision, at = excluded.at, request_hash = excluded.request_hash, charge_id = excluded.charge_id,
 	credits = excluded.credits, brand_id = excluded.brand_id, domain = excluded.domain, record_revision = excluded.record_revision`
 
-	// The latest charge decides what is too old, and not a clock, so that a replay gives the same rows. $1 is
-	// the window in microseconds.
+	// The latest charge, not a clock, decides what is too old, so that a replay gives the same rows.
+	// $1 is the window in microseconds.
 	deleteOld = `DELETE FROM {charges} WHERE at <= (SELECT max(at) FROM {charges}) - $1`
 
 	selectThrough = `SELECT max(revision) FROM {charges} WHERE account = $1`
@@ -84,16 +84,16 @@ func (m *Model) Versions() []projections.Version {
 	}}
 }
 
-// ByKey returns the charges of an account under an idempotency key, named by its family, in the order of the
-// stream, and how far the account's stream is known here. Reversed charges are among them, so that there may be
-// more than account.MaxKeyItems.
+// ByKey returns the charges of an account under an idempotency key, identified by its family, in the
+// order of the stream, and how far the account's stream is known here. Reversed charges are included,
+// so there may be more than account.MaxKeyItems.
 //
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByKey(ctx context.Context, accountID, family string) (account.Older, error) {
 	var found account.Older
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		found = account.Older{} // of a run before this one
-		// First how far, then what: rows that come in between do no harm.
+		found = account.Older{} // drops the result of an earlier attempt
+		// The position is read before the charges: rows that are added in between do no harm.
 		var last sql.NullInt64
 		if err := q.QueryRowContext(ctx, t.SQL(selectThrough), accountID).Scan(&last); err != nil {
 			return err

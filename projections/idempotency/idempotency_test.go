@@ -22,7 +22,7 @@ func open(t *testing.T, e *projectionstest.Env) (*idempotency.Model, *projection
 	return m, r
 }
 
-// charge is a charge under an item of an idempotency key.
+// charge returns a charge under an item of an idempotency key.
 func charge(id string, key, item int) eventschemas.CreditsCharged {
 	return eventschemas.CreditsCharged{
 		ChargeID: id, Credits: 2, RequestID: "r" + id, BrandID: "b" + id, Domain: id + ".com", RecordRevision: 7,
@@ -32,7 +32,7 @@ func charge(id string, key, item int) eventschemas.CreditsCharged {
 
 func family(key int) string { return fmt.Sprintf("%032x", key) }
 
-// want compares the charges that are found with "id@revision" of each.
+// want compares the charges found with the "id@revision" of each.
 func want(t *testing.T, m *idempotency.Model, accountID string, key int, through uint64, charges ...string) account.Older {
 	t.Helper()
 	got, err := m.ByKey(t.Context(), accountID, family(key))
@@ -93,7 +93,8 @@ func TestChargesOfADayAgoAreDeleted(t *testing.T) {
 	})
 }
 
-// A key whose charges were all reversed may be used again, so that a family has more rows than a key has items.
+// A key whose charges were all reversed may be used again, so a family may have more rows than a key
+// has items.
 func TestByKey_ReusedKey_FindsEveryCharge(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)

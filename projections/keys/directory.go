@@ -26,11 +26,11 @@ const (
 	// Name of the read model.
 	Name    = "keys"
 	version = 1
-	// maxListed bounds the keys of one account that List returns.
+	// maxListed limits the keys of one account that List returns.
 	maxListed = 10_000
 )
 
-// Key is what a request needs to know about the key it came with.
+// Key is what a request needs to know about its key.
 type Key struct {
 	ID            string
 	AccountID     string
@@ -40,7 +40,7 @@ type Key struct {
 	AccountStatus string // active, suspended or closed
 }
 
-// Listed is a key as its owner sees it. Times are zero when there was none.
+// Listed is a key as its owner sees it. Times are zero if the event has not happened.
 type Listed struct {
 	ID         string    `json:"id"`
 	AccountID  string    `json:"account_id"`
@@ -48,28 +48,29 @@ type Listed struct {
 	Last4      string    `json:"last4"`
 	IssuedAt   time.Time `json:"issued_at"`
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`
-	LastUsedAt time.Time `json:"last_used_at,omitzero"` // up to a second behind
+	LastUsedAt time.Time `json:"last_used_at,omitzero"` // may lag by a second
 }
 
 // Directory is the read model. It is safe for concurrent use.
 //
-// In a database of this process alone Lookup answers from memory, which is put in force before those who
-// wait for a command hear of it. In one that nodes share, Lookup reads the rows, or answers from what this node
-// remembers of them while Hold has a lease that proves it current; AwaitNodes waits for all leases.
+// In a database of this process alone Lookup answers from memory, which is updated before the commands
+// that wait for the change are notified. In a shared database Lookup reads the rows, or answers from
+// the keys that this node remembers while Hold has a lease that proves them current; AwaitNodes waits
+// for all leases.
 type Directory struct {
 	handle  *projections.Handle
 	shared  bool
 	memory  *memory                 // nil unless shared
-	opening atomic.Pointer[opening] // nil until Open
-	lookups *prometheus.CounterVec  // by where they were answered from
+	opening atomic.Pointer[opening] // nil before Open
+	lookups *prometheus.CounterVec  // by the source of the answer
 
 	mu       sync.RWMutex
-	contents // empty when shared
+	contents // empty if shared
 }
 
 type hash = [sha256.Size]byte
 
-// contents is what lies in memory, some 300 bytes a key.
+// contents is the data in memory, about 300 bytes per key.
 type contents struct {
 	byHash   map[hash]*known
 	byID     map[string]*known
@@ -94,22 +95,22 @@ func newContents() contents {
 	return contents{byHash: map[hash]*known{}, byID: map[string]*known{}, accounts: map[string]*standing{}}
 }
 
-// Follower tells how far a read model has come; *projections.Runner.
+// Follower reports the progress of a read model; *projections.Runner.
 type Follower interface {
-	// Await waits until readers of the read model see everything up to a position. With a context that has
-	// ended it only tells: nil when they do.
+	// Await waits until readers of the read model see everything up to a position. With an ended
+	// context it only reports whether they do: nil if so.
 	Await(ctx context.Context, name string, position eventlog.Position) error
 }
 
-// opening is from where on the Directory may say that it does not know a key.
+// opening is the position from which the Directory may report that a key is unknown.
 type opening struct {
 	from     eventlog.Position
 	follower Follower
-	reached  atomic.Bool // and stays so: the Directory only moves forward
+	reached  atomic.Bool // remains true: the Directory only moves forward
 }
 
-// New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
-// has been opened.
+// New returns an empty Directory. It knows keys once a Runner has started it, and answers once it has
+// been opened.
 func New(store *sqlstore.Store) *Directory {
 	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
 	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -122,8 +123,8 @@ func New(store *sqlstore.Store) *Directory {
 	return d
 }
 
-// Setup makes the tables of the leases in a database that nodes share. It must be called before a Runner starts the
-// Directory there. Errors: those of sqlstore.Store.Setup.
+// Setup creates the tables of the leases in a shared database. It must be called before a Runner
+// starts the Directory there. Errors: those of sqlstore.Store.Setup.
 func (d *Directory) Setup(ctx context.Context) error {
 	if !d.shared {
 		return nil
@@ -131,7 +132,7 @@ func (d *Directory) Setup(ctx context.Context) error {
 	return d.memory.db.(database).setup(ctx)
 }
 
-// Register makes the Directory's metrics known.
+// Register registers the Directory's metrics.
 func (d *Directory) Register(to prometheus.Registerer) error {
 	if err := telemetry.Register(to, d.lookups); err != nil {
 		return fmt.Errorf("register metrics of the key directory: %w", err)
@@ -139,9 +140,9 @@ func (d *Directory) Register(to prometheus.Registerer) error {
 	return nil
 }
 
-// Hold keeps this node's lease in a database that nodes share, until ctx ends (nil): meanwhile Lookup may answer from
-// memory. Format returns the data format in force (projections.Runner.Format); while it is older than the leases,
-// there is none.
+// Hold keeps this node's lease in a shared database until ctx ends, then returns nil; during that time
+// Lookup may answer from memory. format returns the current data format (projections.Runner.Format);
+// while it is older than the leases, there is none.
 func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	if !d.shared {
 		<-ctx.Done()
@@ -151,9 +152,10 @@ func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	return nil
 }
 
-// AwaitNodes waits until no node answers from what it remembered before this call, at most about outlast. A command
-// that changed a key or an account calls it once its event is folded (Runner.WaitFor): then every request that begins
-// later, on any node, is judged by the change. Errors: sqlstore.ErrUnavailable, ctx.Err().
+// AwaitNodes waits until no node answers from keys remembered before this call, for at most about
+// outlast. A command that changed a key or an account calls it once its event is folded
+// (Runner.WaitFor): then the change applies to every request that begins later, on any node. Errors:
+// sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) AwaitNodes(ctx context.Context) error {
 	if !d.shared {
 		return nil
@@ -164,21 +166,21 @@ func (d *Directory) AwaitNodes(ctx context.Context) error {
 	return nil
 }
 
-// Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the log
-// when the node started. What is appended after that, those who append it wait for.
+// Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the
+// log when the node started. Commands that append later events wait for them.
 func (d *Directory) Open(from eventlog.Position, follower Follower) {
 	d.opening.Store(&opening{from: from, follower: follower})
 }
 
-// ended is a context for questions that must not wait.
+// ended is a context for calls that must not wait.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, with the
-// *projections.SetAsideError beside it when the read model stands still before it got there.
+// Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, joined with the
+// *projections.SetAsideError if the read model stopped before it got there.
 func (d *Directory) Ready() error {
 	o := d.opening.Load()
 	if o == nil {
@@ -191,17 +193,17 @@ func (d *Directory) Ready() error {
 	case err == nil:
 		o.reached.Store(true)
 		return nil
-	case errors.Is(err, context.Canceled): // our own way of asking
+	case errors.Is(err, context.Canceled): // caused by the ended context
 		return fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
 	default:
 		return fmt.Errorf("%w: %w", projections.ErrNotReady, err)
 	}
 }
 
-// Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found too and says so.
-// Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err(). With an error it
-// answers for no key at all: one that is not there may only not have been read yet, and one that is there
-// may have been revoked since.
+// Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found, too, with
+// Revoked set. Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err().
+// With an error it answers for no key at all: a missing key may just not have been read yet, and an
+// existing one may have been revoked since.
 func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool, err error) {
 	if d.shared {
 		return d.recall(ctx, sum)
@@ -217,8 +219,8 @@ func (d *Directory) find(sum hash) (Key, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	k, ok := d.byHash[sum]
-	// The map has found it by then; comparing the whole hash in constant time keeps the answer from
-	// depending on how the map compares.
+	// The map has already found it; comparing the whole hash in constant time keeps the answer
+	// independent of how the map compares.
 	if !ok || subtle.ConstantTimeCompare(k.hash[:], sum[:]) != 1 {
 		return Key{}, false
 	}
@@ -228,7 +230,7 @@ func (d *Directory) find(sum hash) (Key, bool) {
 	}, true
 }
 
-// List returns an account's keys, the first issued first, revoked ones too. Errors:
+// List returns an account's keys in the order of issue, including revoked ones. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
 	var all []Listed
@@ -238,7 +240,7 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 			return err
 		}
 		defer rows.Close()
-		all = nil // of a run before this one
+		all = nil // drops rows of an earlier attempt
 		for rows.Next() {
 			var k row
 			if err := scanKey(rows, &k); err != nil {
@@ -262,7 +264,7 @@ func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool
 			return err
 		}
 		defer rows.Close()
-		k, found = Listed{}, false // of a run before this one
+		k, found = Listed{}, false // drops the result of an earlier attempt
 		for rows.Next() {
 			var r row
 			if err := scanKey(rows, &r); err != nil {
@@ -330,7 +332,7 @@ func (c *contents) readKeys(ctx context.Context, q projections.Queryer, t *proje
 	return rows.Err()
 }
 
-// take puts what a committed batch changed in force, all of it at one moment.
+// take applies the changes of a committed batch atomically.
 func (d *Directory) take(changed []row, accounts map[string]standing) {
 	if d.shared || len(changed) == 0 && len(accounts) == 0 {
 		return
@@ -376,7 +378,7 @@ func timeOf(micros sql.NullInt64) time.Time {
 	return time.UnixMicro(micros.Int64).UTC()
 }
 
-// parseHash reads the hex form that events carry.
+// parseHash parses the hex form that events contain.
 func parseHash(text string) (h hash, err error) {
 	if len(text) != 2*len(h) { // hex.Decode would write past h
 		return h, fmt.Errorf("key hash of %d characters is not a SHA-256 in hex", len(text))

@@ -11,7 +11,8 @@ import (
 	"letterhead/projections"
 )
 
-// See leaseFormat for what the tables are for. key_fence has one row, and none after a crash of the server.
+// See leaseFormat for the purpose of the tables. key_fence has one row, and none after a crash of the
+// server.
 const (
 	createFence = `
 CREATE UNLOGGED TABLE IF NOT EXISTS key_fence (
@@ -28,20 +29,21 @@ CREATE UNLOGGED TABLE IF NOT EXISTS key_leases (
 	number   BIGINT NOT NULL -- of the last renewal
 ) WITH (fillfactor = 50)`
 
-	// beginFence begins an epoch, unless one has begun.
+	// beginFence begins an epoch, unless one exists.
 	beginFence = `
 INSERT INTO key_fence AS f (one, epoch, fence, settled) VALUES (1, $1, 0, $2)
 ON CONFLICT (one) DO UPDATE SET epoch = f.epoch
 RETURNING epoch`
 
-	// raiseFence is part of a transaction that changes rows. It raises nothing for tables that are not live.
+	// raiseFence is part of a transaction that changes rows. It has no effect for tables that are not
+	// live.
 	raiseFence = `
 INSERT INTO key_fence AS f (one, epoch, fence, settled)
 SELECT 1, $1::bigint, 0, false WHERE {position} IS NOT NULL
 ON CONFLICT (one) DO UPDATE SET fence = f.fence + 1`
 
-	// renewLease waits for transactions that raise the fence, and they wait for it: FOR SHARE reads what is
-	// committed last, also after this statement has begun.
+	// renewLease waits for transactions that raise the fence, and they wait for it: FOR SHARE reads
+	// the latest committed value, even if it was committed after this statement began.
 	renewLease = `
 WITH now AS MATERIALIZED (
 	SELECT epoch, fence FROM key_fence WHERE one = 1 FOR SHARE
@@ -64,13 +66,13 @@ WHERE f.one = 1`
 	forgetLease = `DELETE FROM key_leases WHERE holder = $1 AND (number = $2 OR $2 = 0) RETURNING 1`
 )
 
-// database is fences in PostgreSQL.
+// database implements fences in PostgreSQL.
 type database struct{ store *sqlstore.Store }
 
-// newEpoch is unlike all before it.
+// newEpoch returns a number that differs from all earlier epochs.
 func newEpoch() int64 { return 1 + rand.Int64N(1<<62) }
 
-// setup makes the tables. No lease was ever given before they were there.
+// setup creates the tables. No lease exists before they do.
 func (d database) setup(ctx context.Context) error {
 	err := d.store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		known, err := sqlstore.TablesWithPrefix(ctx, tx, "key_fence")
@@ -97,7 +99,7 @@ func (d database) begin(ctx context.Context) error {
 	return d.store.One(ctx, beginFence, []any{newEpoch(), false}, &epoch)
 }
 
-// raise is for the transaction that changes rows of these tables.
+// raise is called in the transaction that changes rows of these tables.
 func raise(ctx context.Context, tx *sqlstore.Tx, t *projections.Tables) error {
 	_, err := tx.ExecContext(ctx, t.SQL(raiseFence), newEpoch())
 	return err

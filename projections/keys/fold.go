@@ -13,8 +13,8 @@ import (
 	"letterhead/projections"
 )
 
-// Times are microseconds since 1970. The accounts table is this read model's own, so that the Directory
-// loads from one position.
+// Times are microseconds since 1970. The accounts table belongs to this read model, so that the
+// Directory loads from one position.
 const (
 	createKeys = `
 CREATE TABLE {keys} (
@@ -28,7 +28,7 @@ CREATE TABLE {keys} (
 	last_used_at BIGINT
 )`
 	indexKeys = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
-	// indexHash is for Lookup, where it reads the rows.
+	// indexHash is used by Lookup if it reads the rows.
 	indexHash      = `CREATE INDEX IF NOT EXISTS {keys}_by_hash ON {keys} (hash)`
 	createAccounts = `
 CREATE TABLE {accounts} (
@@ -50,7 +50,7 @@ CREATE TABLE {accounts} (
 	issued_at = excluded.issued_at, revoked_at = excluded.revoked_at, last_used_at = excluded.last_used_at`
 	upsertAccounts = `ON CONFLICT (id) DO UPDATE SET plan = excluded.plan, status = excluded.status`
 
-	// keptRows bounds the rows that the fold keeps between batches.
+	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100_000
 )
 
@@ -147,10 +147,10 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	return f.changes(news), nil
 }
 
-// news are what a batch changed that requests must know: all but the last use of keys.
+// news are the changes of a batch that requests must know: all but the last use of keys.
 type news struct {
 	keys, accounts map[string]struct{}
-	known          bool // a row changed that was there before, and so may be in the memory of nodes
+	known          bool // a changed row existed before, and so may be in the memory of nodes
 }
 
 func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projections.Event) error {
@@ -226,7 +226,7 @@ func (f *fold) apply(e *projections.Event, n *news) error {
 	return nil
 }
 
-// used notes the last use of a key. Ticks of several nodes come in any order.
+// used records the last use of a key. Ticks of several nodes come in any order.
 func (f *fold) used(u eventschemas.KeyUsed) {
 	at := u.At.UnixMicro()
 	k := f.keys.Get(u.KeyID)
@@ -248,7 +248,7 @@ func (f *fold) changeAccount(n *news, id string) *standing {
 	return f.accounts.Change(id)
 }
 
-// changes takes the changed rows, and copies of those that are news.
+// changes returns the changed rows, and copies of those in news.
 func (f *fold) changes(n *news) projections.Changes {
 	standings := make(map[string]standing, len(n.accounts))
 	accounts := make([]any, 0, f.accounts.Changed()*accColumns)

@@ -51,7 +51,7 @@ func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventl
 	}
 }
 
-// What a command waits for is in force for the next request.
+// A change is effective for the next request once the command has waited for it.
 func TestChangesAreInForceAfterWaitFor(t *testing.T) {
 	projectionstest.Each(t, testChangesAreInForceAfterWaitFor)
 }
@@ -131,7 +131,7 @@ func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionste
 	}
 }
 
-// A key that was seen revoked is never seen valid again, whatever rebuilds go on.
+// A key that was seen revoked is never seen valid again, whatever rebuilds are running.
 func TestRevocationStaysOverRebuilds(t *testing.T) {
 	projectionstest.Each(t, testRevocationStaysOverRebuilds)
 }
@@ -172,8 +172,8 @@ func testRevocationStaysOverRebuilds(t *testing.T, e *projectionstest.Env) {
 	group.Wait()
 }
 
-// A Directory that has not folded what the log held at the start answers for no key: it would not know one
-// that was issued, and would take one that was revoked.
+// A Directory that has not folded the log of the start answers for no key: it would not know an issued
+// key, and would accept a revoked one.
 func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
 	projectionstest.Each(t, testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp)
 }
@@ -238,7 +238,7 @@ func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projec
 	}
 	stop()
 
-	// The process died after appends that the tables have not seen.
+	// The process died after appends that the tables do not include.
 	e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}, issued("k2", "lh_sk_two", "secret"))
 	d = setup(t, e)
 	r = begin(d)
@@ -300,7 +300,7 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 	if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
 		t.Errorf("hash %q: %v", hash, err)
 	}
-	// A start now: the directory never gets to where the log was, and says why.
+	// A start now: the directory never reaches the position of the log, and reports why.
 	d.Open(last, r)
 	var aside *projections.SetAsideError
 	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {

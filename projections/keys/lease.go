@@ -8,92 +8,98 @@ import (
 	"time"
 )
 
-// On a database that nodes share, a node may answer for a key from memory only while it can prove that its memory
-// is current. Two things make the proof:
+// On a shared database a node may answer for a key from memory only while it can prove that its memory
+// is current. The proof has two parts:
 //
-//   - The fence is a number in the database. The transaction that changes a row which may be in some node's memory
-//     raises it, so rows and fence always change together. A statement that reads a row reads the fence too.
-//   - A lease is a node's right to use what it read at a fence, for leaseLength. The renewal answers with the fence,
-//     and cannot overtake a transaction that raises it: each waits for the other's lock on the fence. The node
-//     counts the time on its own clock, from before it sent the renewal.
+//   - The fence is a number in the database. A transaction that changes a row which may be in some
+//     node's memory raises it, so rows and fence always change together. A statement that reads a
+//     row reads the fence, too.
+//   - A lease is a node's right to use what it read at a fence, for leaseLength. The renewal returns
+//     the fence, and cannot overtake a transaction that raises it: each waits for the other's lock on
+//     the fence. The node measures the time on its own clock, from before it sent the renewal.
 //
-// A renewal also says which fence the node has applied; until a later renewal says so, the node may still use what
-// it read before. Directory.AwaitNodes, which every command on keys and accounts calls, returns when all leases have
-// applied the fence, or after outlast, when every lease that has not is over. So a node that hangs delays a command
-// by outlast, never longer, and reads rows when it goes on. No clock of another machine matters.
+// A renewal also reports which fence the node has applied; until a later renewal reports it, the node
+// may still use what it read before. Directory.AwaitNodes, which every command on keys and accounts
+// calls, returns when all leases have applied the fence, or after outlast, when every lease that has
+// not is over. So a node that hangs delays a command by outlast, never longer, and reads rows when it
+// resumes. Clocks of other machines do not matter.
 //
-// The tables are UNLOGGED: after a crash of the server, or a fail-over, they are empty, also when the standby was
-// behind. Fences of the new epoch are not compared with those of the one before, and while leases of that one may
-// last (the epoch is not settled) AwaitNodes waits for outlast.
+// The tables are UNLOGGED: after a crash of the server, or a fail-over, they are empty, even if the
+// standby was behind. Fences of the new epoch are not compared with those of the previous one, and
+// while leases of that one may last (the epoch is not settled) AwaitNodes waits for outlast.
 const (
-	// leaseFormat is the first data format with which all writers raise the fence and wait for leases. While an
-	// older one is in force, nodes of a release that does neither may run, and each look-up reads the row.
+	// leaseFormat is the first data format with which all writers raise the fence and wait for leases.
+	// While an older format is current, nodes of a release that does neither may be running, and each
+	// look-up reads the row.
 	leaseFormat = 2
-	// renewEvery is the time between two renewals.
+	// renewEvery is the interval between renewals.
 	renewEvery = 300 * time.Millisecond
-	// leaseLength is how long a renewal lasts: a few may fail.
+	// leaseLength is how long a renewal is valid: a few renewals may fail.
 	leaseLength = 1500 * time.Millisecond
-	// outlast is when a lease is surely over, on another machine's clock, which may run a third faster.
+	// outlast is the time after which a lease is certainly over, even measured by another machine's
+	// clock, which may run a third faster.
 	outlast = 2 * time.Second
-	// awaitFirst and awaitLast bound the pauses between two looks at the leases; they double in between.
+	// awaitFirst and awaitLast limit the pauses between looks at the leases; they double in between.
 	awaitFirst, awaitLast = 20 * time.Millisecond, 160 * time.Millisecond
-	// releaseTimeout bounds giving the lease up at the end.
+	// releaseTimeout limits releasing the lease at the end.
 	releaseTimeout = time.Second
-	// maxRemembered bounds the keys in memory, of some 400 bytes each.
+	// maxRemembered limits the keys in memory, of about 400 bytes each.
 	maxRemembered = 65_536
 )
 
-// mark is a state of the rows. The zero mark is none.
+// mark identifies a state of the rows. The zero mark is none.
 type mark struct {
 	epoch, fence int64
 	generation   int64 // of the tables
 }
 
-// covers reports whether what was read at m is current while held is the newest mark that is known.
+// covers reports whether data read at m is current if held is the newest known mark.
 func (m mark) covers(held mark) bool {
 	return m.epoch == held.epoch && m.generation == held.generation && m.fence >= held.fence
 }
 
-// fences is the database of the leases. Each method is one statement, and with an error it may have been done.
+// fences is the database of the leases. Each method is one statement, and may have taken effect even
+// if it returns an error.
 type fences interface {
-	// renew says that the holder has applied a mark, and returns the current one. No two renewals of a holder have the
-	// same number.
+	// renew reports that the holder has applied a mark, and returns the current one. Renewals of a
+	// holder have distinct numbers.
 	renew(ctx context.Context, holder string, done mark, number int64) (mark, error)
 	// look returns the fence and all leases.
 	look(ctx context.Context) (outlook, error)
-	// settle says that no lease of an earlier epoch lasts.
+	// settle records that no lease of an earlier epoch is valid.
 	settle(ctx context.Context, epoch int64) error
-	// forget deletes a lease if a renewal was the last one; with number 0 whichever was.
+	// forget deletes a lease if its last renewal has this number; with number 0 unconditionally.
 	forget(ctx context.Context, holder string, number int64) error
 }
 
-// outlook is what a command must know before it returns.
+// outlook is the state that a command must know before it returns.
 type outlook struct {
 	epoch, fence int64
 	settled      bool
 	leases       map[string]applied // by holder
 }
 
-// applied is a lease as its holder last renewed it.
+// applied is a lease as last renewed by its holder.
 type applied struct{ epoch, fence, number int64 }
 
-// lease is the right to use what is remembered.
+// lease is the right to use remembered keys.
 type lease struct {
 	at    mark
 	began time.Time // before the renewal was sent
 }
 
-// lasts compares both clocks of the machine: the monotonic one stands still while some machines are suspended.
+// lasts compares both clocks of the machine: on some machines the monotonic one stops while they are
+// suspended.
 func (l *lease) lasts(now time.Time) bool {
 	return now.Sub(l.began) < leaseLength && now.Round(0).Sub(l.began.Round(0)) < leaseLength
 }
 
-// memory is the keys that a node remembers, and its lease.
+// memory contains the keys that a node remembers, and its lease.
 type memory struct {
 	db     fences
-	holder string // of this process alone
+	holder string // unique to this process
 
-	held   atomic.Pointer[lease] // nil before the first, and after the end
+	held   atomic.Pointer[lease] // nil before the first lease and after the end
 	number int64                 // of the last renewal
 
 	mu   sync.RWMutex
@@ -102,14 +108,14 @@ type memory struct {
 
 type remembered struct {
 	key Key
-	at  mark // when it was read
+	at  mark // state when it was read
 }
 
 func newMemory(db fences, holder string) *memory {
 	return &memory{db: db, holder: holder, keys: make(map[hash]remembered)}
 }
 
-// find returns a key that is remembered and surely current.
+// find returns a key that is remembered and certainly current.
 func (m *memory) find(sum hash) (Key, bool) {
 	held := m.held.Load()
 	if held == nil || !held.lasts(time.Now()) {
@@ -124,7 +130,7 @@ func (m *memory) find(sum hash) (Key, bool) {
 	return r.key, true
 }
 
-// keep remembers a key that was read at a mark.
+// keep stores a key that was read at a mark.
 func (m *memory) keep(sum hash, k Key, at mark) {
 	if m.held.Load() == nil || at.epoch == 0 {
 		return
@@ -132,7 +138,7 @@ func (m *memory) keep(sum hash, k Key, at mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.keys[sum]; !ok && len(m.keys) >= maxRemembered {
-		for other := range m.keys { // any one
+		for other := range m.keys { // arbitrary
 			delete(m.keys, other)
 			break
 		}
@@ -153,7 +159,7 @@ func (m *memory) hold(ctx context.Context, allowed func() bool) {
 	defer m.release()
 	for {
 		if allowed() && m.renew(ctx) {
-			m.renew(ctx) // a command waits to hear of it
+			m.renew(ctx) // a command waits for the confirmation
 		}
 		select {
 		case <-ctx.Done():
@@ -163,8 +169,8 @@ func (m *memory) hold(ctx context.Context, allowed func() bool) {
 	}
 }
 
-// renew reports whether there is a mark to apply that the database has not heard of. When it fails the lease that is
-// held runs out.
+// renew reports whether the database has a new mark, which it does not yet know to be applied here. If
+// it fails the current lease expires.
 func (m *memory) renew(ctx context.Context) (news bool) {
 	ctx, cancel := context.WithTimeout(ctx, leaseLength)
 	defer cancel()
@@ -180,7 +186,7 @@ func (m *memory) renew(ctx context.Context) (news bool) {
 		return false
 	}
 	news = at != done
-	if news || !before.lasts(began) { // whatever happened to the database meanwhile
+	if news || !before.lasts(began) { // whatever happened to the database in the meantime
 		m.empty()
 	}
 	m.held.Store(&lease{at: at, began: began})
@@ -190,9 +196,9 @@ func (m *memory) renew(ctx context.Context) (news bool) {
 func (m *memory) release() {
 	m.held.Store(nil)
 	m.empty()
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) // outlives the context that ended
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) // the context has ended
 	defer cancel()
-	_ = m.db.forget(ctx, m.holder, 0) // a command waits a little longer if it stays
+	_ = m.db.forget(ctx, m.holder, 0) // if the lease remains, a command waits a little longer
 }
 
 // await waits until no node uses what it read before this call. Errors: those of fences, ctx.Err().
@@ -201,7 +207,7 @@ func await(ctx context.Context, db fences) error {
 	if err != nil {
 		return err
 	}
-	looked := time.Now() // not before the look: what did not change since is over after outlast
+	looked := time.Now() // taken after the first look: a lease that has not changed since is over after outlast
 	for now, pause := first, awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
 		wait := time.NewTimer(pause)
 		select {
@@ -220,7 +226,7 @@ func await(ctx context.Context, db fences) error {
 	return nil
 }
 
-// applied reports whether every lease has applied the fence that was in force at the first look.
+// applied reports whether every lease has applied the fence of the first look.
 func (o outlook) applied(first outlook) bool {
 	for _, l := range o.leases {
 		if l.epoch != o.epoch || o.epoch == first.epoch && l.fence < first.fence {
@@ -230,7 +236,7 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// tidy notes, for the commands after this one, what is over since the first look, outlast ago.
+// tidy records, for later commands, what has expired since the first look, outlast ago.
 func tidy(ctx context.Context, db fences, first, now outlook) error {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {

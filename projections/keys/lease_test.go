@@ -15,14 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is the rows, the fence and the leases in memory. Each key has a version, which each decision raises.
+// world has the rows, the fence and the leases in memory. Each key has a version, which each decision
+// increments.
 type world struct {
 	mu       sync.Mutex
 	versions map[hash]int
 	began    bool // there is a fence
 	now      outlook
 	random   *rand.Rand
-	slow     int // one of so many messages takes long
+	slow     int // one of this many messages takes long
 }
 
 func newWorld(seed uint64) *world {
@@ -39,7 +40,7 @@ func (w *world) begin(settled bool) {
 	}
 }
 
-// crash empties what is UNLOGGED.
+// crash empties the UNLOGGED tables.
 func (w *world) crash() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +48,7 @@ func (w *world) crash() {
 	w.now.leases = make(map[string]applied)
 }
 
-// decide is the projector's transaction.
+// decide simulates the projector's transaction.
 func (w *world) decide(sum hash) (version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +74,7 @@ func (w *world) draw(n int) int {
 	return w.random.IntN(n)
 }
 
-// linger is the network: mostly quick, sometimes longer than a lease.
+// linger simulates the network: mostly fast, sometimes slower than a lease.
 func (w *world) linger() {
 	d := 20
 	if w.draw(w.slow) == 0 {
@@ -84,13 +85,13 @@ func (w *world) linger() {
 
 var errLost = errors.New("the connection was lost")
 
-// link is the way of one node to the world.
+// link is a node's connection to the world.
 type link struct{ *world }
 
-// over does something in the world. The answer may be lost, and with an ended context it is.
+// over runs do in the world. The answer may be lost, and with an ended context it is.
 func (l link) over(ctx context.Context, do func()) error {
 	done := make(chan struct{})
-	go func() { // goes on when nobody waits any more
+	go func() { // continues even if the caller has left
 		defer close(done)
 		l.linger()
 		l.mu.Lock()
@@ -151,8 +152,9 @@ func (l link) forget(ctx context.Context, holder string, number int64) error {
 	})
 }
 
-// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the database crashes: a
-// request that begins after a decision was reported in force is judged by it, on every node.
+// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the
+// database crashes: a decision that was reported as effective applies to every request that begins
+// afterwards, on every node.
 func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
@@ -219,7 +221,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 					version := w.decide(sum)
 					began := time.Now()
 					if err := await(ctx, link{w}); err != nil {
-						return // it says that it did not see it in force
+						return // it reports that it did not see the decision become effective
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -234,18 +236,19 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 			stop()
 			serving.Wait()
 			synctest.Wait()
-			time.Sleep(time.Minute) // what nobody waits for ends
+			time.Sleep(time.Minute) // abandoned calls end
 		})
 		if len(wrong) > 0 {
 			rt.Fatalf("%d times wrong, first: %s", len(wrong), wrong[0])
 		}
 	})
-	if remembered.Load() < read.Load() { // or the test shows nothing
+	if remembered.Load() < read.Load() { // otherwise the test shows nothing
 		t.Errorf("%d requests were answered from memory, %d from rows", remembered.Load(), read.Load())
 	}
 }
 
-// A node that hangs costs a command the length of a lease once, and one that answers a renewal.
+// A node that hangs delays one command by the length of a lease, and a node that responds by a
+// renewal.
 func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)

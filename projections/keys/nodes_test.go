@@ -24,14 +24,14 @@ import (
 // patienceWithAHungDatabase is the deadline of a request in these tests.
 const patienceWithAHungDatabase = 300 * time.Millisecond
 
-// follower is another node, which never folds, and remembers keys.
+// follower starts another node, which never folds, and remembers keys.
 func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys.Directory, *projections.Runner) {
 	t.Helper()
 	n := e.Node()
 	d := setup(t, n)
 	r, _ := n.Start(projections.Config{FollowOnly: true}, d)
 	d.Open(0, r)
-	n.CatchUp(r) // a node that has just started may not know yet that there is anything to read
+	n.CatchUp(r) // a node that has just started may not know yet that there is something to read
 	hold(t, d, r.Format)
 	return n, d, r
 }
@@ -49,7 +49,7 @@ func hold(t testing.TB, d *keys.Directory, format func() int) {
 	t.Cleanup(func() { stop(); running.Wait() })
 }
 
-// decided waits as a command does.
+// decided waits like a command.
 func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
 	t.Helper()
 	wait(t, e, r, at)
@@ -58,7 +58,7 @@ func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eve
 	}
 }
 
-// answered is how many look-ups were answered from memory, or from rows.
+// answered returns how many look-ups were answered from memory, or from rows.
 func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -79,7 +79,7 @@ func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 	return n
 }
 
-// remembering looks a key up until the node answers from memory.
+// remembering looks up a key until the node answers from memory.
 func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key string) {
 	t.Helper()
 	for before := answered(t, d, "memory"); answered(t, d, "memory") == before; {
@@ -89,8 +89,8 @@ func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key st
 	}
 }
 
-// What the command on one node waited for is in force with the next request on every node, without that node
-// having done anything.
+// A change that a command on one node waited for is effective for the next request on every node,
+// without that node doing anything.
 func TestChangesAreInForceOnEveryNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -134,7 +134,7 @@ func TestChangesAreInForceOnEveryNode(t *testing.T) {
 	}
 }
 
-// A crash of the server, or a fail-over, takes the leases away while nodes go on with theirs.
+// A crash of the server, or a fail-over, deletes the leases while nodes continue to use theirs.
 func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -157,7 +157,7 @@ func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
 	}
 }
 
-// Nodes of the release before do not raise the fence, and their commands wait for no lease.
+// Nodes of the previous release do not raise the fence, and their commands do not wait for leases.
 func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -189,14 +189,14 @@ func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
 		t.Errorf("%v look-ups were answered from memory", answered(t, d, "memory"))
 	}
 	format.Store(2)
-	go func() { // for as long as the test looks
+	go func() { // until the test ends
 		for range asked {
 		}
 	}()
 	remembering(t, e, d, "lh_sk_one")
 }
 
-// A sign-up changes no row that a node may remember, so it takes no node's memory away.
+// A sign-up changes no row that a node may remember, so it invalidates no node's memory.
 func TestKeysOfNewAccounts_LeaveTheMemoryOfNodes(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -228,8 +228,8 @@ func TestKeysOfNewAccounts_LeaveTheMemoryOfNodes(t *testing.T) {
 	}
 }
 
-// A key that was seen revoked on one node is never seen valid on another, and never unknown, whatever rebuilds
-// and swaps the leader makes.
+// A key that was seen revoked on one node is never seen valid on another, and never unknown, whatever
+// rebuilds and swaps the leader makes.
 func TestRevocationStaysOnEveryNodeOverRebuilds(t *testing.T) {
 	const accounts, rebuilds = 40, 6
 	e := projectionstest.OpenPostgres(t)
@@ -262,7 +262,8 @@ func TestRevocationStaysOnEveryNodeOverRebuilds(t *testing.T) {
 	running.Wait()
 }
 
-// A database that is away, or hangs, is an error inside the request's deadline, and never an unknown key.
+// A database that is unavailable or hangs is an error within the request's deadline, and never an
+// unknown key.
 func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
 	proxy, url := testlink.ThroughURL(t, testservices.Postgres(t))
 	url = sqlstoretest.Schema(t, url)
@@ -301,8 +302,8 @@ func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
 	}
 }
 
-// BenchmarkLookupOnANode is a look-up of one of 300 keys in a shared database: from rows, and with a lease. It reports
-// the processor time of the server for each.
+// BenchmarkLookupOnANode measures a look-up of one of 300 keys in a shared database: from rows, and
+// with a lease. It reports the processor time of the server per look-up.
 func BenchmarkLookupOnANode(b *testing.B) {
 	for _, from := range []string{"rows", "memory"} {
 		b.Run(from, func(b *testing.B) {

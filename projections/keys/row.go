@@ -12,9 +12,9 @@ import (
 	"letterhead/projections"
 )
 
-// selectLive is a key with its account's standing, and beside it the position of the live tables and the fence, in
-// one statement and so of one state of the database. There is always one row; without the key the rest of it is
-// null, and so is the fence after a crash of the server.
+// selectLive reads a key with its account's status, the position of the live tables and the fence, in
+// one statement and so from one state of the database. There is always one row; without the key its
+// columns are null, and so is the fence after a crash of the server.
 const selectLive = `
 SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status
 FROM (SELECT 1 AS one) AS always
@@ -22,7 +22,8 @@ LEFT JOIN key_fence AS f ON f.one = always.one
 LEFT JOIN {keys} AS k ON k.hash = $1
 LEFT JOIN {accounts} AS a ON a.id = k.account`
 
-// recall is Lookup in a database that nodes share. Unknown keys are not remembered: one may be issued at any time.
+// recall implements Lookup in a shared database. Unknown keys are not remembered, because they may be
+// issued at any time.
 func (d *Directory) recall(ctx context.Context, sum hash) (Key, bool, error) {
 	if k, ok := d.memory.find(sum); ok {
 		d.lookups.WithLabelValues("memory").Inc()
@@ -36,7 +37,7 @@ func (d *Directory) recall(ctx context.Context, sum hash) (Key, bool, error) {
 	return k, found, err
 }
 
-// read is Lookup on the rows, with the mark that they were read at.
+// read implements Lookup on the rows. It also returns the mark at which they were read.
 func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read mark, err error) {
 	o := d.opening.Load()
 	if o == nil {

@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// captured sets Held of charges that capture a hold. Their rows do not have it: how much a charge takes out of its
-// hold depends on what is left of it.
+// captured sets Held of charges that capture a hold. Their rows do not have it, because the amount
+// that a charge takes from its hold depends on the rest of the hold.
 func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		holds := holds{} // open ones, which an account has a bounded number of
+		holds := holds{} // open ones, which are limited per account
 		for e, err := range entries {
 			if err == nil && e.captures() {
 				if _, known := holds[e.HoldID]; !known { // it was placed before the first entry
@@ -29,8 +29,8 @@ func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) i
 	}
 }
 
-// holdBefore finds what was left of the hold that a charge captures. Hold, captures and release are entries of one
-// request.
+// holdBefore finds the rest of the hold that a charge captures. Hold, captures and release are entries
+// of one request.
 func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) error {
 	for e, err := range m.ByRequest(ctx, charge.RequestID) {
 		if err != nil {
@@ -48,10 +48,10 @@ func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) erro
 
 func (e *Entry) captures() bool { return e.HoldID != "" && e.ChargeID != "" }
 
-// holds is what is left of open holds, by hold id.
+// holds has the rest of each open hold, by hold id.
 type holds map[string]int64
 
-// follow sets Held of a charge, and notes what an entry leaves of its hold.
+// follow sets Held of a charge, and records the rest of its hold.
 func (h holds) follow(e *Entry) {
 	if e.HoldID == "" {
 		return

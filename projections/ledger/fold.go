@@ -14,13 +14,13 @@ import (
 const (
 	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
 	actor, domain, event_id, charge_id, hold_id, payment_id{key_column})`
-	entryColumns = 17 // with the key
+	entryColumns = 17 // including the key
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
 
-	// keptRows bounds the accounts that the fold keeps between batches.
+	// keptRows limits the accounts that the fold keeps between batches.
 	keptRows = 200_000
 )
 
@@ -98,7 +98,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 // Reset implements projections.Fold.
 func (f *fold) Reset() { f.accounts.Reset() }
 
-// actor is NULL for the account itself.
+// actor returns nil, which is NULL, for the account itself.
 func actor(e *projections.Event) any {
 	if id, ok := strings.CutPrefix(e.Metadata.Actor, actorPrefix); ok && id == e.Subject {
 		return nil
@@ -106,7 +106,7 @@ func actor(e *projections.Event) any {
 	return e.Metadata.Actor
 }
 
-// text is NULL for an id that the event does not have.
+// text returns nil, which is NULL, for an id that the event does not have.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -114,7 +114,7 @@ func text(s string) any {
 	return s
 }
 
-// details are what an entry takes from its event's body.
+// details are the fields that an entry takes from its event's body.
 type details struct {
 	amount, held                int64
 	requestID, domain           string

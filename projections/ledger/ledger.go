@@ -1,6 +1,6 @@
 // Package ledger is the read model of money: one row for each event of each account stream, with the
-// balance that it left. It is what people look at, export and audit; what a request may spend, only the
-// stream decides.
+// balance after it. People read, export and audit it; only the stream decides what a request may
+// spend.
 package ledger
 
 import (
@@ -22,22 +22,25 @@ import (
 const (
 	// Name of the read model.
 	Name = "ledger"
-	// Versions of the tables: since requests are found by a hash, and since charges name the API key.
+	// Versions of the tables: the first finds requests by a hash, the second has the API key of
+	// charges.
 	withoutKeys, withKeys = 2, 3
-	// pageRows is how many rows an iteration holds in memory.
+	// pageRows is the number of rows that an iteration has in memory.
 	pageRows = 1000
 )
 
 // ErrNotFound: the account has no entries up to that time.
 var ErrNotFound = errors.New("no ledger entries")
 
-// The table is made for the replay, which writes one row for nearly every event:
-//   - rows are appended in the order of the log; by account, a bulk load would cost four times as much;
-//   - a row names its account by the position of the account's first event, not by its id, and a request is
-//     found by a hash of its id: integers in both indexes save a fourth of a row's cost;
+// The table is optimized for the replay, which writes one row for nearly every event:
+//
+//   - rows are appended in the order of the log; ordered by account, a bulk load would cost four times
+//     as much;
+//   - a row refers to its account by the position of the account's first event, not by its id, and a
+//     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
 //   - actor is NULL for the account itself, the actor of nearly every event.
 //
-// At is microseconds since 1970. {key_column} is a column of newer tables; see column.
+// at is microseconds since 1970. {key_column} is a column of newer tables; see column.
 const (
 	createEntries = `
 CREATE TABLE {entries} (
@@ -61,7 +64,8 @@ CREATE TABLE {entries} (
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
 
-	// Where each account stands: a fold finds the running balance here, without an index on the entries.
+	// The state of each account: a fold finds the running balance here, without an index on the
+	// entries.
 	createAccounts = `
 CREATE TABLE {accounts} (
 	no       {bigkey} PRIMARY KEY,
@@ -74,13 +78,13 @@ CREATE TABLE {accounts} (
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
 	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{key_column}
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
-	// ofAccount comes before further conditions; its parameter is $1.
+	// ofAccount precedes further conditions; its parameter is $1.
 	ofAccount = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1) `
-	// ofRequest comes before further conditions; its parameters are $1, the hash, and $2.
+	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
 )
 
-// column puts a column in the place of {key_column}; nothing in tables that do not have it.
+// column replaces {key_column} by a column, or by nothing for tables that do not have it.
 func column(version int, text, column string) string {
 	if version < withKeys {
 		column = ""
@@ -88,11 +92,11 @@ func column(version int, text, column string) string {
 	return strings.Replace(text, "{key_column}", column, 1)
 }
 
-// actorPrefix comes before an account's id in the actor of what the account itself asked for.
+// actorPrefix precedes an account's id in the actor of the account's own requests.
 const actorPrefix = "account:"
 
-// hash is the 64-bit FNV-1a of a request's id, https://datatracker.ietf.org/doc/html/draft-eastlake-fnv, as
-// the signed integer that databases have.
+// hash returns the 64-bit FNV-1a of a request's id,
+// https://datatracker.ietf.org/doc/html/draft-eastlake-fnv, as the signed integer that databases use.
 func hash(requestID string) int64 {
 	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
 	h := uint64(offset)
@@ -109,33 +113,34 @@ type Entry struct {
 	Revision  uint64            `json:"revision"`
 	Type      string            `json:"type"`
 	At        time.Time         `json:"at"`
-	// Amount is what the event adds to the balance: grants and reversals above zero, charges and refunds
-	// below, 0 for all others.
+	// Amount is added to the balance by the event: above zero for grants and reversals, below for
+	// charges and refunds, 0 for all others.
 	Amount int64 `json:"amount"`
-	// Held is what the event sets aside (above zero), or takes out of a hold (below): a release, or a charge that
-	// captures. All of an account add up to its open holds. Of charges, only Entries knows it; elsewhere it is 0.
+	// Held is the amount that the event holds (above zero), or takes out of a hold (below zero): a
+	// release, or a charge that captures. The sum over an account is its open holds. For charges only
+	// Entries sets it; elsewhere it is 0.
 	Held int64 `json:"held"`
 	// Balance is the sum of the amounts up to this one.
 	Balance   int64     `json:"balance"`
-	RequestID string    `json:"request_id"` // of a reversal: the request whose charge is handed back
+	RequestID string    `json:"request_id"` // of a reversal: the request whose charge is reversed
 	Actor     string    `json:"actor"`
 	Domain    string    `json:"domain,omitempty"`
 	EventID   uuid.UUID `json:"event_id"`
 	ChargeID  string    `json:"charge_id,omitempty"`
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
-	// KeyID is the API key that a charge was made with; none for charges before there was a place for it, and while
-	// the upgrade to the release that brought it is not finished.
+	// KeyID is the API key of a charge; empty for charges of older releases, and until the upgrade to
+	// the release that introduced it is finished.
 	KeyID string `json:"key_id,omitempty"`
 }
 
-// Filter chooses entries of an account.
+// Filter selects entries of an account.
 type Filter struct {
-	// RequestID, when not empty, leaves only what belongs to that request.
+	// RequestID, if not empty, selects only the entries of that request.
 	RequestID string
-	// FromRevision is the first revision that is wanted.
+	// FromRevision is the first revision to return.
 	FromRevision uint64
-	// Limit is the most entries returned; 0 means all.
+	// Limit is the maximum number of entries; 0 means all.
 	Limit int
 }
 
@@ -158,7 +163,7 @@ func (m *Model) Versions() []projections.Version {
 	return []projections.Version{versionOf(withKeys, 2), versionOf(withoutKeys, 1)}
 }
 
-// versionOf is a version that readers get from a data format on.
+// versionOf returns a version that readers use from a data format on.
 func versionOf(number, format int) projections.Version {
 	return projections.Version{
 		Number: number, Format: format,
@@ -171,8 +176,8 @@ func versionOf(number, format int) projections.Version {
 	}
 }
 
-// Entries returns the chosen entries of an account in the order of its stream, read a bounded number at a
-// time: neither memory nor a transaction grows with them. After an error there are no more. Errors:
+// Entries returns the selected entries of an account in the order of its stream, reading a limited
+// number at a time: neither memory nor a transaction grows with them. It stops after an error. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
@@ -186,18 +191,19 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 	return m.captured(ctx, pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read))
 }
 
-// page is the condition of one page of Entries.
+// page returns the condition of one page of Entries.
 func page(accountID string, f Filter, from uint64, limit int) (where string, args []any) {
 	if f.RequestID != "" {
-		// The + keeps the planner from the account's index: a request has a few entries, an account a million.
+		// The + keeps the planner from using the account's index: a request has a few entries, an
+		// account a million.
 		return ofRequest + `AND +e.account_no = (SELECT no FROM {accounts} WHERE account = $3) AND e.revision >= $4
 			ORDER BY e.revision LIMIT $5`, []any{hash(f.RequestID), f.RequestID, accountID, int64(from), limit}
 	}
 	return ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT $3`, []any{accountID, int64(from), limit}
 }
 
-// ByRequest returns the entries of a request, whose account need not be known, in the order of the log.
-// Errors: as Entries.
+// ByRequest returns the entries of a request, of whatever account, in the order of the log. Errors: as
+// Entries.
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
 		return m.read(ctx, ofRequest+`AND e.position > $3 ORDER BY e.position LIMIT $4`,
@@ -221,7 +227,7 @@ func positionOf(e *Entry) eventlog.Position {
 	return e.Position
 }
 
-// pages goes through what read returns after the last entry, until there is no more.
+// pages iterates over the results of read after the last entry, until there are no more.
 func pages(limit int, what string, read func(after *Entry, limit int) ([]Entry, error)) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var last *Entry
@@ -257,7 +263,7 @@ func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, e
 			return err
 		}
 		defer rows.Close()
-		page = nil // of a run before this one
+		page = nil // drops rows of an earlier attempt
 		for rows.Next() {
 			var e Entry
 			if err := scan(rows, t.Version, &e); err != nil {
@@ -294,8 +300,9 @@ func scan(row *sql.Rows, version int, e *Entry) error {
 	return nil
 }
 
-// AsOf returns the last entry of an account that occurred at or before a moment: its Balance is what the
-// account had then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// AsOf returns the last entry of an account that occurred at or before the given time: its Balance is
+// the account's balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable,
+// ctx.Err().
 func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (Entry, error) {
 	e, err := m.asOf(ctx, accountID, at.UnixMicro())
 	if err != nil {
@@ -304,7 +311,7 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (Entry
 	return e, nil
 }
 
-// asOf searches by halves: times never go backwards within a stream, so no index on them is needed.
+// asOf uses a binary search: times never go backwards within a stream, so no index on them is needed.
 func (m *Model) asOf(ctx context.Context, accountID string, micros int64) (Entry, error) {
 	const one = ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT 1`
 	head, err := m.head(ctx, accountID)

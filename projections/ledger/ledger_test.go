@@ -99,7 +99,7 @@ func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-b", at, hold("1", 9)) // of another account
 	for _, event := range []eventschemas.Event{
 		eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p"},
-		hold("1", 1), capture("1", "c1", 1), // as look-ups do
+		hold("1", 1), capture("1", "c1", 1), // like look-ups
 		hold("2", 3), capture("2", "c2", 2), capture("2", "c3", 2), // the hold covers half of the last
 		hold("3", 5), hold("4", 2),
 		eventschemas.CreditsCharged{ChargeID: "c4", Credits: 1, RequestID: "r5", Domain: "d.com"},
@@ -120,7 +120,7 @@ func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
 	if last := all[len(all)-1]; amount != last.Balance || amount != 42 || held != 3 {
 		t.Errorf("amounts add up to %d and the balance is %d, want 42; %d are held, want 3", amount, last.Balance, held)
 	}
-	for from := range all { // also when the hold lies before the first entry
+	for from := range all { // even if the hold precedes the first entry
 		if got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(from)})); got[0] != all[from] {
 			t.Errorf("from revision %d:\n%+v\nwant\n%+v", from, got[0], all[from])
 		}
@@ -180,7 +180,7 @@ func testFiltersAndPages(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("%d entries of all accounts", len(every))
 	}
 	for range m.Entries(t.Context(), "a", ledger.Filter{}) {
-		break // leaving early is allowed
+		break // stopping early is allowed
 	}
 	if none := collect(t, m.Entries(t.Context(), "nobody", ledger.Filter{})); len(none) != 0 {
 		t.Errorf("entries of nobody: %+v", none)
@@ -251,7 +251,8 @@ func testSinceReturnsEveryEntryFromThenOn(t *testing.T, e *projectionstest.Env) 
 	}
 }
 
-// A log that was copied into another store may have accounts in another order, days apart in a quiet service.
+// A log that was copied into another store may have accounts in another order, days apart in a quiet
+// service.
 func TestSince_CopiedLog_ReturnsEveryEntryFromThenOn(t *testing.T) {
 	projectionstest.Each(t, testSinceInACopiedLog)
 }
@@ -307,8 +308,8 @@ func testActorIsToldWhoeverItIs(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-// Finding one request among a million entries of an account must not go through all of them. SQLite plans by
-// the tables alone; what PostgreSQL does with empty ones says nothing.
+// Finding one request among a million entries of an account must not scan all of them. SQLite plans
+// from the tables alone; PostgreSQL's plans for empty tables are meaningless.
 func TestRequestsAreFoundByTheirIndex(t *testing.T) {
 	e := projectionstest.Open(t)
 	m, r := open(t, e)

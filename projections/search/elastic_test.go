@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// call asks the cluster past the index, to clear up.
+// call sends a request to the cluster, bypassing the index, to clean up.
 func call(t *testing.T, method, url string) []byte {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)

@@ -12,7 +12,7 @@ import (
 	"letterhead/projections/brands"
 )
 
-// memory is a shared index without a server: what several handles see.
+// memory is a shared index without a server: the data that several handles see.
 type memory struct {
 	mu         sync.Mutex
 	away       error
@@ -21,10 +21,10 @@ type memory struct {
 	building   *building
 	docs       map[string]searchindex.Document
 	checkpoint uint64
-	asked      int // for the checkpoint
+	asked      int // number of checkpoint reads
 }
 
-// handle is one process's index on it.
+// handle is one process's view of the index.
 type handle struct {
 	*memory
 	bound int
@@ -139,14 +139,14 @@ func (b *building) Discard() error {
 	return nil
 }
 
-// table is a brands table that the test writes, as all nodes see it.
+// table is a brands table that the test writes and all nodes see.
 type table struct {
 	mu   sync.Mutex
 	docs map[string]brands.Doc
 	head eventlog.Position
 }
 
-// change writes a brand's next state, of the next event.
+// change writes a brand's next state, with the next event.
 func (s *table) change(domain, name string) eventlog.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *table) change(domain, name string) eventlog.Position {
 	return s.head
 }
 
-// pass is any number of events that change no brand.
+// pass simulates events that change no brand.
 func (s *table) pass(events int) eventlog.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,18 +10,20 @@ import (
 	"letterhead/projections"
 )
 
-// followEvery is how often a process that does not feed looks where the index stands when nobody waits.
+// followEvery is how often a process that does not feed checks the index's position when no caller
+// waits.
 const followEvery = time.Second
 
-// Position is that up to which all changes of brands are found, as far as this process knows; see Current.
+// Position is the position up to which all changes of brands are searchable, as far as this process
+// knows; see Current.
 func (p *Projection) Position() eventlog.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at
 }
 
-// Current is Position, after a look at the index when another process feeds it. Errors: those of the index
-// and of the source, ctx.Err().
+// Current returns Position, after a look at the index if another process feeds it. Errors: those of
+// the index and of the source, ctx.Err().
 func (p *Projection) Current(ctx context.Context) (eventlog.Position, error) {
 	if p.Feeding() {
 		return p.Position(), nil
@@ -30,14 +32,14 @@ func (p *Projection) Current(ctx context.Context) (eventlog.Position, error) {
 	return p.Position(), err
 }
 
-// Feeding says whether this process feeds the index.
+// Feeding reports whether this process feeds the index.
 func (p *Projection) Feeding() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.feeding
 }
 
-// Err is why the index stands still, nil while it is fed.
+// Err returns why the index is not making progress, nil while it is fed.
 func (p *Projection) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +53,7 @@ func (p *Projection) setFeeding(yes bool) {
 	p.wake()
 }
 
-// wake lets all who wait look again. The caller holds mu.
+// wake lets all waiters check again. The caller holds mu.
 func (p *Projection) wake() {
 	if p.changed != nil {
 		close(p.changed)
@@ -66,8 +68,8 @@ func (p *Projection) reach(at eventlog.Position) {
 	p.wake()
 }
 
-// restart is reach for an index that was built anew: it may stand before the one it replaces. The caller
-// holds feed.
+// restart is reach for an index that was rebuilt: its position may be before that of the index it
+// replaces. The caller holds feed.
 func (p *Projection) restart(at eventlog.Position) {
 	p.saved = at
 	p.mu.Lock()
@@ -83,8 +85,9 @@ func (p *Projection) fail(err error) {
 	p.metrics.failures.Inc()
 }
 
-// WaitFor waits until everything up to a position is found. It does not give up when feeding fails, because
-// that is tried again: the caller's ctx is the bound. Errors: ctx.Err(), with the failure if there is one.
+// WaitFor waits until everything up to a position is searchable. It does not give up if feeding fails,
+// because feeding is retried: the caller's ctx is the limit. Errors: ctx.Err(), with the failure if
+// there is one.
 func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
 	for {
 		p.mu.Lock()
@@ -102,7 +105,7 @@ func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
 		p.mu.Unlock()
 		select {
 		case <-changed:
-		case looker <- struct{}{}: // one looks for all
+		case looker <- struct{}{}: // one waiter looks for all
 			p.note(ctx, p.look(ctx))
 			if p.Position() < at {
 				until(ctx, changed, p.cfg.Poll)
@@ -124,7 +127,7 @@ func until(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	}
 }
 
-// follow looks where the index stands now and then, for the metric and for Err.
+// follow periodically looks at the index's position, for the metric and for Err.
 func (p *Projection) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !p.Feeding() {
@@ -134,9 +137,9 @@ func (p *Projection) follow(ctx context.Context) {
 	}
 }
 
-// look finds out up to where everything is found while another process feeds: up to the index's checkpoint,
-// and further when no brand has changed after it. The checkpoint is asked first; what the brands table says
-// afterwards is then of the same time or later.
+// look determines up to where everything is searchable while another process feeds: up to the index's
+// checkpoint, and further if no brand has changed after it. The checkpoint is read first, so that the
+// brands table is read at the same time or later.
 func (p *Projection) look(ctx context.Context) error {
 	stands, err := p.index.Checkpoint(ctx)
 	if err != nil {
@@ -152,7 +155,7 @@ func (p *Projection) look(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.feeding { // began meanwhile, and knows better
+	if p.feeding { // feeding began in the meantime, and has better information
 		return nil
 	}
 	moved := p.at != at
@@ -162,7 +165,7 @@ func (p *Projection) look(ctx context.Context) error {
 	return nil
 }
 
-// note keeps why a look failed, or that it did not.
+// note records why a look failed, or that it succeeded.
 func (p *Projection) note(ctx context.Context, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

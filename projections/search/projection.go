@@ -1,18 +1,18 @@
-// Package search keeps the search index current and answers searches.
+// Package search keeps the search index up to date and answers searches.
 //
-// It follows the read model of brands and not the log: what is found is what a lookup would answer, and the
-// fold exists once. The index takes the position of a brand's last change as its version and the position
-// up to which it is fed as its checkpoint, which trails the brands table; after a crash the missing part is
-// fed again and changes nothing that is there.
+// It follows the read model of brands, not the log: search finds what a look-up would answer, and the
+// fold exists only once. The index uses the position of a brand's last change as its version and the
+// position up to which it is fed as its checkpoint, which lags behind the brands table; after a crash
+// the missing part is fed again, which does not change existing documents.
 //
 // # Several nodes on one index
 //
-// With Config.Lead one process feeds and the others follow: they know from the index's checkpoint, and from
-// the brands table, up to where everything is found. Leadership only saves work. Whoever feeds begins at the
-// checkpoint of the very generation that it writes to, so that two feeders, one of them a former leader that
-// has not noticed, keep the promise that a checkpoint gives: all of the brands table up to it is in that
-// generation. Any node may rebuild: it freezes the generation that answers, feeds its own up to that one's
-// checkpoint, and swaps, so that what was found stays found.
+// With Config.Lead one process feeds and the others follow: from the index's checkpoint and from the
+// brands table they know up to where everything is searchable. Leadership only saves work. A feeder
+// begins at the checkpoint of the very generation that it writes to, so that two feeders, one of them
+// a former leader that has not noticed, keep the promise of a checkpoint: all of the brands table up
+// to it is in that generation. Any node may rebuild: it freezes the live generation, feeds its own up
+// to the same checkpoint, and swaps, so that everything searchable remains so.
 package search
 
 import (
@@ -37,42 +37,43 @@ const Name = "search"
 
 // Defaults and limits.
 const (
-	// batch is how many brands are read and indexed at once.
+	// batch is the number of brands that are read and indexed together.
 	batch = brands.MaxPage
-	// DefaultPoll is how long to wait before the brands are asked again, when nobody tells that they moved.
+	// DefaultPoll is the interval between reads of the brands if there is no notification of changes.
 	DefaultPoll = 100 * time.Millisecond
-	// calm is the shortest time between two questions that found nothing: the brands table moves with every
-	// charge, and a brand changes with few of them.
+	// calm is the minimum interval between two reads that found nothing: the brands table moves with
+	// every charge, but few of them change a brand.
 	calm = 10 * time.Millisecond
-	// retryFirst and retryLast bound the pause after a failure; it doubles in between.
+	// retryFirst and retryLast limit the pause after a failure; it doubles in between.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 30 * time.Second
-	// closing bounds the last write of the checkpoint, and the wait for the right to it.
+	// closing limits the last write of the checkpoint, including the wait for the right to write.
 	closing = 5 * time.Second
-	// doubts is how often, doubtPause apart, a shared index must be seen past the end of the log before that counts
-	// as a loss: a node may know an old end of the log for a moment.
+	// doubts is how often, doubtPause apart, a shared index must be seen past the end of the log
+	// before that counts as a loss: a node may briefly see an outdated end of the log.
 	doubts     = 5
 	doubtPause = 2 * time.Second
 )
 
-// Source is where the documents come from: the read model of brands.
+// Source provides the documents: the read model of brands.
 type Source interface {
-	// Changed returns brands that changed after a position, in that order, and up to where all were returned;
-	// see brands.Model.
+	// Changed returns brands that changed after a position, in that order, and the position up to
+	// which all were returned; see brands.Model.
 	Changed(ctx context.Context, after eventlog.Position, limit int) ([]brands.Doc, eventlog.Position, error)
 }
 
 // Config of a Projection. The zero value is complete.
 type Config struct {
-	// Await waits until the source stands at a position or past it. Without it the source is asked every
-	// Poll; with it Poll is only the longest wait after it failed.
+	// Await waits until the source has reached a position. Without it the source is read every Poll;
+	// with it Poll is only the pause after it failed.
 	Await func(ctx context.Context, at eventlog.Position) error
-	// Lead says that other processes share the index. It runs do while this process leads what has the name,
-	// as sqlstore.Store.Lead does, and never when this process shall only follow. nil: this process feeds.
+	// Lead is set if other processes share the index. It runs do while this process is the leader for
+	// the name, like sqlstore.Store.Lead, and never if this process should only follow. nil: this
+	// process feeds.
 	Lead func(ctx context.Context, name string, do func(context.Context) error) error
-	// Head returns the end of the log. With it, an index that is past that end is not fed: it was fed from events
-	// that the log does not hold. New then fails with a *eventlog.LossError; the leader of a shared index tries again
-	// and Err says so.
+	// Head returns the end of the log. With it, an index that is past that end is not fed: it was fed
+	// from events that the log does not have. New then fails with a *eventlog.LossError; the leader of
+	// a shared index retries and Err returns the error.
 	Head func(ctx context.Context) (eventlog.Position, error)
 	// Poll is 100 ms unless set.
 	Poll       time.Duration
@@ -90,7 +91,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports an error in the configuration.
 func (c Config) Validate() error {
 	if c.Poll < 0 {
 		return fmt.Errorf("search: Poll is %s", c.Poll)
@@ -105,23 +106,24 @@ type Projection struct {
 	index   searchindex.Index
 	metrics *metrics
 
-	// feed has an entry while somebody writes to the index; see hold.
+	// feed has an entry while the index is being written; see hold.
 	feed chan struct{}
-	// saved is the checkpoint that the index has; under feed.
+	// saved is the index's checkpoint; guarded by feed.
 	saved eventlog.Position
 
-	// looker is held by the one that looks for all who wait while another process feeds.
+	// looker is held by the waiter that looks for all others while another process feeds.
 	looker chan struct{}
 
 	mu      sync.Mutex
 	feeding bool
-	at      eventlog.Position // everything up to here is found
-	err     error             // why it stands still
-	changed chan struct{}     // closed at the next change; nil while nobody waits
+	at      eventlog.Position // everything up to here is searchable
+	err     error             // why it is not making progress
+	changed chan struct{}     // closed at the next change; nil while there is no waiter
 }
 
-// New returns a projection that goes on where the index stands. Errors: those of Validate, of Head and of
-// the index; of a shared index none, so that a node starts while the index is away.
+// New returns a projection that continues from the index's checkpoint. Errors: those of Validate, of
+// Head and of the index; of a shared index none, so that a node can start while the index is
+// unavailable.
 func New(ctx context.Context, cfg Config, source Source, index searchindex.Index) (*Projection, error) {
 	err := cfg.Validate()
 	if source == nil || index == nil {
@@ -144,10 +146,10 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 	return p, nil
 }
 
-// startOf returns the checkpoint of the index. Errors: a *eventlog.LossError when the log ends before it; those of
-// the index and of Head.
+// startOf returns the checkpoint of the index. Errors: a *eventlog.LossError if the log ends before
+// it; those of the index and of Head.
 func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, error) {
-	at, err := index.Checkpoint(ctx) // first: the log only grows meanwhile
+	at, err := index.Checkpoint(ctx) // first, because the log only grows in the meantime
 	if err != nil || cfg.Head == nil {
 		return eventlog.Position(at), err
 	}
@@ -158,8 +160,8 @@ func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog
 	return eventlog.Position(at), err
 }
 
-// Empty makes an index forget everything, so that it is fed from the beginning. Nobody may feed it meanwhile.
-// Errors: those of the index.
+// Empty empties an index, so that it is fed from the beginning. No process may feed it at the same
+// time. Errors: those of the index.
 func Empty(ctx context.Context, index searchindex.Index) error {
 	g, err := index.Rebuild(ctx)
 	if err != nil {
@@ -168,9 +170,9 @@ func Empty(ctx context.Context, index searchindex.Index) error {
 	return errors.Join(g.Publish(ctx), g.Discard())
 }
 
-// Run feeds the index until ctx ends, or, when others share it, while this process leads, and returns nil
-// then. Failures are tried again, with growing pauses. Errors: those of Lead, and of the last write of the
-// checkpoint.
+// Run feeds the index until ctx ends, or, if the index is shared, while this process leads, and then
+// returns nil. Failures are retried with growing pauses. Errors: those of Lead, and of the last write
+// of the checkpoint.
 func (p *Projection) Run(ctx context.Context) error {
 	if p.cfg.Lead == nil {
 		p.keepFeeding(ctx)
@@ -194,10 +196,10 @@ func (p *Projection) lead(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// hold waits for the right to write to the index, which a rebuild has for as long as it takes to level and
-// publish. Errors: ctx.Err().
+// hold waits for the right to write to the index, which a rebuild has while it levels and publishes.
+// Errors: ctx.Err().
 func (p *Projection) hold(ctx context.Context) error {
-	if err := ctx.Err(); err != nil { // select would choose by chance
+	if err := ctx.Err(); err != nil { // select would choose at random
 		return err
 	}
 	select {
@@ -210,7 +212,7 @@ func (p *Projection) hold(ctx context.Context) error {
 
 func (p *Projection) release() { <-p.feed }
 
-// begin finds out where a shared index stands, and takes over the feeding of it.
+// begin determines the position of a shared index, and takes over feeding it.
 func (p *Projection) begin(ctx context.Context) error {
 	if err := p.hold(ctx); err != nil {
 		return err
@@ -224,8 +226,9 @@ func (p *Projection) begin(ctx context.Context) error {
 	return err
 }
 
-// shareStart is startOf for a shared index: it must be past the log's end, and stay where it is, for some
-// time. One that moves is fed by a process that knows more of the log.
+// shareStart is startOf for a shared index: it reports a loss only if the index is past the log's end,
+// and stays where it is, for some time. An index that moves is fed by a process that knows more of the
+// log.
 func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
 	at, err := startOf(ctx, p.cfg, p.index)
 	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < doubts; seen++ {
@@ -252,7 +255,8 @@ func (p *Projection) keepFeeding(ctx context.Context) {
 	}
 }
 
-// persist does something until it succeeds, with growing pauses, and says whether ctx was alive then.
+// persist calls do until it succeeds, with growing pauses, and reports whether it did before ctx
+// ended.
 func (p *Projection) persist(ctx context.Context, do func(context.Context) error) bool {
 	pause := retryFirst
 	for ctx.Err() == nil {
@@ -261,7 +265,7 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 		case ctx.Err() != nil:
 		case err == nil:
 			return true
-		case errors.Is(err, projections.ErrNotReady): // a first start: the brands table is being built
+		case errors.Is(err, projections.ErrNotReady): // on a first start the brands table is being built
 			_ = delay.For(ctx, p.cfg.Poll)
 		default:
 			p.fail(err)
@@ -273,7 +277,7 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 	return false
 }
 
-// idle waits until the source may have moved.
+// idle waits until the source may have changed.
 func (p *Projection) idle(ctx context.Context) {
 	if p.cfg.Await == nil {
 		_ = delay.For(ctx, p.cfg.Poll)
@@ -285,7 +289,7 @@ func (p *Projection) idle(ctx context.Context) {
 	}
 }
 
-// step feeds one batch and returns how many brands it had.
+// step feeds one batch and returns its number of brands.
 func (p *Projection) step(ctx context.Context) (int, error) {
 	if err := p.hold(ctx); err != nil {
 		return 0, err
@@ -302,7 +306,8 @@ func (p *Projection) step(ctx context.Context) (int, error) {
 	return len(docs), err
 }
 
-// resume goes on where the generation stands that another process has put in place. The caller holds feed.
+// resume continues from the checkpoint of the generation that another process has published. The
+// caller holds feed.
 func (p *Projection) resume(ctx context.Context) error {
 	at, err := p.index.Checkpoint(ctx)
 	if err != nil {
@@ -313,7 +318,7 @@ func (p *Projection) resume(ctx context.Context) error {
 	return nil
 }
 
-// take indexes brands. Without any there is nothing to write: the checkpoint may trail, and the position
+// take indexes brands. Without any there is nothing to write: the checkpoint may lag, and the position
 // moves with every event of any kind.
 func (p *Projection) take(ctx context.Context, docs []brands.Doc, upTo eventlog.Position) error {
 	if len(docs) > 0 {
@@ -327,9 +332,9 @@ func (p *Projection) take(ctx context.Context, docs []brands.Doc, upTo eventlog.
 	return nil
 }
 
-// save writes the checkpoint when feeding ends, so that the next start has nothing to look for.
+// save writes the checkpoint when feeding ends, so that the next start has nothing to catch up with.
 func (p *Projection) save(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing) // feeding ends because ctx did
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing) // feeding ends because ctx has ended
 	defer cancel()
 	if err := p.hold(ctx); err != nil {
 		return fmt.Errorf("save the search index's checkpoint: %w", err)
@@ -341,7 +346,7 @@ func (p *Projection) save(ctx context.Context) error {
 	}
 	err := p.index.Apply(ctx, nil, uint64(at))
 	if errors.Is(err, searchindex.ErrReplaced) {
-		return nil // the generation that took its place has its own
+		return nil // the generation that replaced it has its own checkpoint
 	}
 	if err != nil {
 		return fmt.Errorf("save the search index's checkpoint: %w", err)
@@ -358,10 +363,10 @@ func documents(docs []brands.Doc) []searchindex.Document {
 	return out
 }
 
-// document is what the index holds of a brand. Popular are those that came with a data set: the collections that
-// the starter index is made of take popular brands in and no others, and a crawl of an unknown domain, which
-// anybody can cause, says nothing of the kind. It follows from the brand's own stream and is the same after
-// every replay.
+// document returns the indexed form of a brand. Brands that came with a data set are popular: the
+// collections behind the starter index contain only popular brands, whereas anyone can cause a crawl
+// of an unknown domain. The flag is derived from the brand's own stream and is the same after every
+// replay.
 func document(d brands.Doc) searchindex.Document {
 	if d.Gone {
 		return searchindex.Document{Domain: d.Domain, Version: uint64(d.Position), Gone: true}

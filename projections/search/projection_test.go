@@ -180,7 +180,7 @@ func TestABrandWhoseFirstCrawlFailedHasNoID(t *testing.T) {
 	w.finds(at, "acme")
 }
 
-// Whoever names a page like a known brand does not stand before it, however good the page.
+// A page that is named like a known brand does not precede it, however good the page.
 func TestABrandOfADataSetComesFirstAmongEquals(t *testing.T) {
 	w := newWorld(t)
 	crawled := func(domain, name string, quality float64) []eventschemas.Event {
@@ -195,7 +195,7 @@ func TestABrandOfADataSetComesFirstAmongEquals(t *testing.T) {
 	w.say("acme.net", append([]eventschemas.Event{eventschemas.BrandDiscovered{BrandID: brand.ID("acme.net").String(), Domain: "acme.net"}},
 		crawled("acme.net", "Acme", 0.9)...)...)
 	want := []string{"acme.com=Acme", "acme.net=Acme"}
-	w.finds(w.say("acme.com", crawled("acme.com", "Acme", 0.3)...), "acme", want...) // a crawl takes nothing from it
+	w.finds(w.say("acme.com", crawled("acme.com", "Acme", 0.3)...), "acme", want...) // a crawl does not remove the flag
 	if err := w.search.Rebuild(w.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,8 @@ func TestItGoesOnWhereTheIndexStands(t *testing.T) {
 	w.finds(at, "other", "other.com=Other")
 }
 
-// An index that was fed from events that are gone is evidence of a loss, until an operator empties it.
+// An index that was fed from events that no longer exist is evidence of a loss, until an operator
+// empties it.
 func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
@@ -388,7 +389,7 @@ func TestVerifySeesBothDirectionsAndEveryField(t *testing.T) {
 		repair()
 	}
 
-	// An index that lost a document: the checkpoint says that it is there.
+	// An index that lost a document: its checkpoint claims that it has it.
 	g, err := w.index.Rebuild(w.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -493,7 +494,7 @@ func TestTheCheckpointIsSavedAtTheEnd(t *testing.T) {
 	if err := p.WaitFor(patience(t), 3); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing but the position moves: no brand changed.
+	// Only the position moves: no brand changed.
 	s.mu.Lock()
 	s.docs = append(s.docs, brands.Doc{Domain: "site2.com", Gone: true, Position: 9})
 	s.mu.Unlock()

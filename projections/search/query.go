@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// Hit is one found brand, or a domain that is not indexed, as the API answers it.
+// Hit is a brand that was found, or a domain that is not indexed, in the form of the API.
 type Hit struct {
 	BrandID      *string // nil until the brand has been indexed
 	Name         string
@@ -21,8 +21,8 @@ type Hit struct {
 	QualityScore *float64 // nil until the brand has been indexed
 }
 
-// Search returns at most limit hits, the best first. A q that is a domain which the index does not hold
-// yields one hit for that domain, behind exact matches and before all others. Errors: as
+// Search returns at most limit hits, best first. If q is a domain that is not in the index, there is
+// one hit for that domain, after exact matches and before all others. Errors: as
 // searchindex.Index.Search.
 func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, error) {
 	began := time.Now()
@@ -54,13 +54,13 @@ func indexed(d searchindex.Document) Hit {
 	return h
 }
 
-// typedDomain reads a query as a domain, as the index does, that a look-up would take.
+// typedDomain reads a query as a domain, as the index does, if a look-up would accept it.
 func typedDomain(q string) (string, bool) {
 	id, err := brand.ParseIdentifier(searchindex.ReadQuery(q).Domain)
 	return id.Domain, err == nil && id.Kind == brand.Domain
 }
 
-// label is a registrable domain's own part, in its own script.
+// label returns the first label of a registrable domain, in its own script.
 func label(domain string) string {
 	own, _, _ := strings.Cut(domain, ".")
 	if unicode, err := idna.ToUnicode(own); err == nil {

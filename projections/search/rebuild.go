@@ -12,14 +12,14 @@ import (
 	"letterhead/projections"
 )
 
-// levelWait bounds how long a rebuild waits, with the index frozen, until this node's brands table stands
-// where the index does. It is well below the time after which a writer thaws the index.
+// levelWait limits how long a rebuild waits, with the index frozen, until this node's brands table has
+// reached the index's position. It is well below the time after which a writer thaws the index.
 const levelWait = 10 * time.Second
 
-// Rebuild feeds an empty generation of the index from the first brand on, while the present one answers and
-// is fed, and swaps when it has caught up. What was built is dropped when ctx ends before. With a shared
-// index, any node may do it; a rebuild that was begun before on another is then void. Errors: those of the
-// source and of the index, ctx.Err().
+// Rebuild feeds an empty generation of the index from the first brand on, while the present one
+// answers and is fed, and swaps when it has caught up. If ctx ends earlier the new generation is
+// dropped. With a shared index, any node may rebuild; an earlier rebuild of another node is then void.
+// Errors: those of the source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	g, err := p.index.Rebuild(ctx)
 	if err != nil {
@@ -34,7 +34,8 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
-	// What came meanwhile, and then nothing more until the swap: of this process, and of all others.
+	// Feed the changes of the meantime; then this process and all others write nothing more until the
+	// swap.
 	if err := p.hold(ctx); err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
@@ -49,7 +50,7 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	return nil
 }
 
-// level freezes the generation that answers and feeds the new one up to where that stands.
+// level freezes the live generation and feeds the new one up to its position.
 func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eventlog.Position) (eventlog.Position, error) {
 	stood, err := g.Freeze(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eve
 	}
 	if p.cfg.Head != nil {
 		if head, err := p.cfg.Head(ctx); err != nil || head < goal {
-			return at, err // an index of another log, which this rebuild puts right
+			return at, err // the index belongs to another log, which this rebuild corrects
 		}
 	}
 	return at, fmt.Errorf("%w: the index stands at %d, and the brands of this node only at %d", searchindex.ErrUnavailable, goal, at)
@@ -89,9 +90,9 @@ func (p *Projection) fill(ctx context.Context, g searchindex.Generation, at even
 	}
 }
 
-// Verify compares the index with the brands, in both directions and every field. The index goes on being
-// fed; what it holds of brands that changed after Verify began may be any of their later states. Errors:
-// those of the source and of the index, ctx.Err(). What was found is in the Verification.
+// Verify compares the index with the brands, in both directions and every field. Feeding continues;
+// brands that changed after Verify began may be indexed in any of their later states. Errors: those of
+// the source and of the index, ctx.Err(). The result is in the Verification.
 func (p *Projection) Verify(ctx context.Context) (projections.Verification, error) {
 	v, err := p.verify(ctx)
 	if err != nil {
@@ -139,9 +140,9 @@ func (p *Projection) verify(ctx context.Context) (projections.Verification, erro
 	return v, err
 }
 
-// verifyNewer compares documents of later versions than the position that Verify looks at. Their brands must
-// have changed since. One that changed again has a state here that nobody can look up any more, and that the
-// next one replaces.
+// verifyNewer compares documents of versions after the position that Verify uses. Their brands must
+// have changed since. If one changed again, its indexed state can no longer be checked, and the next
+// change replaces it.
 func (p *Projection) verifyNewer(ctx context.Context, found *projections.Difference, newer []searchindex.Document, at eventlog.Position) (*projections.Difference, error) {
 	changed, _, err := p.expected(ctx, at)
 	if err != nil {
@@ -159,7 +160,8 @@ func (p *Projection) verifyNewer(ctx context.Context, found *projections.Differe
 	return found, nil
 }
 
-// expected returns what the index must hold of brands that changed after a position, and up to where.
+// expected returns the documents that the index must have for brands that changed after a position,
+// and up to where.
 func (p *Projection) expected(ctx context.Context, at eventlog.Position) (map[string]searchindex.Document, eventlog.Position, error) {
 	want := make(map[string]searchindex.Document)
 	for {
@@ -176,7 +178,7 @@ func (p *Projection) expected(ctx context.Context, at eventlog.Position) (map[st
 	}
 }
 
-// catchUp feeds the index up to a position when whoever feeds it has not done so yet. Any process may.
+// catchUp feeds the index up to a position unless the feeder has already done so. Any process may.
 func (p *Projection) catchUp(ctx context.Context, to eventlog.Position) error {
 	if _, err := p.Current(ctx); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"letterhead/projections/search"
 )
 
-// slowFor is a source that hangs for who has asked, from the second question on: a rebuild then has the
-// right to write, and does not end.
+// slowFor is a source that hangs for one caller, from its second call on: a rebuild then has the right
+// to write, and does not end.
 type slowFor struct {
 	*table
 	asked int
@@ -35,7 +35,7 @@ func (s *slowFor) Changed(ctx context.Context, after eventlog.Position, limit in
 	return s.table.Changed(ctx, after, limit)
 }
 
-// whileRebuilding runs a test while a rebuild has the right to write to the index and goes on having it.
+// whileRebuilding runs a test while a rebuild has, and keeps, the right to write to the index.
 func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *search.Projection, stop func() error)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -69,10 +69,10 @@ func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *s
 
 func TestNobodyWaitsForARebuildPastItsTime(t *testing.T) {
 	whileRebuilding(t, follows, func(t *testing.T, p *search.Projection, stop func() error) {
-		began := time.Now() // of the test's own clock
+		began := time.Now() // of the test's virtual clock
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := p.Verify(ctx); !errors.Is(err, context.DeadlineExceeded) { // which feeds what is missing
+		if _, err := p.Verify(ctx); !errors.Is(err, context.DeadlineExceeded) { // Verify feeds missing changes
 			t.Errorf("verify: %v", err)
 		}
 		if took := time.Since(began); took != time.Second {
@@ -85,7 +85,7 @@ func TestNobodyWaitsForARebuildPastItsTime(t *testing.T) {
 }
 
 func TestALeaderThatWaitsForARebuildStops(t *testing.T) {
-	began := sync.OnceValue(func() chan struct{} { return make(chan struct{}) }) // of the test's bubble
+	began := sync.OnceValue(func() chan struct{} { return make(chan struct{}) }) // must be created in the test's bubble
 	waits := func(ctx context.Context, _ string, do func(context.Context) error) error {
 		<-began()
 		return do(ctx)
@@ -104,7 +104,7 @@ func TestALeaderThatWaitsForARebuildStops(t *testing.T) {
 
 func TestTheLastWriteWaitsForARebuildWithinABound(t *testing.T) {
 	whileRebuilding(t, leads, func(t *testing.T, p *search.Projection, stop func() error) {
-		began := time.Now() // of the test's own clock
+		began := time.Now() // of the test's virtual clock
 		if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("run: %v", err)
 		}

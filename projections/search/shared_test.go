@@ -27,7 +27,7 @@ func follows(ctx context.Context, _ string, _ func(context.Context) error) error
 
 type leadership = func(context.Context, string, func(context.Context) error) error
 
-// nodes are the parts of a cluster that a test needs.
+// nodes are the parts of a cluster for a test.
 type nodes struct {
 	t     *testing.T
 	table *table
@@ -44,7 +44,7 @@ func (n nodes) node(lead leadership) (p *search.Projection, stop func()) {
 	return p, run(n.t, p)
 }
 
-// onShared runs a test on an index in memory, and on a real cluster when one is named.
+// onShared runs a test on an index in memory, and on a real cluster if one is configured.
 func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 	t.Run("memory", func(t *testing.T) {
 		m := &memory{}
@@ -95,7 +95,7 @@ func TestAFollowerKnowsWhatTheLeaderFed(t *testing.T) {
 		if got := first(t, follower, "acme"); got != "Acme" {
 			t.Errorf("found %q", got)
 		}
-		// No brand changes: the index's checkpoint stays where it is.
+		// No brand changes: the index's checkpoint is unchanged.
 		waits(t, follower, n.table.pass(100))
 		at = n.table.change("acme.com", "Other")
 		waits(t, follower, at)
@@ -166,8 +166,8 @@ func TestTwoThatBothBelieveToLeadLoseNothing(t *testing.T) {
 	})
 }
 
-// TestAnyNodeRebuildsWhileTheLeaderFeeds has brands change all the time, and looks after each wait whether
-// what was waited for is found: also while one generation takes another's place.
+// TestAnyNodeRebuildsWhileTheLeaderFeeds changes brands all the time, and checks after each wait that
+// the awaited change is searchable, even while one generation replaces another.
 func TestAnyNodeRebuildsWhileTheLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
@@ -218,7 +218,7 @@ func TestVerifyOfASharedIndexSeesDifferences(t *testing.T) {
 		at := n.table.change("acme.com", "Acme")
 		follower, stop := n.node(follows)
 		defer stop()
-		// Nobody leads: Verify feeds what is missing.
+		// No process leads: Verify feeds missing changes.
 		if v, err := follower.Verify(patience(t)); err != nil || !v.OK() || v.Position != at {
 			t.Fatalf("verified %+v, %v", v, err)
 		}
@@ -302,8 +302,8 @@ func TestOneOfManyWaitersLooks(t *testing.T) {
 	})
 }
 
-// aheadBy runs a leader on an index that stands past what the node knows of the log's end, and returns the
-// index's checkpoint after a minute. Learn is called after some seconds.
+// aheadBy runs a leader on an index that is past the end of the log known to the node, and returns the
+// index's checkpoint after a minute. learn is called after some seconds.
 func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 	m := &memory{docs: map[string]searchindex.Document{"acme.com": {Domain: "acme.com", Name: "Acme", Version: 50}}, checkpoint: 50}
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 			t.Fatal(err)
 		}
 		stop := run(t, p)
-		time.Sleep(3 * time.Second) // of the test's own clock
+		time.Sleep(3 * time.Second) // of the test's virtual clock
 		learn(n.table, m)
 		time.Sleep(time.Minute)
 		stop()

@@ -1,5 +1,5 @@
-// Package usage is the read model of what accounts use in a calendar month (UTC): successful lookups,
-// searches, logos. Reports read it; limits do not, they belong to the streams.
+// Package usage is the read model of what accounts use in a calendar month (UTC): successful look-ups,
+// searches, logos. It is for reports; the streams decide about limits.
 package usage
 
 import (
@@ -24,11 +24,11 @@ const (
 	Name    = "usage"
 	version = 1
 
-	// MaxMonths bounds what List returns.
+	// MaxMonths limits the results of List.
 	MaxMonths = 240
-	// keptRows bounds the rows that the fold keeps between batches.
+	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100_000
-	// searchPage is how many events are read at once in search of a charge.
+	// searchPage is the number of events per read in the search for a charge.
 	searchPage = 512
 
 	monthLayout = "2006-01"
@@ -57,7 +57,7 @@ const selectMonths = `SELECT account, month, lookups, searches, logos FROM {mont
 // Counts is what an account used in a month.
 type Counts struct {
 	Month    string `json:"month"`   // YYYY-MM
-	Lookups  int64  `json:"lookups"` // charged in the month, less those of them that were handed back, whenever
+	Lookups  int64  `json:"lookups"` // charges of the month minus those of them that were reversed, at any time
 	Searches int64  `json:"searches"`
 	Logos    int64  `json:"logos"`
 }
@@ -68,7 +68,7 @@ type Model struct {
 	log    eventlog.Log
 }
 
-// New returns the read model. The log is asked for the month of a charge that was handed back.
+// New returns the read model. The log is used to find the month of a reversed charge.
 func New(store *sqlstore.Store, log eventlog.Log) *Model {
 	return &Model{handle: projections.NewHandle(Name, store), log: log}
 }
@@ -89,8 +89,8 @@ func (m *Model) Versions() []projections.Version {
 	}}
 }
 
-// Get returns what an account used in a month (YYYY-MM), zeros when nothing. Errors:
-// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Get returns what an account used in a month (YYYY-MM), or zeros. Errors: projections.ErrNotReady,
+// sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error) {
 	c := Counts{Month: month}
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
@@ -103,7 +103,7 @@ func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error
 	return c, nil
 }
 
-// List returns the months in which an account used anything, the latest first, at most MaxMonths. Errors:
+// List returns the months in which an account used anything, latest first, at most MaxMonths. Errors:
 // as Get.
 func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
 	var all []Counts
@@ -114,7 +114,7 @@ func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
 			return err
 		}
 		defer rows.Close()
-		all = nil // of a run before this one
+		all = nil // drops rows of an earlier attempt
 		for rows.Next() {
 			var account string
 			var c Counts
@@ -231,9 +231,9 @@ func (f *fold) month(at time.Time) string {
 	return text
 }
 
-// charged returns when a charge that is handed back had been made. Charges can be handed back for a day, so
-// only on the first day of a month can it have been another month; only then the stream is read backwards
-// for the charge. That keeps a table of all charges out of the database.
+// charged returns when a reversed charge was made. Charges can be reversed for a day, so only on the
+// first day of a month can the charge belong to another month; only then is the stream read backwards
+// for it. That makes a table of all charges unnecessary.
 func (f *fold) charged(ctx context.Context, reversal *projections.Event, chargeID string) (time.Time, error) {
 	earliest := reversal.OccurredAt.Add(-account.ReversalWindow)
 	if f.month(earliest) == f.month(reversal.OccurredAt) {

@@ -33,7 +33,7 @@ func want(t *testing.T, m *usage.Model, account string, counts usage.Counts) {
 	}
 }
 
-// A charge that is handed back is taken off the month in which it was made.
+// A reversed charge is subtracted from the month in which it was made.
 func TestReversalCountsInTheMonthOfItsCharge(t *testing.T) {
 	projectionstest.Each(t, testReversalCountsInTheMonthOfItsCharge)
 }
@@ -42,12 +42,12 @@ func testReversalCountsInTheMonthOfItsCharge(t *testing.T, e *projectionstest.En
 	m, r := open(t, e)
 	lastDay := time.Date(2026, 10, 31, 23, 59, 59, 0, time.UTC)
 	firstDay := lastDay.Add(2 * time.Second)
-	for i := range 700 { // more than one page of what is searched for the charge
+	for i := range 700 { // more than one page of the search for the charge
 		e.Events("account-a", lastDay.Add(-time.Hour), charged("before"), eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: int64(i)})
 	}
 	e.Events("account-a", lastDay, charged("1"), charged("2"), charged("3"))
 	e.Events("account-a", lastDay, reversed("1"))
-	e.Events("account-b", firstDay, charged("2")) // another account's charge of the same name
+	e.Events("account-b", firstDay, charged("2")) // a charge of another account with the same id
 	e.Events("account-a", firstDay, charged("4"))
 	e.Events("account-a", firstDay, reversed("2"), reversed("4"))
 	e.Events("account-a", firstDay, reversed("nobody's"))
@@ -63,7 +63,8 @@ func testReversalCountsInTheMonthOfItsCharge(t *testing.T, e *projectionstest.En
 	}
 }
 
-// Reversals near the start of a month find charges of the last day only; an older one counts where it stands.
+// Reversals near the start of a month find charges of the last day only; an older one counts in its
+// own month.
 func TestReversalOfAChargeOlderThanADay(t *testing.T) {
 	projectionstest.Each(t, testReversalOfAChargeOlderThanADay)
 }
@@ -87,7 +88,7 @@ func testTicksOfAllStreamsAddUp(t *testing.T, e *projectionstest.Env) {
 	}
 	tick("usage-a-202611", eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Searches: 3})
 	tick("usage-a-202611", eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Searches: 4})
-	tick("usage-node-1", eventschemas.UsageEntry{AccountID: "a", Month: "2026-10", Logos: 5}, // ticked a second late
+	tick("usage-node-1", eventschemas.UsageEntry{AccountID: "a", Month: "2026-10", Logos: 5}, // recorded a second late
 		eventschemas.UsageEntry{AccountID: "a", Month: "2026-11", Logos: 6, Searches: 1},
 		eventschemas.UsageEntry{AccountID: "b", Month: "2026-11", Logos: 7},
 		eventschemas.UsageEntry{AccountID: "c", Month: "2026-11", KeysUsed: []eventschemas.KeyUsed{{KeyID: "k", At: at}}})

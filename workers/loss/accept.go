@@ -18,27 +18,27 @@ import (
 	"letterhead/projections"
 )
 
-// appendPause is the pause before an append whose outcome is unknown is repeated.
+// appendPause is the pause before repeating an append whose outcome is unknown.
 const appendPause = 200 * time.Millisecond
 
-// Acceptance is a loss that an operator accepts. It goes on where an interrupted one ended.
+// Acceptance is a loss that an operator accepts. It continues where an interrupted one ended.
 type Acceptance struct {
 	store *sqlstore.Store
 	state *pending
 	fresh bool // nothing is written yet
 }
 
-// Accepting says who accepts a loss, and what else must happen.
+// Accepting configures an acceptance.
 type Accepting struct {
 	Actor, Reason string // Reason may be empty
 	Now           time.Time
-	// Done are the checkpoints of relays that must not do the work of another log again.
+	// Done are the checkpoints of relays that must not repeat the work of another log.
 	Done []string
 	// ForgetSearch empties the search index; it may run more than once. nil: there is none.
 	ForgetSearch func(ctx context.Context) error
 }
 
-// Accepted is what an accepted loss left.
+// Accepted is the result of an acceptance.
 type Accepted struct {
 	Witnesses []eventschemas.LossWitness `json:"witnesses"`
 	Head      eventlog.Position          `json:"head"`     // of the log before the acceptance
@@ -46,9 +46,9 @@ type Accepted struct {
 	EventID   uuid.UUID                  `json:"event_id"`
 }
 
-// Prepare finds an acceptance that was interrupted, or begins one of the given losses in memory; nothing is
-// written. It returns nil when there is nothing to accept. Errors: *UnfinishedError of a restore or a migration,
-// those of the database, ctx.Err().
+// Prepare finds an acceptance that was interrupted, or begins one for the given losses in memory;
+// nothing is written. It returns nil if there is nothing to accept. Errors: *UnfinishedError of a
+// restore or a migration, those of the database, ctx.Err().
 func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []*eventlog.LossError) (*Acceptance, error) {
 	p, err := readPending(ctx, store)
 	if err != nil {
@@ -69,10 +69,10 @@ func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []
 	return a, nil
 }
 
-// Witnesses returns what remembers more than the log holds, as far as it is known.
+// Witnesses returns the known witnesses that remember more than the log contains.
 func (a *Acceptance) Witnesses() []eventschemas.LossWitness { return a.state.Losses }
 
-// add takes losses that are not known yet.
+// add adds losses of witnesses that are not yet known.
 func (a *Acceptance) add(losses []*eventlog.LossError) {
 	known := map[string]bool{}
 	for _, w := range a.state.Losses {
@@ -86,14 +86,14 @@ func (a *Acceptance) add(losses []*eventlog.LossError) {
 	}
 }
 
-// Begin writes down that the loss is being accepted. From then on Verify fails until Finish has returned. Errors:
-// those of the database, ctx.Err().
+// Begin records that the loss is being accepted. From then on Verify fails until Finish has returned.
+// Errors: those of the database, ctx.Err().
 func (a *Acceptance) Begin(ctx context.Context) error {
 	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return writePending(ctx, a.store, tx, a.state) })
 }
 
-// Withdraw takes back what Begin wrote, when this run began the acceptance: it is for a log that was not changed since,
-// so that it shows the loss by itself. Errors: those of the database, ctx.Err().
+// Withdraw reverts Begin if this run began the acceptance: it is for a log that has not changed since,
+// which shows the loss itself. Errors: those of the database, ctx.Err().
 func (a *Acceptance) Withdraw(ctx context.Context) error {
 	if !a.fresh {
 		return nil // an earlier run may have changed the log
@@ -105,8 +105,8 @@ func (a *Acceptance) end(ctx context.Context) error {
 	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, a.store, tx) })
 }
 
-// Moot ends an acceptance that was interrupted before it changed anything, when the log holds again all that was
-// missing, and reports whether it was one.
+// Moot ends an acceptance that was interrupted before it changed anything, if the log again contains
+// everything that was missing, and reports whether it did.
 //
 // Errors: those of the log and of the database, ctx.Err().
 func (a *Acceptance) Moot(ctx context.Context, log eventlog.Log) (bool, error) {
@@ -122,7 +122,7 @@ func (a *Acceptance) Moot(ctx context.Context, log eventlog.Log) (bool, error) {
 		return false, err
 	}
 	for _, w := range a.state.Losses {
-		if w.Remembered == 0 || eventlog.Position(w.Remembered) > head { // 0: it could not be read
+		if w.Remembered == 0 || eventlog.Position(w.Remembered) > head { // 0: could not be read
 			return false, nil
 		}
 	}
@@ -133,11 +133,12 @@ func (a *Acceptance) eventID() uuid.UUID {
 	return eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(), eventschemas.LossAccepted{}.EventType(), "")
 }
 
-// Finish records the loss as an event and discards what remembers the missing events: the read models, snapshots
-// past the end of their stream, checkpoints past the head, the search index; everything of another log. The log may
-// have been opened by cutting off what cannot be read.
+// Finish records the loss as an event and discards the data about the missing events: the read models,
+// snapshots past the end of their stream, checkpoints past the head, the search index; for another log
+// everything. The log may have been opened by cutting off an unreadable part.
 //
-// Errors: those of the log and of the database, ctx.Err(). Prepare, Begin and Finish then go on where they ended.
+// Errors: those of the log and of the database, ctx.Err(). Prepare, Begin and Finish then continue
+// where they ended.
 func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting) (out Accepted, err error) {
 	probe := eventlog.Probe(log)
 	losses, err := Survey(ctx, a.store, probe)
@@ -190,7 +191,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 	return out, err
 }
 
-// record appends the event, unless an interrupted acceptance has done so.
+// record appends the event, unless an interrupted acceptance has already done so.
 func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted, err error) {
 	out = Accepted{Witnesses: a.state.Losses, EventID: a.eventID()}
 	last, err := log.ReadStream(ctx, eventschemas.LogStream, eventlog.End, eventlog.Backward, 1)

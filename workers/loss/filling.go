@@ -10,8 +10,8 @@ import (
 	"letterhead/projections"
 )
 
-// Filling marks a database whose log is being written by a restore or a migration. Verify fails between Begin and
-// End, so that no node serves a part of a log.
+// Filling marks a database whose log is being written by a restore or a migration. Verify fails
+// between Begin and End, so that no node serves an incomplete log.
 type Filling struct {
 	store *sqlstore.Store
 	work  string
@@ -20,14 +20,15 @@ type Filling struct {
 	forgetSearch func(ctx context.Context) error
 }
 
-// NewFilling returns the Filling of a command: Restore or Migrate. ForgetSearch empties the search index that belongs
-// to the database; nil: there is none.
+// NewFilling returns the Filling of a command: Restore or Migrate. forgetSearch empties the search
+// index that belongs to the database; nil: there is none.
 func NewFilling(store *sqlstore.Store, work string, now func() time.Time, forgetSearch func(context.Context) error) *Filling {
 	return &Filling{store: store, work: work, now: now, forgetSearch: forgetSearch}
 }
 
-// Done reports whether the database knows the log that it belongs to: no work on it is unfinished, and a relay or a
-// worker has a position in it, which a restore leaves, too. Errors: those of the database, ctx.Err().
+// Done reports whether the database knows which log it belongs to: no work on it is unfinished, and a
+// relay or a worker has a position in it, which a restore leaves, too. Errors: those of the database,
+// ctx.Err().
 func (f *Filling) Done(ctx context.Context) (bool, error) {
 	p, err := readPending(ctx, f.store)
 	if err != nil || p != nil {
@@ -37,9 +38,9 @@ func (f *Filling) Done(ctx context.Context) (bool, error) {
 	return len(positions) > 0, err
 }
 
-// Begin discards, in one transaction, all that the database remembers of an earlier log: read models, snapshots and
-// checkpoints. Beginning again, after an interruption, does the same. Errors: *UnfinishedError of another command,
-// those of the database, ctx.Err().
+// Begin discards, in one transaction, the database's data about an earlier log: read models, snapshots
+// and checkpoints. Beginning again, after an interruption, does the same. Errors: *UnfinishedError of
+// another command, those of the database, ctx.Err().
 func (f *Filling) Begin(ctx context.Context) error {
 	p, err := readPending(ctx, f.store)
 	if err != nil {
@@ -68,13 +69,13 @@ func (f *Filling) End(ctx context.Context) error {
 	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, f.store, tx) })
 }
 
-// Renew discards what the database remembers by position of a log that another one is about to replace, in which events
-// are left out on purpose: read models, checkpoints and the snapshots of streams that are no accounts. Some checkpoints
-// are kept: they are set to their places in the new log. Afterwards the database fits the log as it is and the new one,
-// so the replacement may be interrupted; accounts must have the same events in both. Call it while nothing else uses the
-// log.
+// Renew prepares for the replacement of the log by another from which events are omitted on purpose.
+// It discards the data that depends on positions: read models, checkpoints and the snapshots of
+// streams other than accounts. The checkpoints in places are kept, set to their positions in the new
+// log. Afterwards the database fits both the old and the new log, so the replacement may be
+// interrupted; accounts must have the same events in both. Call it while the log is not in use.
 //
-// Errors: those of the database, ctx.Err(). A call that was interrupted is repeated.
+// Errors: those of the database, ctx.Err(). Repeat an interrupted call.
 func Renew(ctx context.Context, store *sqlstore.Store, places map[string]eventlog.Position) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		errs := []error{projections.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}

@@ -1,16 +1,18 @@
-// Package loss compares the event log with everything that remembers an earlier state of it, and lets an operator
-// go on without events that are missing.
+// Package loss compares the event log with all data about an earlier state of it, and lets an operator
+// continue without missing events.
 //
-// The log is the only truth, so nothing in it says that its end is gone. The database says it: the registry of the
-// read models (projections.Memory: the first event, one of the last, a position for each read model), snapshots by
-// the revision of their stream, the sweeper's memory, and the positions of relays and workers. The head marker
-// beside a log file is the log adapter's own (internal/eventlog/sqlite). A log that does not hold what one of them
-// remembers is shorter than it was, or is another log: Verify returns a *eventlog.LossError, and nobody may append,
-// fold or rebuild.
+// The log is the only truth, so it cannot itself show that its end is gone. The database can: the
+// registry of the read models (projections.Memory: the first event, one of the last, a position for
+// each read model), snapshots by the revision of their stream, the sweeper's memory, and the positions
+// of relays and workers. The head marker next to a log file belongs to the log adapter
+// (internal/eventlog/sqlite). A log that lacks what one of these witnesses remembers is shorter than
+// it was, or is another log: Verify returns a *eventlog.LossError, and no process may append, fold or
+// rebuild.
 //
-// Accept records what was lost as an event (eventschemas.LossAccepted) and discards what remembers it. Filling does
-// the same for a log that a restore or a migration writes. Both may be killed at any moment: a row of the database
-// says that they have begun, Verify fails while it is there, and running the command again ends them.
+// Accept records the loss as an event (eventschemas.LossAccepted) and discards the data about the lost
+// events. Filling does the same for a log that a restore or a migration writes. Both may be killed at
+// any time: a row of the database records that they have begun, Verify fails while it exists, and
+// running the command again finishes them.
 package loss
 
 import (
@@ -31,18 +33,19 @@ import (
 )
 
 const (
-	// MaxSnapshots bounds the snapshots that one comparison looks up, those of the longest streams first. Of a log
-	// file a lookup takes some ten microseconds, of an event store some hundred.
+	// MaxSnapshots limits the snapshots that one comparison looks up, starting with those of the
+	// longest streams. A look-up takes about ten microseconds in a log file, and about a hundred in an
+	// event store.
 	MaxSnapshots = 2048
-	// looks is how often a store that other nodes write to is compared before a loss is believed: a replica may trail
-	// for a moment.
+	// looks is how often a shared store is compared before a loss is reported: a replica may lag for a
+	// moment.
 	looks = 5
 )
 
-// lookPause is the pause between two of these looks; tests shorten it.
+// lookPause is the pause between two comparisons; tests shorten it.
 var lookPause = time.Second
 
-// Works that may be under way.
+// Kinds of work that may be in progress.
 const (
 	acceptWork = "recover accept-loss"
 	// Restore and Migrate fill a log; see Filling.
@@ -50,7 +53,8 @@ const (
 	Migrate = "migrate"
 )
 
-// UnfinishedError reports that a command which replaces the log, or what remembers it, was interrupted.
+// UnfinishedError reports that a command which replaces the log, or the data about it, was
+// interrupted.
 type UnfinishedError struct {
 	Work  string // the command's name without "letterhead"
 	Since time.Time
@@ -65,11 +69,11 @@ func (e *UnfinishedError) Is(target error) bool {
 	return target == eventlog.ErrLoss && e.Work == acceptWork
 }
 
-// Verify compares a log with everything that the database remembers of it. Of a database that nodes share it looks
+// Verify compares a log with all data about it in the database. With a shared database it compares
 // several times before it reports a loss.
 //
-// Errors: a *eventlog.LossError for the witness that remembers most; *UnfinishedError; those of the log and of the
-// database; ctx.Err().
+// Errors: a *eventlog.LossError for the witness that remembers most; *UnfinishedError; those of the
+// log and of the database; ctx.Err().
 func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) error {
 	p, err := readPending(ctx, store)
 	if err != nil {
@@ -94,7 +98,7 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	if found {
 		worst.HeldFirst = first.ID
 	}
-	if memory.First.ID != uuid.Max { // it can be read
+	if memory.First.ID != uuid.Max { // otherwise it could not be read
 		worst.RememberedFirst = memory.First.ID
 	}
 	for _, at := range memory.Positions {
@@ -104,7 +108,8 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	return worst
 }
 
-// Worst returns the loss whose witness remembers most, with the number of the others in its detail.
+// Worst returns the loss whose witness remembers most, with the number of other witnesses in its
+// detail.
 func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 	worst := *slices.MaxFunc(losses, func(a, b *eventlog.LossError) int {
 		if a.Remembered < b.Remembered {
@@ -118,8 +123,8 @@ func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 	return &worst
 }
 
-// Survey returns one loss for each witness in the database that remembers more than the log holds. Errors: those of
-// the log and of the database, ctx.Err().
+// Survey returns one loss for each witness in the database that remembers more than the log contains.
+// Errors: those of the log and of the database, ctx.Err().
 func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
 	for look := 1; ; look++ {
 		losses, err := survey(ctx, store, log)
@@ -141,7 +146,7 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 	if err != nil {
 		return nil, err
 	}
-	// The log only grows after what is remembered was read.
+	// The data has been read; the log only grows after that.
 	losses, err := memory.Losses(ctx, log)
 	if err != nil {
 		return nil, err
@@ -163,8 +168,8 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 	return slices.AppendSeq(losses, maps.Values(lost)), nil
 }
 
-// lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have. It looks up the
-// limit longest streams.
+// lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have.
+// It looks up the limit longest streams.
 func lostSnapshots(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, limit int) (map[string]*eventlog.LossError, error) {
 	snapshots, err := readSnapshots(ctx, store, limit)
 	if err != nil {
@@ -203,7 +208,7 @@ func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision
 		Detail: fmt.Sprintf("the snapshot of %s is of revision %d, which the stream does not have", stream, revision)}, nil
 }
 
-// pending is work under way, as the database keeps it.
+// pending is work in progress, as stored in the database.
 type pending struct {
 	Work   string                     `json:"work"`
 	Since  time.Time                  `json:"since"`
@@ -216,11 +221,11 @@ type pending struct {
 
 const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
 
-// The rows: the work under way, one command at a time, and the id of the last acceptance.
+// The rows: the work in progress, one command at a time, and the id of the last acceptance.
 const pendingName, acceptedName = "pending", "accepted"
 
-// LastAccepted returns the id of the last acceptance that came to its end, empty without one. Whoever has read the log
-// before it must forget what they know. Errors: those of the database, ctx.Err().
+// LastAccepted returns the id of the last completed acceptance, "" if there was none. A process that
+// has read the log before it must forget what it read. Errors: those of the database, ctx.Err().
 func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
 	return readWork(ctx, store, acceptedName)
 }
@@ -281,7 +286,7 @@ func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) err
 	return nil
 }
 
-// blocks returns why other work cannot begin, or nil.
+// blocks returns the reason why other work cannot begin, or nil.
 func (p *pending) blocks(work string) error {
 	if p != nil && p.Work != work {
 		return &UnfinishedError{Work: p.Work, Since: p.Since}

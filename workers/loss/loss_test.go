@@ -67,7 +67,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// Whatever remembers a later position, or another log, is reason to refuse.
+// A witness that remembers a later position, or another log, is a reason to refuse.
 func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 	for name, hurt := range map[string]func(w *world){
 		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },
@@ -98,7 +98,7 @@ func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 
 var errCut = errors.New("cut off here")
 
-// An acceptance that is cut off anywhere is refused until it is finished, and is recorded once.
+// An acceptance that is interrupted anywhere is refused until it is finished, and is recorded once.
 func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, []byte("kept")))
@@ -170,7 +170,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 	})
 }
 
-// Of another log nothing is kept, and its relays begin at its end.
+// For another log nothing is kept, and its relays begin at its end.
 func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		other := w.NodeOnLog(nil)
@@ -199,7 +199,7 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 	})
 }
 
-// A restore's database is not used before its end, and remembers nothing of the log before.
+// A database being restored is refused until the end, and has no data about the earlier log.
 func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
@@ -222,7 +222,7 @@ func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 	})
 }
 
-// What is renewed remembers neither the log as it was nor the one that replaces it, and is in order over both.
+// A renewed database has no data about the old log or the new one, and is valid with both.
 func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		archived := w.NodeOnLog(nil)

@@ -10,16 +10,16 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// sweeperMemory is the name in the table of snapshots under which the sweeper keeps a position and not a revision
-// (workers/sweep).
+// sweeperMemory is the name in the table of snapshots under which the sweeper saves a position, not a
+// revision (workers/sweep).
 const sweeperMemory = "sweep"
 
-// snapshotTables are those of this release and of the one before.
+// snapshotTables are those of this release and of the previous one.
 var snapshotTables = []string{"snapshots", "stream_snapshots"}
 
 const positionsTable = "positions"
 
-// readSnapshots returns the highest revision that a snapshot of a stream has, for the longest streams.
+// readSnapshots returns the highest revision of the snapshots of each stream, for the longest streams.
 func readSnapshots(ctx context.Context, store *sqlstore.Store, limit int) (map[string]uint64, error) {
 	out := map[string]uint64{}
 	for _, table := range snapshotTables {
@@ -33,7 +33,7 @@ func readSnapshots(ctx context.Context, store *sqlstore.Store, limit int) (map[s
 	return out, nil
 }
 
-// readPositions returns up to where relays and workers have read the log.
+// readPositions returns the positions up to which relays and workers have read the log.
 func readPositions(ctx context.Context, store *sqlstore.Store) (map[string]eventlog.Position, error) {
 	out := map[string]eventlog.Position{}
 	err := eachRow(ctx, store, "SELECT name, position FROM "+positionsTable, nil, func(name string, at int64) { out[name] = eventlog.Position(at) })
@@ -43,7 +43,7 @@ func readPositions(ctx context.Context, store *sqlstore.Store) (map[string]event
 	return out, nil
 }
 
-// eachRow calls do for each row of a text and a number; a table that is not there has none.
+// eachRow calls do for each row of a text and a number; a missing table has none.
 func eachRow(ctx context.Context, store *sqlstore.Store, query string, args []any, do func(string, int64)) error {
 	rows, err := store.Read().QueryContext(ctx, query, args...)
 	if sqlstore.IsUndefinedTable(err) {
@@ -64,7 +64,7 @@ func eachRow(ctx context.Context, store *sqlstore.Store, query string, args []an
 	return sqlstore.Classify(rows.Err())
 }
 
-// present returns those of the tables that the database has.
+// present returns those of the tables that exist in the database.
 func present(ctx context.Context, tx *sqlstore.Tx, tables ...string) ([]string, error) {
 	var out []string
 	for _, table := range tables {
@@ -82,11 +82,11 @@ func present(ctx context.Context, tx *sqlstore.Tx, tables ...string) ([]string, 
 // Snapshots that forget deletes.
 const (
 	allSnapshots = ""
-	// notOfAccounts are those that may hold positions, such as the sweeper's memory.
+	// notOfAccounts selects those that may contain positions, such as the sweeper's memory.
 	notOfAccounts = " WHERE stream NOT LIKE '" + account.StreamPrefix + "%'"
 )
 
-// forget deletes every checkpoint, and all snapshots or those notOfAccounts.
+// forget deletes every checkpoint, and the snapshots selected by allSnapshots or notOfAccounts.
 func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
 	tables, err := present(ctx, tx, append([]string{positionsTable}, snapshotTables...)...)
 	if err != nil {
@@ -120,7 +120,7 @@ func forgetSnapshots(ctx context.Context, tx *sqlstore.Tx, streams []string) err
 	return nil
 }
 
-// resetPositions moves checkpoints that lie past the head back to it.
+// resetPositions moves checkpoints past the head back to it.
 func resetPositions(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position) error {
 	tables, err := present(ctx, tx, positionsTable)
 	if err != nil || len(tables) == 0 {
@@ -132,7 +132,7 @@ func resetPositions(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position
 	return nil
 }
 
-// setPositions makes the named readers begin at the head.
+// setPositions sets the checkpoints of the named readers to a position.
 func setPositions(ctx context.Context, tx *sqlstore.Tx, names []string, head eventlog.Position) error {
 	tables, err := present(ctx, tx, positionsTable)
 	if err != nil || len(tables) == 0 {

@@ -14,14 +14,14 @@ import (
 // candidate is a brand that may be due for a crawl.
 type candidate struct {
 	domain  string
-	due     func(b *brand.Brand) bool // as the stream says, which is ahead of every read model
+	due     func(b *brand.Brand) bool // according to the stream, which is ahead of every read model
 	why     string                    // label of the metric
 	request commands.Request
-	after   eventlog.Position // the end of a crawl that is running by now stands behind it
+	after   eventlog.Position // the end of a crawl that is running now comes after it
 }
 
-// ask asks for a crawl of a brand that is due for one, as soon as there is room for it, and keeps to the
-// rate. A brand that is not due takes no time of the others.
+// ask requests a crawl of a brand that is due for one, as soon as there is room for it, and keeps to
+// the rate. A brand that is not due does not delay the others.
 func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if due, err := r.due(ctx, c); err != nil || !due {
 		return err
@@ -35,7 +35,7 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if err := r.room(ctx); err != nil {
 		return err
 	}
-	if due, err := r.due(ctx, c); err != nil || !due { // somebody may have crawled it while it waited
+	if due, err := r.due(ctx, c); err != nil || !due { // it may have been crawled while it waited
 		return err
 	}
 	if err := r.request(ctx, c); err != nil {
@@ -44,7 +44,7 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	return delay.For(ctx, r.cfg.Every)
 }
 
-// due says whether a brand is due, and no crawl of it is under way or has just failed.
+// due reports whether a brand is due, and no crawl of it is running or has just failed.
 func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
 	b, err := r.brands.State(ctx, c.domain)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Refresher) request(ctx context.Context, c candidate) error {
 		}
 		return nil
 	case errors.Is(err, brand.ErrWithdrawn), errors.Is(err, brand.ErrAlreadyKnown), errors.As(err, &remembered):
-		return nil // decided meanwhile
+		return nil // decided in the meantime
 	}
 	return fmt.Errorf("request a crawl of %s: %w", c.domain, err)
 }

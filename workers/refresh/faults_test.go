@@ -15,7 +15,7 @@ import (
 )
 
 func TestWhatCannotBeReadIsSkipped(t *testing.T) {
-	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // no stream has such a name
+	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // too long for a stream name
 	for name, c := range map[string]struct {
 		broken func(w *world)
 		told   string

@@ -15,16 +15,17 @@ import (
 
 var charges = eventlog.Filter{EventTypes: []string{eventschemas.CreditsCharged{}.EventType()}}
 
-// Run works until ctx ends, then returns nil. After a fault it goes on where it was, after a growing wait.
+// Run works until ctx ends, then returns nil. After a fault it continues where it was, after a growing
+// wait.
 //
-// Errors: eventlog.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion when a charge was written by
-// a newer release.
+// Errors: eventlog.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if a charge was
+// written by a newer release.
 func (r *Refresher) Run(ctx context.Context) error {
 	if r.cfg.Off {
 		<-ctx.Done()
 		return nil
 	}
-	defer r.save(context.WithoutCancel(ctx)) // so that the next start begins where this one ended
+	defer r.save(context.WithoutCancel(ctx)) // so that the next start continues from here
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
 	scheduled := make(chan error, 1)
@@ -37,8 +38,8 @@ func (r *Refresher) Run(ctx context.Context) error {
 	return errors.Join(followed, <-scheduled)
 }
 
-// persist does something until ctx ends, again and again after faults. A loop that came on since its last
-// fault begins with the shortest wait.
+// persist runs loop until ctx ends, retrying after faults. If a loop has made progress since the last
+// fault, the wait starts at its minimum.
 func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) (came bool, err error)) error {
 	wait := retryAfter
 	for {
@@ -60,12 +61,12 @@ func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) 
 	}
 }
 
-// hopeless says that no later attempt would do better.
+// hopeless reports whether retrying is useless.
 func hopeless(err error) bool {
 	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
-// begin finds out where to read on.
+// begin determines from where to read.
 func (r *Refresher) begin(ctx context.Context) error {
 	saved, _, err := r.checkpoints.Load(ctx, checkpoint)
 	if err != nil {
@@ -75,10 +76,10 @@ func (r *Refresher) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the head of the log: %w", err)
 	}
-	if saved > head { // an older log was put in place
+	if saved > head { // the log was replaced by an older one
 		r.cfg.Logger.Warn("the checkpoint is past the log; the refresher begins at the log's head", "checkpoint", saved, "head", head)
 		saved = head
-		// Otherwise the next to begin would find it past the log again, and pass over what came until then.
+		// Otherwise the next start would find it past the log again, and skip the events until then.
 		if err := r.checkpoints.Reset(ctx, checkpoint, head); err != nil {
 			return fmt.Errorf("put the checkpoint back: %w", err)
 		}
@@ -87,7 +88,7 @@ func (r *Refresher) begin(ctx context.Context) error {
 	return nil
 }
 
-// follow reads charges until something fails or ctx ends.
+// follow reads charges until an error occurs or ctx ends.
 func (r *Refresher) follow(ctx context.Context) (came bool, err error) {
 	before := r.at
 	err = r.charges(ctx)
@@ -129,7 +130,7 @@ func (r *Refresher) saveInTime(ctx context.Context) {
 	}
 }
 
-// save keeps the position, when there is news. A save that fails is made up for by a later one.
+// save saves the position if it has changed. After a failure a later save makes up for it.
 func (r *Refresher) save(ctx context.Context) {
 	if r.at <= r.saved {
 		return
@@ -145,7 +146,7 @@ func (r *Refresher) save(ctx context.Context) {
 	r.saved = r.at
 }
 
-// charged looks at one charge and asks for a crawl when its brand was imported and never crawled.
+// charged examines one charge and requests a crawl if its brand was imported and never crawled.
 func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, seen map[string]time.Time) error {
 	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
 	if errors.Is(err, eventschemas.ErrDamaged) {
@@ -169,13 +170,13 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 		request: commands.Request{ID: recorded.ID.String(), Actor: actor, CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
 	})
 	if err == nil || away(ctx, err) {
-		return err // and after a fault the charge is looked at again
+		return err // after a fault the charge is examined again
 	}
 	r.skip(recorded, charge.Domain, err)
 	return nil
 }
 
-// away says that no other brand would do better now.
+// away reports whether requests for other brands would fail now, too.
 func away(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -183,11 +184,11 @@ func away(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed)
 }
 
-// skip passes over a charge. Its brand is looked at again when somebody looks it up later.
+// skip skips a charge. Its brand is examined again after a later look-up.
 func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
 	r.skipped.Inc()
 	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision, "domain", domain, "error", err)
 }
 
-// neverCrawled says whether a brand was imported, and no crawl has found it.
+// neverCrawled reports whether a brand was imported, and no crawl has found it.
 func (r *Refresher) neverCrawled(b *brand.Brand) bool { return !b.Crawled() && b.Imported() != nil }

@@ -11,31 +11,31 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ends chooses the events that end a crawl.
+// ends selects the events that end a crawl.
 var ends = eventlog.Filter{EventTypes: []string{
 	eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(), eventschemas.CrawlFailed{}.EventType(),
 }}
 
-// outstanding is a crawl whose end was not seen.
+// outstanding is a crawl whose end has not been seen.
 type outstanding struct {
 	id       string
 	deadline time.Time         // by the refresher's clock
-	after    eventlog.Position // its end stands behind this one
+	after    eventlog.Position // its end comes after this position
 }
 
-// opened remembers a crawl by its brand's stream, also one that somebody else requested at the same moment.
-// Those of an earlier process are not known: right after a restart a few more may be open.
+// opened remembers a crawl by its brand's stream, even one that was requested by another caller at the
+// same time. Crawls of an earlier process are not known: right after a restart a few more may be open.
 func (r *Refresher) opened(domain string, crawl commands.Crawl, after eventlog.Position) {
 	r.open[brand.Stream(domain)] = outstanding{
 		id: crawl.ID,
-		// Counted from here: when it was requested may be another node's clock.
+		// Counted from now: the time of the request may be from another node's clock.
 		deadline: r.cfg.Now().Add(crawl.Allowed),
-		after:    max(after, crawl.Position), // one that was joined has no position, and ran when the brand was looked at
+		after:    max(after, crawl.Position), // a joined crawl has no position, and was running when the brand was examined
 	}
 }
 
-// room waits until fewer than MaxOutstanding crawls are open: until one ended on the log, or its deadline
-// passed. Crawls that queued behind slow ones would run out of time without an attempt.
+// room waits until fewer than MaxOutstanding crawls are open: until one has ended on the log, or its
+// deadline has passed. Crawls that queued behind slow ones would run out of time without an attempt.
 func (r *Refresher) room(ctx context.Context) error {
 	first, after := r.oldest()
 	if len(r.open) < r.cfg.MaxOutstanding {
@@ -60,8 +60,8 @@ func (r *Refresher) room(ctx context.Context) error {
 	return nil
 }
 
-// oldest forgets the crawls that are past their deadlines and returns the first deadline of the others, and
-// the position behind which all their ends stand.
+// oldest forgets the crawls that are past their deadlines and returns the first deadline of the
+// others, and the position after which all their ends come.
 func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
 	now, found := r.cfg.Now(), false
 	for stream, c := range r.open {
@@ -80,7 +80,7 @@ func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
 	return deadline, after
 }
 
-// nextUntil waits at most for the time. When it passed, there is an empty batch.
+// nextUntil waits for at most the given time, after which it returns an empty batch.
 func nextUntil(ctx context.Context, s eventlog.Subscription, most time.Duration) (eventlog.Batch, error) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -99,7 +99,7 @@ func (r *Refresher) ended(recorded eventlog.Recorded) {
 	}
 	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
 	if err != nil {
-		// Its deadline ends it here.
+		// Its deadline ends it.
 		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream, "revision", recorded.Revision, "error", err)
 		return
 	}

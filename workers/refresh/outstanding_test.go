@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/refresh"
 )
 
-// got returns what was requested once the refresher has nothing more to do.
+// got returns the requests once the refresher is idle.
 func (w *world) got() (all []asked) {
 	synctest.Wait()
 	for len(w.requested) > 0 {
@@ -20,7 +20,7 @@ func (w *world) got() (all []asked) {
 	return all
 }
 
-// exactly wants n requests and no more.
+// exactly expects n requests and no more.
 func (w *world) exactly(n int, when string) []asked {
 	w.t.Helper()
 	got := w.got()

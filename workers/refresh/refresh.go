@@ -1,16 +1,16 @@
-// Package refresh crawls brands again in the background.
+// Package refresh recrawls brands in the background.
 //
-// Two things make a brand due. A record that a crawl found grows old: package brand says when it is due
-// (hours where parts are missing, weeks where none are, growing waits after failures), and the brands read
-// model lists who is. And a data set fills the index with thousands of brands, of which only those are
-// crawled that somebody has looked up: crawling them all would be rude and mostly for nobody. So the
-// refresher also reads the log for look-ups that were charged.
+// A brand becomes due in two ways. First, a record that a crawl found grows old: package brand decides
+// when it is due (hours if parts are missing, weeks if none are, growing waits after failures), and
+// the brands read model lists the due brands. Second, a data set fills the index with thousands of
+// brands, of which only those are crawled that have been looked up: crawling them all would be rude
+// and mostly useless. So the refresher also reads charged look-ups from the log.
 //
-// All these crawls travel in the lane refresh, at a bounded rate and a few at a time, and never stand before
-// live work. It remembers how far it came on the log; a repeat is harmless.
+// All these crawls use the lane refresh, at a limited rate and a few at a time, and never precede live
+// work. The refresher remembers its position in the log; a repeat is harmless.
 //
-// What cannot be read is told and skipped, for one brand in trouble must not stop the others. Only a charge
-// written by a newer release ends Run.
+// Unreadable data is logged and skipped, because one faulty brand must not stop the others. Only a
+// charge written by a newer release ends Run.
 package refresh
 
 import (
@@ -31,28 +31,28 @@ import (
 
 // Limits and defaults.
 const (
-	// DefaultEvery is the time between two requests: at most one a second.
+	// DefaultEvery is the interval between requests: at most one a second.
 	DefaultEvery = time.Second
-	// DefaultAllowed is how long one crawl may take.
+	// DefaultAllowed is the time limit of one crawl.
 	DefaultAllowed = 30 * time.Second
-	// DefaultMaxOutstanding is how many crawls may be open at a time: as many as there are workers for them
-	// by default. More would wait for a worker while their time runs out.
+	// DefaultMaxOutstanding is the number of crawls that may be open at a time: by default as many as
+	// there are workers for them. More would wait for a worker while their time runs out.
 	DefaultMaxOutstanding = 4
-	// DefaultPoll is how often the schedule is looked at when nothing is due.
+	// DefaultPoll is how often the schedule is read when nothing is due.
 	DefaultPoll = time.Minute
 
-	// limitOutstanding bounds MaxOutstanding.
+	// limitOutstanding limits MaxOutstanding.
 	limitOutstanding = 1000
-	// maxSeen bounds the domains that are remembered as looked at, so that a brand that everybody looks up
-	// is folded once in a while and not for each charge.
+	// maxSeen limits the domains that are remembered as examined, so that a popular brand is folded
+	// occasionally, not for each charge.
 	maxSeen = 10_000
-	// seenFor is how long such a brand is not looked at again; a crawl that failed may be due by then.
+	// seenFor is how long such a brand is not examined again; a crawl that failed may be due by then.
 	seenFor = time.Hour
-	// saveEvery is how often the position is saved at most.
+	// saveEvery is the minimum interval between saves of the position.
 	saveEvery = 5 * time.Second
-	// saveTime bounds one save, also the last, which comes after the end of Run's context.
+	// saveTime limits one save, including the last, which comes after the end of Run's context.
 	saveTime = 5 * time.Second
-	// duePage bounds the due brands that are read at a time.
+	// duePage is the number of due brands that are read at a time.
 	duePage       = 100
 	retryAfter    = 100 * time.Millisecond
 	maxRetryAfter = 30 * time.Second
@@ -61,27 +61,27 @@ const (
 	actor      = "system:refresh"
 )
 
-// Log is what a Refresher needs of the event log.
+// Log is the part of the event log that a Refresher uses.
 type Log interface {
 	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
 	Head(ctx context.Context) (eventlog.Position, error)
 }
 
-// Checkpoints remember how far the log was read.
+// Checkpoints remember the position up to which the log was read.
 type Checkpoints interface {
 	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
 	Save(ctx context.Context, name string, position eventlog.Position) error
-	// Reset saves a position that may stand before the saved one, which Save does not.
+	// Reset saves a position that may be before the saved one, which Save does not.
 	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
-// Brands is what a Refresher needs of the brand commands.
+// Brands are the brand commands that a Refresher uses.
 type Brands interface {
 	State(ctx context.Context, domain string) (*brand.Brand, error)
 	RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error)
 }
 
-// Schedule lists the brands whose records are due; the brands read model is the real one.
+// Schedule lists the brands whose records are due; it is implemented by the brands read model.
 type Schedule interface {
 	Due(ctx context.Context, now time.Time, after brands.Due, limit int) ([]brands.Due, error)
 }
@@ -92,7 +92,7 @@ type Config struct {
 	Off            bool
 	Every          time.Duration // DefaultEvery
 	Allowed        time.Duration // DefaultAllowed
-	MaxOutstanding int           // not more than there are workers of lane refresh; DefaultMaxOutstanding
+	MaxOutstanding int           // no more than the workers of lane refresh; DefaultMaxOutstanding
 	Poll           time.Duration // DefaultPoll
 
 	Logger     *slog.Logger          // nil: none
@@ -121,7 +121,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Every < 0 {
@@ -139,7 +139,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Refresher asks for crawls of brands that are due. It is for one goroutine, which calls Run.
+// Refresher requests crawls of due brands. It is for one goroutine, which calls Run.
 type Refresher struct {
 	cfg         Config
 	log         Log
@@ -149,13 +149,14 @@ type Refresher struct {
 	requested   *prometheus.CounterVec
 	skipped     prometheus.Counter
 
-	// turn is held by who asks for a crawl, so that both kinds together keep to the rate. It guards open.
+	// turn is held while requesting a crawl, so that both kinds together keep to the rate. It guards
+	// open.
 	turn chan struct{}
 	open map[string]outstanding
 
 	begun   bool              // at and saved are known
-	at      eventlog.Position // everything up to it was looked at
-	saved   eventlog.Position // what the checkpoint says
+	at      eventlog.Position // everything up to it was examined
+	saved   eventlog.Position // position of the checkpoint
 	savedAt time.Time         // when a save was last attempted
 }
 

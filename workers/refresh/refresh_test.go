@@ -27,23 +27,23 @@ import (
 // checkpoint is the name of the position.
 const checkpoint = "refresh"
 
-// asked is a request and what came of it.
+// asked is a request and its result.
 type asked struct {
 	commands.RequestCrawl
 	commands.Crawl
 }
 
-// world is a log with the real brand commands, whose requests are told to the test.
+// world is a log with the real brand commands, whose requests are reported to the test.
 type world struct {
 	*commands.Brands
 	t         *testing.T
 	log       eventlog.Log
 	positions *sqlstore.Positions
 	requested chan asked
-	fail      func(domain string) error // of RequestCrawl
-	unsaved   error                     // what each save ends with
-	kept      []string                  // domains that Due looks at
-	unlisted  atomic.Pointer[error]     // what Due ends with
+	fail      func(domain string) error // called by RequestCrawl
+	unsaved   error                     // error of each save
+	kept      []string                  // domains that Due considers
+	unlisted  atomic.Pointer[error]     // error of Due
 }
 
 func newWorld(t *testing.T) *world {
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// RequestCrawl stands before the real command.
+// RequestCrawl wraps the real command.
 func (w *world) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
 	if w.fail != nil {
 		if err := w.fail(in.Domain); err != nil {
@@ -109,7 +109,7 @@ func (w *world) raw(stream string, like eventschemas.Event, version int, body st
 	}
 }
 
-// Due lists the kept domains by what their streams say, as the read model does by its rows.
+// Due lists the kept domains according to their streams, as the read model does by its rows.
 func (w *world) Due(ctx context.Context, now time.Time, after brands.Due, limit int) (all []brands.Due, err error) {
 	if fault := w.unlisted.Load(); fault != nil {
 		return nil, *fault
@@ -148,7 +148,7 @@ func (w *world) succeeds(domain, crawlID string) {
 	}
 }
 
-// live asks for a crawl as a look-up does.
+// live requests a crawl as a look-up does.
 func (w *world) live(domain string) (crawlID string) {
 	w.t.Helper()
 	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Minute})
@@ -171,7 +171,7 @@ func (w *world) imported(domains ...string) {
 
 var who = commands.Request{ID: "r", Actor: "operator:test"}
 
-// Save stands before the real positions.
+// Save wraps the real positions.
 func (w *world) Save(ctx context.Context, name string, p eventlog.Position) error {
 	if w.unsaved != nil {
 		return w.unsaved

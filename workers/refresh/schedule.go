@@ -15,7 +15,7 @@ import (
 	"letterhead/projections/brands"
 )
 
-// keepFresh asks for crawls of records that are due until something fails or ctx ends.
+// keepFresh requests crawls of due records until an error occurs or ctx ends.
 func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
 	skipped := map[string]time.Time{}
 	for {
@@ -32,9 +32,9 @@ func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
 	}
 }
 
-// round goes once through all brands that are due, the longest due first. The list trails the log a little:
-// what the brand's stream says counts. A brand that could not be decided on is left alone for a while: it
-// stays on the list.
+// round goes once through all due brands, longest due first. The list lags slightly behind the log:
+// the brand's stream decides. A brand that could not be decided on remains on the list, and is skipped
+// for a while.
 func (r *Refresher) round(ctx context.Context, skipped map[string]time.Time) error {
 	now := r.cfg.Now()
 	var last brands.Due
@@ -64,7 +64,7 @@ func (r *Refresher) round(ctx context.Context, skipped map[string]time.Time) err
 	}
 }
 
-// keep asks for a crawl of one brand that is due. kept is false when it could not be decided on.
+// keep requests a crawl of one due brand. kept is false if it could not be decided on.
 func (r *Refresher) keep(ctx context.Context, domain string) (kept bool, err error) {
 	head, err := r.log.Head(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 const day = 24 * time.Hour
 
-// crawled lets a look-up find records, complete or not.
+// crawled makes look-ups whose crawls find records, complete or not.
 func (w *world) crawled(complete bool, domains ...string) {
 	w.t.Helper()
 	for _, d := range domains {
@@ -86,7 +86,7 @@ func TestABacklogIsWorkedOffAtTheRate(t *testing.T) {
 		for i := range 30 {
 			w.crawled(false, fmt.Sprintf("d%02d.com", i))
 		}
-		time.Sleep(30 * day) // nobody was there for a month
+		time.Sleep(30 * day) // no refresher ran for a month
 		stop := w.run(refresh.Config{Every: 10 * time.Second, MaxOutstanding: 30})
 		time.Sleep(95 * time.Second)
 		w.exactly(10, "in 95 seconds")
@@ -152,7 +152,7 @@ func TestABrandOfTheScheduleThatCannotBeReadIsSkipped(t *testing.T) {
 	}
 }
 
-// listed is a schedule that says that these are due.
+// listed is a schedule that always lists these domains as due.
 type listed []string
 
 func (l listed) Due(_ context.Context, now time.Time, after brands.Due, _ int) (all []brands.Due, _ error) {
@@ -164,7 +164,7 @@ func (l listed) Due(_ context.Context, now time.Time, after brands.Due, _ int) (
 	return all, nil
 }
 
-// The whole way: events, the read model's list, the request.
+// The whole path: events, the read model's list, the request.
 func TestTheReadModelIsTheSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.crawled(false, "acme.com")

@@ -21,7 +21,7 @@ import (
 	"letterhead/workers/relay"
 )
 
-// counting counts what a publisher has taken, and says when it is all.
+// counting counts the messages that a publisher has accepted, and closes all when it has all.
 type counting struct {
 	relay.Publisher
 	left int
@@ -104,7 +104,7 @@ func BenchmarkRelayToKafka(b *testing.B) {
 	b.ReportMetric(float64(runs*appends*each)/took.Seconds(), "events/s")
 }
 
-// unsaved positions begin anew each time, and are saved all the same.
+// unsaved positions start over on each load, but are saved all the same.
 type unsaved struct{ *sqlstore.Positions }
 
 func (unsaved) Load(context.Context, string) (eventlog.Position, bool, error) { return 0, false, nil }

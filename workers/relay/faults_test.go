@@ -20,7 +20,7 @@ import (
 	"letterhead/workers/relay"
 )
 
-// flaky checkpoints cannot always be saved.
+// flaky checkpoints sometimes cannot be saved.
 type flaky struct {
 	relay.Checkpoints
 	mu   sync.Mutex
@@ -76,7 +76,7 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.Logger()})
 	all := domains("d", 30)
 	for i, d := range all {
-		if i == len(all)/2 { // nor is it repeated when the lane starts again
+		if i == len(all)/2 { // nor is it repeated when the lane restarts
 			refused := false
 			to.failing(func(lane string, _ []broker.Message) error {
 				if refused || lane != broker.CrawlLive {
@@ -105,7 +105,7 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 	}
 }
 
-// Whoever looks a brand up waits some seconds for its crawl.
+// A client that looks up a brand waits some seconds for its crawl.
 func TestLiveWorkIsTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, to := openLog(t), newTap(t)
@@ -170,13 +170,13 @@ func TestADamagedRequestIsSkipped(t *testing.T) {
 		t.Errorf("live lane: %v", got)
 	}
 	to.keys(broker.CrawlRefresh, 1)
-	output.Wait(t, 2, "stream=brand-bad.com") // in each lane: nobody can say which it belongs to
+	output.Wait(t, 2, "stream=brand-bad.com") // in each lane: it is unknown which one it belongs to
 	if n := total(t, registry, "letterhead_relay_skipped_total"); n != 2 {
 		t.Errorf("%v events were counted as skipped, want one in each lane", n)
 	}
 }
 
-// total is the sum of a counter over its labels.
+// total returns the sum of a counter over its labels.
 func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -210,7 +210,7 @@ func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
 	if got := firsts(to.published(broker.CrawlLive)); !slices.Equal(got, streams("first.com")) {
 		t.Errorf("published %v, want what stands before it", got)
 	}
-	// The newer release goes on at what this one could not read.
+	// The newer release continues with the event that this one could not read.
 	if at, _, err := positions.Load(t.Context(), only[0].Checkpoint()); err != nil || at != before {
 		t.Errorf("the checkpoint is %d (%v), want %d", at, err, before)
 	}
@@ -249,7 +249,7 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	request(t, log, brand.LaneLive, "old.com") // of which the longer log's relay took care
+	request(t, log, brand.LaneLive, "old.com") // handled by the longer log's relay
 	output := testwait.NewLines()
 	run(t, log, to, positions, relay.Config{Logger: output.Logger()})
 	output.Wait(t, 2, "past the log")
@@ -259,7 +259,7 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 	}
 }
 
-// The log that was put in place is shorter, so Save would keep nothing for a long time.
+// The new log is shorter, so Save would have no effect for a long time.
 func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 	log, positions, lane := openLog(t), newPositions(t), relay.CrawlLanes()[0]
 	if err := positions.Save(t.Context(), lane.Checkpoint(), 1<<40); err != nil {
@@ -270,7 +270,7 @@ func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 	stop := run(t, log, first, positions, relay.Config{Lanes: []relay.Lane{lane}})
 	bound, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for { // until it has begun: before, nothing says where the log ended
+	for { // until it has begun: before that, the end of the log is not recorded
 		at, _, err := positions.Load(bound, lane.Checkpoint())
 		if err != nil {
 			t.Fatal("the checkpoint stays past the log: ", err)
@@ -282,7 +282,7 @@ func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 	request(t, log, brand.LaneLive, "mine.com")
 	first.keys(broker.CrawlLive, 1)
 	stop()
-	request(t, log, brand.LaneLive, "between.com") // nobody leads
+	request(t, log, brand.LaneLive, "between.com") // no node leads
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{Lanes: []relay.Lane{lane}})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("between.com")) {

@@ -20,7 +20,7 @@ import (
 	"letterhead/workers/relay"
 )
 
-// shelf is a publisher of lanes of record that keeps everything in memory, as one partition.
+// shelf is a publisher of record lanes that stores everything in memory, as one partition.
 type shelf struct {
 	mu     sync.Mutex
 	lanes  map[string][]broker.Message
@@ -54,7 +54,7 @@ func (s *shelf) held(lane string) []broker.Message {
 	return slices.Clone(s.lanes[lane])
 }
 
-// wait waits until a lane holds n different messages and returns all of it.
+// wait waits until a lane has n different messages and returns all of it.
 func (s *shelf) wait(t *testing.T, lane string, n int) []broker.Message {
 	t.Helper()
 	deadline := time.After(patience)
@@ -74,7 +74,7 @@ func (s *shelf) wait(t *testing.T, lane string, n int) []broker.Message {
 	}
 }
 
-// account appends n events to an account's stream, chained as commands do.
+// account appends n events to an account's stream, chained like those of commands.
 func account(t *testing.T, log eventlog.Log, id string, n int) {
 	t.Helper()
 	stream := "account-" + id
@@ -96,7 +96,7 @@ func account(t *testing.T, log eventlog.Log, id string, n int) {
 	}
 }
 
-// usage appends an event that this release does not know.
+// usage appends an event that is unknown to this release.
 func usage(t *testing.T, log eventlog.Log, stream string) {
 	t.Helper()
 	_, err := log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
@@ -139,7 +139,7 @@ func TestLanesOfRecordCarryWholeEvents(t *testing.T) {
 	}
 }
 
-// With several nodes each lane is copied by the one that leads it, which goes on where the last one was.
+// With several nodes each lane is copied by its leader, which continues where the last one ended.
 func TestALaneIsCopiedByItsLeader(t *testing.T) {
 	log, to, positions := openLog(t), newShelf(), newPositions(t)
 	account(t, log, "a", 10)
@@ -188,7 +188,7 @@ func TestALaneIsCopiedByItsLeader(t *testing.T) {
 	}
 }
 
-// verify compares what a shelf holds with a log.
+// verify compares the contents of a shelf with a log.
 func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, lane []broker.Message) (relay.Verified, []relay.Fault) {
 	t.Helper()
 	var faults []relay.Fault
@@ -270,7 +270,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// sound99 is the position of the hundredth event.
+// sound99 returns the position of the hundredth event.
 func sound99(t *testing.T, lane []broker.Message) eventlog.Position {
 	t.Helper()
 	r, err := broker.Recorded(lane[99])
@@ -294,7 +294,7 @@ func TestVerifyFindsABrokenChain(t *testing.T) {
 	}
 }
 
-// What is appended and copied while the lane is read is no fault.
+// Events that are appended and copied while the lane is read are not faults.
 func TestVerifyRunsWhileTheRelayWorks(t *testing.T) {
 	log, to := openLog(t), newShelf()
 	account(t, log, "a", 10)

@@ -1,13 +1,13 @@
 // Package relay copies work from the event log to the broker.
 //
-// The log is the outbox: whoever appends a crawl request has published it, in one step that cannot half
-// fail. A relay reads the log once per lane, publishes what belongs to the lane in the log's order, and
-// remembers how far it came. A broker or a log that is away holds up a lane until it is back; a full lane
-// holds up no other. After a restart a relay begins behind the last position it saved, so some messages are
-// published twice; consumers recognise them.
+// The log is the outbox: appending a crawl request also publishes it, in one step that cannot fail
+// halfway. A relay reads the log once per lane, publishes the lane's messages in the log's order, and
+// remembers its position. An unavailable broker or log delays a lane until it is back; a full lane
+// does not delay the others. After a restart a relay begins after the last position it saved, so some
+// messages are published twice; consumers detect them.
 //
-// Only a damaged event is skipped, which nobody could act on: it is told and counted. An event of a newer
-// release ends Run: its work would be lost for ever.
+// Only a damaged event, which no consumer could process, is skipped: it is logged and counted. An
+// event of a newer release ends Run, because skipping it would lose its work forever.
 package relay
 
 import (
@@ -28,69 +28,71 @@ import (
 
 // Limits and defaults.
 const (
-	// maxBatch bounds the messages of one Publish, and DefaultRecordBatch those to the lanes of record,
-	// where a batch costs about as much as a message: large enough to fill a request to each partition,
-	// and bounded in memory by maxBytes, as brand records may have 64 KiB.
+	// maxBatch limits the messages of one Publish, and DefaultRecordBatch those to the record lanes,
+	// where a batch costs about as much as a message: large enough to fill a request to each
+	// partition, and limited in memory by maxBytes, because brand records may have 64 KiB.
 	maxBatch           = 256
 	DefaultRecordBatch = 4096
-	// maxBytes bounds the payloads of one Publish.
+	// maxBytes limits the payloads of one Publish.
 	maxBytes     = 8 << 20
 	maxLaneBatch = 1 << 16
-	// DefaultSaveEvery is how often a position is saved at most, while events flow.
+	// DefaultSaveEvery is the minimum interval between saves of a position while events flow.
 	DefaultSaveEvery = time.Second
 	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
 	DefaultRetryAfter = 100 * time.Millisecond
 	maxRetryAfter     = 30 * time.Second
-	// maxLiveRetryAfter is the longest wait of live work: somebody waits for it, some seconds at most.
+	// maxLiveRetryAfter is the longest wait of live work, for which a client waits some seconds at
+	// most.
 	maxLiveRetryAfter = time.Second
-	// saveTime bounds one save, also the last, which comes after the end of Run's context. A lane stands
-	// still for it; saveAgainAfter is the time until the next one when it failed.
+	// saveTime limits one save, including the last, which comes after the end of Run's context. A lane
+	// is blocked during a save; saveAgainAfter is the time until the next one if it failed.
 	saveTime       = time.Second
 	saveAgainAfter = 10 * time.Second
 )
 
-// Log is what a relay needs of the event log.
+// Log is the part of the event log that a relay uses.
 type Log interface {
 	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
 	Head(ctx context.Context) (eventlog.Position, error)
 }
 
-// Publisher is what a relay needs of the broker.
+// Publisher is the part of the broker that a relay uses.
 type Publisher interface {
 	Publish(ctx context.Context, lane string, messages ...broker.Message) error
 }
 
-// Checkpoints remember how far a lane was read, by name.
+// Checkpoints remember the position up to which a lane was read, by name.
 type Checkpoints interface {
-	// Load returns the saved position; found is false when there is none.
+	// Load returns the saved position; found is false if there is none.
 	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
-	// Save keeps a position, unless a later one is there.
+	// Save saves a position unless a later one is saved already.
 	Save(ctx context.Context, name string, position eventlog.Position) error
-	// Reset keeps a position whatever is there.
+	// Reset saves a position unconditionally.
 	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
-// Lane is one topic of the broker and what of the log belongs to it.
+// Lane is one topic of the broker and the part of the log that belongs to it.
 type Lane struct {
 	Topic string
-	// Filter chooses the events that Message looks at.
+	// Filter selects the events that Message gets.
 	Filter eventlog.Filter
-	// Message makes an event a message; ok is false when it belongs to another lane. After
-	// eventschemas.ErrDamaged the event is skipped, after ErrUnknownType and ErrUnknownVersion the relay
-	// ends; after another error the event is tried again.
+	// Message converts an event to a message; ok is false if it belongs to another lane. After
+	// eventschemas.ErrDamaged the event is skipped, after ErrUnknownType and ErrUnknownVersion the
+	// relay ends; after any other error the event is retried.
 	Message func(r eventlog.Recorded) (m broker.Message, ok bool, err error)
 	// MaxRetryAfter is the longest wait after a failure; 30 s when 0.
 	MaxRetryAfter time.Duration
-	// To is where the lane's messages go; nil is the Relay's broker.
+	// To is the publisher of the lane's messages; nil is the Relay's broker.
 	To Publisher
-	// Batch is how many messages are published at once, at most; 256 when 0.
+	// Batch is the maximum number of messages per publish; 256 when 0.
 	Batch int
 }
 
 // Checkpoint is the name under which a lane's position is saved.
 func (l Lane) Checkpoint() string { return "relay " + l.Topic }
 
-// CrawlLanes are the two lanes of crawl work: by the lane that a request names, keyed by the brand's stream.
+// CrawlLanes returns the two lanes of crawl work: by the lane of the request, keyed by the brand's
+// stream.
 func CrawlLanes() []Lane {
 	lane := func(topic, name string, maxRetryAfter time.Duration) Lane {
 		return Lane{
@@ -106,8 +108,8 @@ func CrawlLanes() []Lane {
 				if !ok || request.Lane != name {
 					return broker.Message{}, false, nil
 				}
-				// The stream's name is never empty, whatever the event's body says; without a key the broker
-				// would refuse the message for ever.
+				// The stream's name is never empty, whatever the event's body contains; without a key
+				// the broker would refuse the message forever.
 				return broker.Event(r, r.Stream), true, nil
 			},
 		}
@@ -115,9 +117,10 @@ func CrawlLanes() []Lane {
 	return []Lane{lane(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), lane(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
 }
 
-// RecordLanes are the two lanes of record: all events of account and usage streams (ledger), and all events of
-// brand streams (brands), keyed by their streams. They go to a publisher of their own. Events are copied as
-// they are, also those that this release does not know. No personal data travels: events hold none.
+// RecordLanes returns the two record lanes: all events of account and usage streams (ledger), and all
+// events of brand streams (brands), keyed by their streams. They have their own publisher. Events are
+// copied unchanged, including those unknown to this release. No personal data is copied, because
+// events contain none.
 func RecordLanes(to Publisher) []Lane {
 	lane := func(topic string, prefixes ...string) Lane {
 		return Lane{
@@ -129,21 +132,23 @@ func RecordLanes(to Publisher) []Lane {
 	return []Lane{lane(broker.Ledger, LedgerStreams()...), lane(broker.Brands, BrandStreams()...)}
 }
 
-// LedgerStreams are the prefixes of the streams whose events the ledger lane carries.
+// LedgerStreams returns the prefixes of the streams whose events are in the ledger lane.
 func LedgerStreams() []string { return []string{"account-", "usage-"} }
 
-// BrandStreams are the prefixes of the streams whose events the brands lane carries.
+// BrandStreams returns the prefixes of the streams whose events are in the brands lane.
 func BrandStreams() []string { return []string{"brand-"} }
 
-// Lead runs do while this process leads what has the name, and again whenever it leads again, until ctx ends
-// (nil) or do returns before its context ended (what do returned). See sqlstore.Store.Lead.
+// Lead runs do while this process is the leader for the name, and again whenever it becomes the leader
+// again, until ctx ends (returning nil) or do returns before its context ended (returning its error).
+// See sqlstore.Store.Lead.
 type Lead func(ctx context.Context, name string, do func(ctx context.Context) error) error
 
 // Config configures a Relay.
 type Config struct {
 	Lanes []Lane // CrawlLanes when nil
-	// Lead makes one node copy a lane at a time, by the name of its checkpoint; nil: this one always does. It
-	// saves repeats and decides nothing: two that copy the same lane for a while publish some messages twice.
+	// Lead ensures that one node copies a lane at a time, by the name of its checkpoint; nil: this one
+	// always does. It only avoids repeats: two nodes that copy the same lane for a while publish some
+	// messages twice.
 	Lead       Lead
 	SaveEvery  time.Duration // DefaultSaveEvery
 	RetryAfter time.Duration // DefaultRetryAfter
@@ -170,7 +175,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	seen := map[string]bool{}

@@ -43,7 +43,7 @@ func TestLanesGetTheirRequestsInOrder(t *testing.T) {
 	}
 }
 
-// What a request's body says about its domain must not decide whether the broker takes it.
+// The domain in a request's body must not decide whether the broker accepts the message.
 func TestAMessageIsKeyedByItsStream(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	raw(t, log, "acme.com", 1, `{"crawl_id":"c1","domain":"","cause":"lookup","lane":"live","allowed_ms":1000}`)
@@ -95,7 +95,7 @@ func TestARestartGoesOnWithoutAGap(t *testing.T) {
 	}
 }
 
-// Runs that are cut off in the middle of a batch, half of whose saves fail, lose nothing.
+// Runs that are interrupted in the middle of a batch, half of whose saves fail, lose nothing.
 func TestRunsCutOffAnywhereLoseNothing(t *testing.T) {
 	for range 8 {
 		seed := rand.Uint64()

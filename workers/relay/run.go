@@ -14,17 +14,17 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Run copies all lanes until ctx ends, then returns nil. A lane that fails goes on where it was, after a
-// growing wait. What no wait would change ends all lanes.
+// Run copies all lanes until ctx ends, then returns nil. A lane that fails continues where it was,
+// after a growing wait. An error that waiting cannot cure ends all lanes.
 //
-// Errors: eventlog.ErrClosed, broker.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion when the
-// log was written by a newer release.
+// Errors: eventlog.ErrClosed, broker.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if
+// the log was written by a newer release.
 func (r *Relay) Run(ctx context.Context) error {
-	// Half a relay would look alive, so the first lane that ends takes the others with it.
+	// Half a relay would look healthy, so the first lane that ends stops the others.
 	group, ctx := errgroup.WithContext(ctx)
 	for _, lane := range r.cfg.Lanes {
 		group.Go(func() error {
-			// Each time anew: whoever led meanwhile has moved the checkpoint.
+			// A new reader each time: another leader may have moved the checkpoint.
 			return r.cfg.Lead(ctx, lane.Checkpoint(), func(ctx context.Context) error { return r.newReader(lane).keep(ctx) })
 		})
 	}
@@ -36,9 +36,9 @@ type reader struct {
 	*Relay
 	lane  Lane
 	begun bool              // at and saved are known
-	at    eventlog.Position // everything up to it is safe in the broker
-	saved eventlog.Position // what the checkpoint says
-	past  bool              // the checkpoint is still past the log, and saved is what it must say
+	at    eventlog.Position // everything up to it is safely in the broker
+	saved eventlog.Position // position of the checkpoint
+	past  bool              // the checkpoint is still past the log, and must be reset to saved
 	due   time.Time         // of the next save
 }
 
@@ -55,7 +55,7 @@ func (r *Relay) newReader(lane Lane) *reader {
 	return &reader{Relay: r, lane: lane}
 }
 
-// keep copies the lane, again and again.
+// keep copies the lane, retrying after failures.
 func (r *reader) keep(ctx context.Context) error {
 	defer r.saveAtLast(ctx)
 	first := min(r.cfg.RetryAfter, r.lane.MaxRetryAfter)
@@ -71,7 +71,7 @@ func (r *reader) keep(ctx context.Context) error {
 		}
 		r.failures.WithLabelValues(r.lane.Topic).Inc()
 		if r.at > before {
-			wait = first // it went well meanwhile
+			wait = first // progress was made in the meantime
 		}
 		r.cfg.Logger.Error("relay starts again", "lane", r.lane.Topic, "wait", wait, "error", err)
 		if delay.For(ctx, delay.Jittered(wait)) != nil {
@@ -81,14 +81,14 @@ func (r *reader) keep(ctx context.Context) error {
 	}
 }
 
-// hopeless says that no later attempt would do better.
+// hopeless reports whether retrying is useless.
 func hopeless(err error) bool {
 	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
-// begin finds out where to read on. Later failures do not ask the checkpoint again, which may be older than
-// what was published.
+// begin determines from where to read. Later failures do not load the checkpoint again, because it may
+// be older than the published position.
 func (r *reader) begin(ctx context.Context) error {
 	saved, _, err := r.checkpoints.Load(ctx, r.lane.Checkpoint())
 	if err != nil {
@@ -99,7 +99,8 @@ func (r *reader) begin(ctx context.Context) error {
 		return fmt.Errorf("read the head of the log: %w", err)
 	}
 	if saved > head {
-		// An older log was put in place. Waiting for it to become as long would lose what comes until then.
+		// The log was replaced by an older one. Waiting until it is as long would lose the events
+		// until then.
 		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "lane", r.lane.Topic, "checkpoint", saved, "head", head)
 		saved, r.past = head, true
 	}
@@ -107,8 +108,8 @@ func (r *reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// settle puts a checkpoint that is past the log back before anything is read: the next leader would otherwise
-// begin at a later head and pass over what came until then.
+// settle resets a checkpoint that is past the log before anything is read: otherwise the next leader
+// would begin at a later head and skip the events until then.
 func (r *reader) settle(ctx context.Context) error {
 	if !r.past {
 		return nil
@@ -122,7 +123,7 @@ func (r *reader) settle(ctx context.Context) error {
 	return nil
 }
 
-// copy reads the log and publishes, until something fails or ctx ends.
+// copy reads the log and publishes, until an error occurs or ctx ends.
 func (r *reader) copy(ctx context.Context) error {
 	if !r.begun {
 		if err := r.begin(ctx); err != nil {
@@ -153,7 +154,7 @@ func (r *reader) copy(ctx context.Context) error {
 	}
 }
 
-// save keeps the position, when there is news. A save that fails is made up for by a later one: until then
+// save saves the position if it has changed. After a failure a later save makes up for it: until then
 // a crash repeats more messages, and none is lost.
 func (r *reader) save(ctx context.Context) {
 	if r.at <= r.saved {
@@ -172,8 +173,8 @@ func (r *reader) save(ctx context.Context) {
 // saveAtLast saves at the end of Run, so that the next start repeats nothing.
 func (r *reader) saveAtLast(ctx context.Context) { r.save(context.WithoutCancel(ctx)) }
 
-// publish hands a batch's messages to the broker, some at a time, and moves on behind each part that is
-// safe there.
+// publish sends a batch's messages to the broker, some at a time, and advances the position after each
+// part that is safe there.
 func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error {
 	var part []broker.Message
 	bytes := 0
@@ -192,7 +193,7 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 	for _, ev := range events {
 		m, ok, err := r.lane.Message(ev)
 		if err != nil {
-			if err := flush(looked); err != nil { // what stands before it need not wait
+			if err := flush(looked); err != nil { // earlier messages need not wait
 				return err
 			}
 			if err := r.skip(ev, err); err != nil {
@@ -215,7 +216,7 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 	return flush(looked)
 }
 
-// skip moves on behind an event that cannot be read by anybody, and returns the error of another one.
+// skip advances past an event that no release can read, and returns the error of any other.
 func (r *reader) skip(ev eventlog.Recorded, err error) error {
 	if !errors.Is(err, eventschemas.ErrDamaged) {
 		return fmt.Errorf("%s at position %d: %w", ev.Type, ev.Position, err)

@@ -15,16 +15,16 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// VerifyLog is what Verify needs of the event log.
+// VerifyLog is the part of the event log that Verify uses.
 type VerifyLog interface {
 	ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error)
 }
 
-// Source hands over every message that a lane of record holds when it is called, those of each partition in
-// their order.
+// Source calls do with every message that a record lane contains at the time of the call, those of
+// each partition in order.
 type Source func(ctx context.Context, do func(partition int, m broker.Message) error) error
 
-// Fault is one thing that Verify found to be wrong.
+// Fault is a difference that Verify found.
 type Fault struct {
 	Stream   string `json:"stream"`
 	Revision uint64 `json:"revision"`
@@ -34,36 +34,38 @@ type Fault struct {
 
 // Kinds of a Fault.
 const (
-	FaultMissing   = "missing"      // the log has it and the relay has passed it, the lane has it not
+	FaultMissing   = "missing"      // in the log and already passed by the relay, but not in the lane
 	FaultDifferent = "different"    // the lane has other content than the log
-	FaultForeign   = "foreign"      // the lane has it, the log has it not
+	FaultForeign   = "foreign"      // in the lane, but not in the log
 	FaultOrder     = "out of order" // it came before an earlier event of its stream
-	FaultChain     = "broken chain" // the hash chain of an account does not hold
+	FaultChain     = "broken chain" // an account's hash chain is invalid
 )
 
-// Verified is what Verify found.
+// Verified is the result of Verify.
 type Verified struct {
 	Events  int `json:"events"`  // of the log, up to the checkpoint
-	Streams int `json:"streams"` // that they belong to
-	Equal   int `json:"equal"`   // of the log's, found in the lane as they are
-	Repeats int `json:"repeats"` // messages of the lane that had come before; these are allowed
-	Newer   int `json:"newer"`   // events of the lane behind the checkpoint; these are allowed
+	Streams int `json:"streams"` // of these events
+	Equal   int `json:"equal"`   // of the log's, found unchanged in the lane
+	Repeats int `json:"repeats"` // repeated messages of the lane; these are allowed
+	Newer   int `json:"newer"`   // events of the lane after the checkpoint; these are allowed
 	Faults  int `json:"faults"`
 }
 
 const (
 	verifyPage = 4096
-	// maxNewer bounds what is remembered of messages that the log did not hold yet when it was read.
+	// maxNewer limits the remembered messages that were not in the log when it was read.
 	maxNewer = 1 << 20
 )
 
-// Verify compares a lane with the log: every event of the streams up to the checkpoint must be in the lane
-// with the same id, revision and bytes, at first in the order of its stream, and the hash chains of accounts
-// must hold. prefixes choose the streams. It reads the log, then the lane, then what the log got meanwhile.
+// Verify compares a lane with the log: every event of the streams up to the checkpoint must be in the
+// lane with the same id, revision and bytes, first occurrences in the order of its stream, and the
+// hash chains of accounts must be valid. prefixes select the streams. It reads the log, then the lane,
+// then the events added to the log in the meantime.
 //
-// It holds 8 bytes and a bit for each event in memory, and about 200 bytes for each stream.
+// It uses 8 bytes and a bit of memory per event, and about 200 bytes per stream.
 //
-// Errors: those of the log, of source and ctx.Err(); faults are told to report, one by one, and counted.
+// Errors: those of the log, of source and ctx.Err(); faults are passed to report, one by one, and
+// counted.
 func Verify(ctx context.Context, log VerifyLog, prefixes []string, checkpoint eventlog.Position, source Source, report func(Fault)) (Verified, error) {
 	v := &verifier{log: log, prefixes: prefixes, checkpoint: checkpoint, report: report, streams: map[string]*history{}}
 	if err := v.readLog(ctx); err != nil {
@@ -90,24 +92,24 @@ type verifier struct {
 	found      Verified
 }
 
-// newer is a message about which the log had not been asked yet.
+// newer is a message that was not in the log when it was read.
 type newer struct {
 	stream   string
 	revision uint64
 	digest   uint64
 }
 
-// history is what is known of one stream.
+// history is the state of one stream.
 type history struct {
 	digests  []uint64 // of the log's events, by revision
-	seen     []uint64 // bits: which of them the lane has
-	required int      // so many, from the first on, must be in the lane
+	seen     []uint64 // bits: which of them are in the lane
+	required int      // this many, from the first on, must be in the lane
 	chain    eventschemas.Hash
 	broken   bool
 
-	next      uint64 // revision that is to come first from the lane
+	next      uint64 // the next revision to occur first in the lane
 	partition int    // of its last message
-	split     bool   // it lies in several partitions: the number of these was raised, and order is lost
+	split     bool   // it is in several partitions: their number was increased, and order is lost
 	early     bool
 	earlyAt   uint64
 }
@@ -117,7 +119,7 @@ func (v *verifier) fault(f Fault) {
 	v.report(f)
 }
 
-// readLog takes in what the log holds behind what was read of it.
+// readLog adds the log's events after those read so far.
 func (v *verifier) readLog(ctx context.Context) error {
 	for {
 		page, err := v.log.ReadAll(ctx, v.read, eventlog.Filter{StreamPrefixes: v.prefixes}, verifyPage)
@@ -184,7 +186,7 @@ func (v *verifier) message(partition int, m broker.Message) error {
 	return nil
 }
 
-// compare counts an event of the lane that the log has a place for.
+// compare counts an event of the lane whose revision exists in the log.
 func (v *verifier) compare(h *history, stream string, revision, sum uint64) {
 	word, bit := revision/64, uint64(1)<<(revision%64)
 	for uint64(len(h.seen)) <= word {
@@ -205,7 +207,7 @@ func (v *verifier) compare(h *history, stream string, revision, sum uint64) {
 	}
 }
 
-// order notes whether revisions come for the first time one after the other.
+// order tracks whether revisions first occur in order.
 func (h *history) order(partition int, revision uint64) {
 	if h.partition >= 0 && h.partition != partition {
 		h.split = true
@@ -219,7 +221,8 @@ func (h *history) order(partition int, revision uint64) {
 	}
 }
 
-// settleNewer compares what came into the lane while it was read: the log had it before.
+// settleNewer compares the messages that arrived in the lane while it was read, which the log has by
+// now.
 func (v *verifier) settleNewer(ctx context.Context) error {
 	if len(v.newer) == 0 {
 		return nil
@@ -238,7 +241,7 @@ func (v *verifier) settleNewer(ctx context.Context) error {
 	return nil
 }
 
-// settle tells what is missing, and where order was lost though nothing was.
+// settle reports missing events, and where order was lost although no event was.
 func (v *verifier) settle() {
 	names := make([]string, 0, len(v.streams))
 	for name := range v.streams {
@@ -260,7 +263,8 @@ func (v *verifier) settle() {
 	}
 }
 
-// digest is a part of a hash over all that travels of an event but its position, which a migration changes.
+// digest returns a part of a hash over everything that is copied of an event except its position,
+// which a migration changes.
 func digest(r *eventlog.Recorded) uint64 {
 	h := sha256.New()
 	h.Write(r.ID[:])
@@ -276,7 +280,7 @@ func digest(r *eventlog.Recorded) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// part adds bytes with their length before them.
+// part adds bytes preceded by their length.
 func part(to hash.Hash, b []byte) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(b)))

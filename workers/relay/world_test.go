@@ -21,7 +21,7 @@ import (
 	"letterhead/workers/relay"
 )
 
-// patience bounds the wait for what should happen.
+// patience limits the wait for expected results.
 const patience = 30 * time.Second
 
 func openLog(t *testing.T) eventlog.Log {
@@ -62,7 +62,7 @@ func newBus(t *testing.T) *broker.Bus {
 	return bus
 }
 
-// handle lets a group of one take a lane's messages until the test or ctx ends.
+// handle lets a group of one consume a lane's messages until the test or ctx ends.
 func handle(t *testing.T, ctx context.Context, bus *broker.Bus, lane string, do broker.Handler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
@@ -73,7 +73,7 @@ func handle(t *testing.T, ctx context.Context, bus *broker.Bus, lane string, do 
 	})
 }
 
-// tap stands before a broker, notes what was published and may refuse it.
+// tap wraps a broker, records what was published and may refuse it.
 type tap struct {
 	*broker.Bus
 	t      *testing.T
@@ -84,7 +84,7 @@ type tap struct {
 	fail func(lane string, m []broker.Message) error
 }
 
-// newTap returns a tap before a broker whose messages are all taken.
+// newTap returns a tap for a broker whose messages are all consumed.
 func newTap(t *testing.T) *tap {
 	t.Helper()
 	bus := newBus(t)
@@ -116,21 +116,22 @@ func (p *tap) Publish(ctx context.Context, lane string, m ...broker.Message) err
 	return nil
 }
 
-// failing sets what is refused from now on; nil ends it.
+// failing sets the function that refuses messages from now on; nil refuses none.
 func (p *tap) failing(fail func(lane string, m []broker.Message) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fail = fail
 }
 
-// published returns the messages of a lane, with repeats.
+// published returns the messages of a lane, including repeats.
 func (p *tap) published(lane string) []broker.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]broker.Message(nil), p.got[lane]...)
 }
 
-// keys waits until a lane has messages of n keys and returns the keys in the order of their first coming.
+// keys waits until a lane has messages of n keys and returns the keys in the order of their first
+// occurrence.
 func (p *tap) keys(lane string, n int) []string {
 	p.t.Helper()
 	deadline := time.After(patience)
@@ -196,7 +197,7 @@ func domains(prefix string, n int) []string {
 	return out
 }
 
-// streams are the keys of messages about domains.
+// streams returns the keys of messages about domains.
 func streams(domains ...string) []string {
 	var out []string
 	for _, d := range domains {
@@ -205,7 +206,7 @@ func streams(domains ...string) []string {
 	return out
 }
 
-// start runs a relay until stop is called; ended is what Run returns.
+// start runs a relay until stop is called; ended receives the result of Run.
 func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
 	t.Helper()
 	r, err := relay.New(cfg, log, to, c)
@@ -228,7 +229,7 @@ func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints,
 	return done, stop
 }
 
-// run runs a relay that must not end by itself.
+// run runs a relay that must not end before it is stopped.
 func run(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (stop func()) {
 	t.Helper()
 	_, stop = start(t, log, to, c, cfg)

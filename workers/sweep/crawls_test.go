@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/sweep"
 )
 
-// slack is what the sweeper leaves to a crawl's waiter.
+// slack is the time that the sweeper leaves to a crawl's waiter.
 const slack = 3 * time.Second
 
 func (w *world) timedOut(domain string) eventschemas.CrawlFailed {
@@ -24,7 +24,7 @@ func TestAnOverdueCrawlTimesOutAndALateSuccessStillCounts(t *testing.T) {
 	crawl := w.crawled("acme.com", brand.LaneLive)
 	w.sweeper(sweep.Config{}, parts{})
 	w.sweeper(sweep.Config{}, parts{})
-	w.pass(work + slack) // its waiter is first
+	w.pass(work + slack) // its waiter comes first
 	w.sweptOver()
 	if failed := w.failures("acme.com"); len(failed) > 0 {
 		t.Fatalf("failed within the slack: %+v", failed)

@@ -10,15 +10,15 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// sweep ends what is overdue. What could not be ended now is tried again at the next sweep; once the log is
-// away, so is the rest.
+// sweep ends overdue holds and crawls. Those that could not be ended now are retried at the next
+// sweep; if the log is unavailable, the rest is skipped.
 func (s *Sweeper) sweep(ctx context.Context) {
 	if s.releaseHolds(ctx) {
 		s.endCrawls(ctx)
 	}
 }
 
-// releaseHolds returns false when the log is away.
+// releaseHolds returns false if the log is unavailable.
 func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 	for id, holds := range s.overdueHolds() {
 		n, err := s.release(ctx, id)
@@ -35,7 +35,8 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 		case n == account.MaxReleases:
 			continue // there may be more than one command releases
 		}
-		// They need not wait for their ends to come by on the log, which stands still while memory is full.
+		// They are removed now, not when their ends are read from the log, which is not read while
+		// memory is full.
 		for _, key := range holds {
 			delete(s.open.Holds, key)
 		}
@@ -45,7 +46,8 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 
 // overdueHolds returns the keys of overdue holds, by account.
 func (s *Sweeper) overdueHolds() map[string][]string {
-	// Desks decide at whole microseconds. What is overdue here must be so there, or it would be forgotten.
+	// Desks decide in whole microseconds. Holds that are overdue here must be overdue there, or they
+	// would be forgotten.
 	now, due := s.cfg.Now().Truncate(time.Microsecond), map[string][]string{}
 	for key, h := range s.open.Holds {
 		if _, chosen := due[h.Account]; now.After(h.Deadline) && (chosen || len(due) < sweepBatch) {
@@ -93,12 +95,12 @@ func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
 	return s.crawls.ExpireCrawl(ctx, domain, crawlID)
 }
 
-// away says that no further command would do better now.
+// away reports whether further commands would fail now, too.
 func away(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
 }
 
-// hopeless says that no later sweep would do better: the stream is nothing that this release can decide on.
+// hopeless reports whether later sweeps would fail, too: this release cannot decide on the stream.
 func hopeless(err error) bool {
 	for _, fault := range []error{
 		account.ErrNotFound, eventlog.ErrCorrupt, eventlog.ErrInvalid,

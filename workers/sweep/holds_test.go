@@ -24,7 +24,7 @@ func TestOverdueHoldsOfAccountsThatNobodyTouchesAreReleasedOnce(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	w.sweeper(sweep.Config{Registerer: registry}, parts{})
-	w.sweeper(sweep.Config{}, parts{}) // on another node, with a desk of its own
+	w.sweeper(sweep.Config{}, parts{}) // on another node, with its own desk
 	w.pass(work + commands.HoldGrace + time.Microsecond)
 	for _, id := range ids {
 		w.releasedOf(id)
@@ -51,7 +51,7 @@ func TestAHoldIsLeftAloneUntilItsDeadlineHasPassed(t *testing.T) {
 	id := w.opened()
 	w.held(id)
 	w.sweeper(sweep.Config{}, parts{})
-	w.pass(work + commands.HoldGrace) // at its deadline it is not overdue
+	w.pass(work + commands.HoldGrace) // at its deadline it is not yet overdue
 	w.sweptOver()
 	if released := w.releases(id); len(released) > 0 {
 		t.Fatalf("released at its deadline: %+v", released)
@@ -72,7 +72,7 @@ func TestAHoldThatEndedInTimeIsNeverAskedFor(t *testing.T) {
 	if err := w.desk.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: handedBack, HoldID: hold.ID}); err != nil {
 		t.Fatal(err)
 	}
-	w.sweptOver() // all of it was read
+	w.sweptOver() // everything was read
 	w.pass(time.Hour)
 	w.sweptOver()
 	for name, id := range map[string]string{"captured before the start": before, "captured": after, "handed back": handedBack} {

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// foldVersion names the shape of the saved memory.
+	// foldVersion is the version of the saved memory's format.
 	foldVersion = 1
-	// stateName is the name that the memory is saved under.
+	// stateName is the name under which the memory is saved.
 	stateName = "sweep"
 )
 
-// filter chooses the events that begin or end a hold or a crawl.
+// filter selects the events that begin or end a hold or a crawl.
 var filter = eventlog.Filter{
 	StreamPrefixes: []string{account.StreamPrefix, brand.StreamPrefix},
 	EventTypes: []string{
@@ -39,10 +39,10 @@ var (
 	requested = eventschemas.CrawlRequested{}.EventType()
 )
 
-// open is what has begun and not ended, as far as the log was read.
+// open has the holds and crawls that have begun and not ended, as far as the log was read.
 type open struct {
 	Position eventlog.Position       `json:"position"`
-	Holds    map[string]openHold     `json:"holds"`  // by account and hold id: a hold id means something in its stream only
+	Holds    map[string]openHold     `json:"holds"`  // by account and hold id: a hold id is unique only within its stream
 	Crawls   map[string]runningCrawl `json:"crawls"` // by domain; a brand has one at a time
 }
 
@@ -62,8 +62,9 @@ func nothing() open { return open{Holds: map[string]openHold{}, Crawls: map[stri
 // len counts what is open.
 func (o *open) len() int { return len(o.Holds) + len(o.Crawls) }
 
-// fold notes what began and what ended, and leaves in the batch what there is no room for: nothing is
-// forgotten, the log is only read later. Room comes with time, because everything has a deadline.
+// fold records beginnings and ends, and leaves events in the batch for which there is no room: nothing
+// is forgotten, the log is only read later. Room becomes available with time, because everything has a
+// deadline.
 func (s *Sweeper) fold(batch *eventlog.Batch) error {
 	for len(batch.Events) > 0 {
 		r := &batch.Events[0]
@@ -82,7 +83,7 @@ func (s *Sweeper) fold(batch *eventlog.Batch) error {
 }
 
 func (s *Sweeper) apply(r *eventlog.Recorded) error {
-	// Most charges capture no hold; they are told apart without decoding them.
+	// Most charges capture no hold; they are recognized without decoding.
 	if r.Type == charged && !bytes.Contains(r.Data, []byte(`"hold_id"`)) {
 		return nil
 	}
@@ -123,7 +124,7 @@ func holdKey(accountID, holdID string) string { return accountID + "/" + holdID 
 
 func (o *open) applyCrawl(domain string, ev eventschemas.Event, at time.Time) {
 	switch ev := ev.(type) {
-	case eventschemas.CrawlRequested: // in the place of one that it supersedes
+	case eventschemas.CrawlRequested: // replaces one that it supersedes
 		o.Crawls[domain] = runningCrawl{ID: ev.CrawlID, Deadline: at.Add(time.Duration(ev.AllowedMS) * time.Millisecond)}
 	case eventschemas.CrawlSucceeded:
 		o.crawlEnded(domain, ev.CrawlID)
@@ -136,15 +137,15 @@ func (o *open) applyCrawl(domain string, ev eventschemas.Event, at time.Time) {
 	}
 }
 
-// crawlEnded leaves a newer crawl alone when an older one comes late.
+// crawlEnded ignores the late end of an older crawl.
 func (o *open) crawlEnded(domain, id string) {
 	if o.Crawls[domain].ID == id {
 		delete(o.Crawls, domain)
 	}
 }
 
-// remember loads what was known at the last save. What cannot be used is left, and the log is read from its
-// beginning. Errors: those of the log, ctx.Err().
+// remember loads the state of the last save. If it is unusable it is ignored, and the log is read from
+// its beginning. Errors: those of the log, ctx.Err().
 func (s *Sweeper) remember(ctx context.Context) error {
 	s.open, s.saved = nothing(), 0
 	_, state, found, err := s.memory.Load(ctx, stateName, foldVersion)
@@ -164,9 +165,9 @@ func (s *Sweeper) remember(ctx context.Context) error {
 	if err != nil {
 		s.cfg.Logger.Warn("what the sweeper knew is unreadable; reading the log from its beginning", "error", err)
 		if !found && !errors.Is(err, sqlstore.ErrSnapshotDamaged) {
-			return nil // the database is away
+			return nil // the database is unavailable
 		}
-		if err := s.memory.Discard(ctx, stateName, foldVersion); err != nil { // else it could keep later saves out
+		if err := s.memory.Discard(ctx, stateName, foldVersion); err != nil { // otherwise it could prevent later saves
 			s.cfg.Logger.Warn("what the sweeper knew could not be discarded", "error", err)
 		}
 		return nil
@@ -176,7 +177,7 @@ func (s *Sweeper) remember(ctx context.Context) error {
 		return fmt.Errorf("read the head of the log: %w", err)
 	}
 	if known.Position > head {
-		// An older log was put in place; what is known is of another one.
+		// The log was replaced by an older one; the state belongs to another.
 		s.cfg.Logger.Warn("the sweeper knew more than the log holds; reading the log from its beginning", "position", known.Position, "head", head)
 		return nil
 	}
@@ -184,7 +185,7 @@ func (s *Sweeper) remember(ctx context.Context) error {
 	return nil
 }
 
-// save keeps what is known, when there is news.
+// save saves the state if it has changed.
 func (s *Sweeper) save(ctx context.Context) {
 	if s.open.Position == s.saved {
 		return

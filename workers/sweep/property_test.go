@@ -15,7 +15,7 @@ import (
 	"letterhead/workers/sweep"
 )
 
-// history is a random sequence of what requests, crawlers and the sweeper's own life do.
+// history is a random sequence of the actions of requests, crawlers and the sweeper's own restarts.
 type history struct {
 	*world
 	r        *rand.Rand
@@ -38,7 +38,7 @@ func (h *history) step() {
 		}
 	case 3:
 		if n := len(h.holds[id]); n > 0 {
-			// One that ended is a repeat; one that was forgotten is refused. Both leave it as it is.
+			// An ended one is a repeat; a forgotten one is refused. Both leave it unchanged.
 			_ = h.desk.ReleaseHold(h.Context(), commands.ReleaseHold{Request: h.request(), AccountID: id, HoldID: h.holds[id][h.r.IntN(n)]})
 		}
 	case 4, 5:
@@ -46,7 +46,7 @@ func (h *history) step() {
 		crawl, err := h.brands.RequestCrawl(h.Context(), commands.RequestCrawl{
 			Request: h.request(), Domain: domain, Cause: brand.CauseRefresh, Lane: lane, Allowed: work, Force: true,
 		})
-		if errors.As(err, new(*brand.RememberedError)) { // the last one was lost, and is not tried again at once
+		if errors.As(err, new(*brand.RememberedError)) { // the last one was lost, and is not retried immediately
 			return
 		}
 		if err != nil {
@@ -69,7 +69,7 @@ func (h *history) step() {
 	}
 }
 
-// After any history what is overdue is ended, once, and what is not overdue is as it was.
+// After any history overdue holds and crawls are ended, once, and others are unchanged.
 func TestAnyHistory(t *testing.T) {
 	for range 12 {
 		seed := rand.Uint64()
@@ -82,8 +82,8 @@ func TestAnyHistory(t *testing.T) {
 			for range 80 {
 				h.step()
 			}
-			// A small memory may be full of what is young, and this clock does not move by itself: the end
-			// of the history is left to a sweeper with room.
+			// A small memory may be full of recent entries, and this clock does not advance
+			// automatically: the rest of the history is left to a sweeper with room.
 			if h.stop != nil {
 				h.stop()
 			}
@@ -100,7 +100,7 @@ func TestAnyHistory(t *testing.T) {
 	}
 }
 
-// checkHolds reads an account's stream: a hold that expired was overdue, and none that is overdue is open.
+// checkHolds reads an account's stream: an expired hold was overdue, and no overdue hold is open.
 func (h *history) checkHolds(id string) {
 	h.Helper()
 	events, err := h.log.ReadStream(h.Context(), account.Stream(id), 0, eventlog.Forward, 4096)

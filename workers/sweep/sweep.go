@@ -1,13 +1,13 @@
-// Package sweep ends what nobody else ends: holds and crawls whose deadline passed because the node that
+// Package sweep ends abandoned holds and crawls: those whose deadline passed because the node that
 // owned them died. It follows the log, remembers what is open, and appends the ends through the same
 // commands that requests use.
 //
-// Any desk that touches an account releases its overdue holds too, and any waiter ends its overdue crawl;
-// the sweeper is for accounts and brands that nobody touches. Several sweepers may run: the commands decide
-// on the streams, so whoever comes second finds nothing left to end.
+// Any desk that handles an account also releases its overdue holds, and any waiter ends its overdue
+// crawl; the sweeper is for accounts and brands that are not in use. Several sweepers may run: the
+// commands decide on the streams, so the second one finds nothing left to end.
 //
-// An event that is damaged is told and skipped: its stream cannot be folded, so nothing can be ended there.
-// An event of a newer release ends Run: what it began would be forgotten for ever.
+// A damaged event is logged and skipped: its stream cannot be folded, so nothing can be ended there.
+// An event of a newer release ends Run, because skipping it would forget what it began forever.
 package sweep
 
 import (
@@ -26,19 +26,22 @@ import (
 const (
 	// DefaultEvery is the pause between two sweeps.
 	DefaultEvery = 5 * time.Second
-	// DefaultMaxOpen bounds the holds and crawls that are remembered. It is some hundred times what the
-	// service-wide crawl ceiling of 240 a minute leaves open, and as saved memory, of at most some 340 bytes
-	// each, it stays far below sqlstore.MaxSnapshotBytes.
+	// DefaultMaxOpen limits the holds and crawls that are remembered. It is some hundred times the
+	// number that the service-wide crawl limit of 240 a minute leaves open, and as saved memory, of at
+	// most about 340 bytes each, it is far below sqlstore.MaxSnapshotBytes.
 	DefaultMaxOpen = 1 << 15
-	// DefaultSaveEvery is the time between two saves of the memory, so that a start reads little of the log.
+	// DefaultSaveEvery is the interval between saves of the memory, so that a start reads little of
+	// the log.
 	DefaultSaveEvery = time.Minute
-	// crawlSlack is added to a crawl's time before the sweeper ends it: its waiter, if one lives, is first.
+	// crawlSlack is added to a crawl's time before the sweeper ends it, so that a live waiter comes
+	// first.
 	crawlSlack = 3 * time.Second
-	// saveTime bounds the last save, which comes after the end of ctx.
+	// saveTime limits the last save, which comes after the end of ctx.
 	saveTime = 5 * time.Second
-	// endTime bounds one command, so that one account in trouble does not hold up the others.
+	// endTime limits one command, so that one faulty account does not delay the others.
 	endTime = 10 * time.Second
-	// sweepBatch bounds the accounts, and the crawls, that one sweep looks at; the rest waits for the next.
+	// sweepBatch limits the accounts, and the crawls, that one sweep handles; the rest waits for the
+	// next.
 	sweepBatch = 1000
 )
 
@@ -52,7 +55,7 @@ type Crawls interface {
 	ExpireCrawl(ctx context.Context, domain, crawlID string) error
 }
 
-// Memory saves what the sweeper knows; *sqlstore.Snapshots. It is disposable: without it the log is read
+// Memory saves the sweeper's state; *sqlstore.Snapshots. It is disposable: without it the log is read
 // from its beginning.
 type Memory interface {
 	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
@@ -88,7 +91,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Every < 0 {
@@ -152,7 +155,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// follow reads, folds and sweeps until something fails or ctx ends.
+// follow reads, folds and sweeps until an error occurs or ctx ends.
 func (s *Sweeper) follow(ctx context.Context) error {
 	if err := s.remember(ctx); err != nil {
 		return err
@@ -173,7 +176,8 @@ func (s *Sweeper) follow(ctx context.Context) error {
 	return s.turn(ctx, batches, failed)
 }
 
-// read hands on what the log has. It is a goroutine of its own because a sweep must not wait for an event.
+// read passes on the log's events. It runs in a separate goroutine because a sweep must not wait for
+// an event.
 func read(ctx context.Context, sub eventlog.Subscription, batches chan<- eventlog.Batch) error {
 	for {
 		batch, err := sub.Next(ctx)
@@ -188,13 +192,13 @@ func read(ctx context.Context, sub eventlog.Subscription, batches chan<- eventlo
 	}
 }
 
-// turn folds what comes and sweeps when it is time.
+// turn folds incoming events and sweeps periodically.
 func (s *Sweeper) turn(ctx context.Context, batches <-chan eventlog.Batch, failed <-chan error) error {
 	sweeps, saves := time.NewTicker(s.cfg.Every), time.NewTicker(s.cfg.SaveEvery)
 	defer sweeps.Stop()
 	defer saves.Stop()
-	var under eventlog.Batch // what of a batch found no room yet
-	live := false            // before that, most of what looks open has ended further down the log
+	var under eventlog.Batch // events of a batch for which there was no room yet
+	live := false            // until live, most of what looks open has ended further down the log
 	for {
 		from := batches
 		if len(under.Events) > 0 {
@@ -203,7 +207,7 @@ func (s *Sweeper) turn(ctx context.Context, batches <-chan eventlog.Batch, faile
 		swept := false
 		select {
 		case under = <-from:
-			swept = under.Live && !live // what was left behind while nobody ran
+			swept = under.Live && !live // ends what was left behind while no sweeper ran
 		case <-sweeps.C:
 			swept = live || len(under.Events) > 0
 		case <-saves.C:

@@ -21,13 +21,13 @@ import (
 	"letterhead/workers/sweep"
 )
 
-// The saved memory, as the sweeper names it.
+// The name and version of the saved memory.
 const (
 	stateName   = "sweep"
 	foldVersion = 1
 )
 
-// following notes where subscriptions begin, and refuses as many as told.
+// following records where subscriptions begin, and refuses the given number of them.
 type following struct {
 	eventlog.Log
 	mu     sync.Mutex
@@ -61,9 +61,9 @@ func TestWhatWasLeftBehindBeforeTheStartIsEnded(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		memory func(w *world) // what becomes of the memory after a first sweeper saved it
+		memory func(w *world) // changes the memory after a first sweeper saved it
 		saved  bool           // a first sweeper ran
-		resume bool           // the second one goes on where the first ended
+		resume bool           // the second one continues where the first ended
 	}{
 		"with saved memory":    {saved: true, resume: true, memory: func(*world) {}},
 		"without":              {memory: func(*world) {}},
@@ -92,7 +92,7 @@ func TestWhatWasLeftBehindBeforeTheStartIsEnded(t *testing.T) {
 			} else {
 				c.memory(w)
 			}
-			w.pass(time.Hour) // while nobody ran
+			w.pass(time.Hour) // while no sweeper ran
 			w.sweeper(sweep.Config{}, p)
 			w.releasedOf(id)
 			w.timedOut("acme.com")
@@ -103,7 +103,7 @@ func TestWhatWasLeftBehindBeforeTheStartIsEnded(t *testing.T) {
 	}
 }
 
-// forget leaves memory that another fold wrote.
+// forget replaces the memory by that of another fold version.
 func (w *world) forget() {
 	w.Helper()
 	if err := w.snapshots.Discard(w.Context(), stateName, foldVersion); err != nil {
@@ -152,7 +152,7 @@ func TestARestartReadsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// savedMemory tells when something was saved.
+// savedMemory reports each save.
 type savedMemory struct {
 	sweep.Memory
 	saved chan uint64
@@ -256,7 +256,7 @@ func TestAFailureIsTriedAgainAtTheNextSweep(t *testing.T) {
 
 func TestOneStreamInTroubleDoesNotHoldUpTheOthers(t *testing.T) {
 	w := newWorld(t)
-	// Neither can be decided on, however often it is tried.
+	// Neither can be decided on, however often it is retried.
 	w.written(account.StreamPrefix+"nobody", eventschemas.CreditsHeld{
 		HoldID: "h", Credits: 1, Deadline: w.clock().Add(-time.Hour), RequestID: "r", Domain: "acme.com",
 	})
@@ -283,7 +283,7 @@ func TestOneStreamInTroubleDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// writtenUnchained writes an account with an overdue hold whose hashes are not those of its content.
+// writtenUnchained writes an account with an overdue hold whose hashes do not match its content.
 func (w *world) writtenUnchained(id string) {
 	w.Helper()
 	var proposed []eventlog.Proposed
@@ -361,7 +361,7 @@ func TestRunEndsWithItsContextAndWithTheLog(t *testing.T) {
 	}
 }
 
-// closedLog ends every subscription, as a log does that is closed.
+// closedLog ends every subscription, like a closed log.
 type closedLog struct{ eventlog.Log }
 
 func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {

@@ -27,11 +27,12 @@ import (
 )
 
 const (
-	// patience bounds the wait for what must happen.
+	// patience limits the wait for required results.
 	patience = time.Minute
 	// every is the pause between two sweeps.
 	every = 2 * time.Millisecond
-	// work is what a hold or crawl is given here; the hold's deadline is commands.HoldGrace later.
+	// work is the duration of a hold's or crawl's work in these tests; the hold's deadline is
+	// commands.HoldGrace later.
 	work = 8500 * time.Millisecond
 )
 
@@ -41,10 +42,10 @@ type world struct {
 	log       eventlog.Log
 	snapshots *sqlstore.Snapshots
 	brands    *commands.Brands
-	desk      *commands.Desk // for the test itself; sweepers get their own
+	desk      *commands.Desk // for the test itself; each sweeper has its own
 	requests  atomic.Int64
-	unchained []string // streams whose chain does not hold, on purpose
-	damaged   []string // streams whose events are not what their schemas say, on purpose
+	unchained []string // streams whose chain is invalid, on purpose
+	damaged   []string // streams whose events do not match their schemas, on purpose
 
 	mu  sync.Mutex
 	now time.Time
@@ -181,7 +182,8 @@ func (w *world) state(domain string) *brand.Brand {
 	return state
 }
 
-// written appends events to a stream as they are, for what no command does. Account streams get their chain.
+// written appends events to a stream unchanged, for cases that no command produces. Account streams
+// get their chain.
 func (w *world) written(stream string, events ...eventschemas.Event) {
 	w.Helper()
 	at := w.clock()
@@ -211,7 +213,8 @@ func (w *world) written(stream string, events ...eventschemas.Event) {
 	}
 }
 
-// holding writes an account with one hold of so many credits that was due an hour ago, and what follows it.
+// holding writes an account with one hold of the given credits that was due an hour ago, and the
+// events after it.
 func (w *world) holding(credits int64, more ...eventschemas.Event) (accountID string) {
 	w.Helper()
 	id := uuid.NewString()
@@ -223,7 +226,7 @@ func (w *world) holding(credits int64, more ...eventschemas.Event) (accountID st
 	return id
 }
 
-// captured is a charge of the hold that holding writes.
+// captured returns a charge of the hold that holding writes.
 func captured(credits int64, item string) eventschemas.Event {
 	return eventschemas.CreditsCharged{
 		ChargeID: "c-" + item, Credits: credits, RequestID: "r", BrandID: brand.ID("acme.com").String(), Domain: "acme.com",
@@ -231,8 +234,8 @@ func captured(credits int64, item string) eventschemas.Event {
 	}
 }
 
-// sweptOver waits until a sweep has begun and ended that saw everything that is on the log now: the hold of
-// a second marker goes in a later sweep than that of the first.
+// sweptOver waits for a complete sweep that saw everything that is on the log now: the hold of a
+// second marker is released in a later sweep than that of the first.
 func (w *world) sweptOver() {
 	w.Helper()
 	for range 2 {
@@ -246,7 +249,7 @@ func (w *world) releasedOf(accountID string) eventschemas.HoldReleased {
 	return await(w, account.Stream(accountID), func(eventschemas.HoldReleased) bool { return true })
 }
 
-// await waits for the first event of its type on a stream that is as asked.
+// await waits for the first event of its type on a stream for which asked returns true.
 func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E {
 	w.Helper()
 	var of E
@@ -294,19 +297,19 @@ func all[E eventschemas.Event](w *world, stream string) (found []E) {
 	return found
 }
 
-// releases returns those of an account.
+// releases returns the releases on an account.
 func (w *world) releases(accountID string) []eventschemas.HoldReleased {
 	w.Helper()
 	return all[eventschemas.HoldReleased](w, account.Stream(accountID))
 }
 
-// failures returns those of a brand's crawls.
+// failures returns the failures of a brand's crawls.
 func (w *world) failures(domain string) []eventschemas.CrawlFailed {
 	w.Helper()
 	return all[eventschemas.CrawlFailed](w, brand.Stream(domain))
 }
 
-// check reads the whole log: every event is what its schema says, and every account's chain holds.
+// check reads the whole log: every event matches its schema, and every account's chain is valid.
 func (w *world) check() {
 	ctx := context.Background()
 	streams := map[string]bool{}
@@ -338,7 +341,7 @@ func (w *world) check() {
 	}
 }
 
-// parts are what a sweeper stands on; nil is the real one of the world.
+// parts are the dependencies of a sweeper; nil is the real one of the world.
 type parts struct {
 	log    eventlog.Log
 	desk   sweep.Desk
@@ -346,7 +349,7 @@ type parts struct {
 	memory sweep.Memory
 }
 
-// sweeper starts a sweeper with a desk of its own.
+// sweeper starts a sweeper with its own desk.
 func (w *world) sweeper(cfg sweep.Config, p parts) (stop func()) {
 	w.Helper()
 	s := w.newSweeper(cfg, p)
@@ -391,13 +394,13 @@ func (w *world) newSweeper(cfg sweep.Config, p parts) *sweep.Sweeper {
 	return s
 }
 
-// watched is a desk and brand commands that note what they are asked, and fail when told to.
+// watched is a desk and brand commands that record their calls, and fail when told to.
 type watched struct {
 	desk   sweep.Desk
 	crawls sweep.Crawls
 
 	mu     sync.Mutex
-	before func(what string) error // called with the account or domain; its error is the answer
+	before func(what string) error // called with the account or domain; its error is returned
 	asked  map[string]int
 }
 

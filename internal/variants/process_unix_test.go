@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,22 +29,41 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write makes images forever.
+// write makes images forever. It says that it is busy once images are on the disk: a slow one takes only some.
 func write(folder string) {
 	s, err := variants.New(variants.Config{MemoryBytes: 1, Folder: folder, DiskBytes: 1 << 20})
 	if err != nil {
 		panic(err)
 	}
+	busy := false
 	for n := 0; ; n++ {
 		i := n % 500
 		_, err := s.Get(context.Background(), key(i), func(context.Context) ([]byte, error) { return body(i, 50*i+1), nil })
 		if err != nil {
 			panic(err)
 		}
-		if n == 300 {
+		if !busy && n >= 300 && written(folder) > 0 {
+			busy = true
 			os.Stdout.WriteString("busy\n")
 		}
 	}
+}
+
+// written counts the images in a folder that are whole.
+func written(folder string) (n int) {
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			return nil
+		}
+		if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), "unfinished-") {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 func TestKillDuringWrites_CorruptsNothing(t *testing.T) {

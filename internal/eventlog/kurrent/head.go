@@ -105,7 +105,7 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 			}
 			if e, ours, err := fromClient(event); ours {
 				if err == nil {
-					l.sawEvent(&e)
+					l.saw(seenOf(&e))
 				}
 				return at, nil
 			}

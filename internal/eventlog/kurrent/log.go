@@ -137,11 +137,11 @@ type Seen struct {
 	Position eventlog.Position
 }
 
-// sawEvent notes an event of ours.
-func (l *Log) sawEvent(e *eventlog.Recorded) {
-	l.saw(Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position})
+func seenOf(e *eventlog.Recorded) Seen {
+	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
 }
 
+// saw notes an event of ours.
 func (l *Log) saw(e Seen) {
 	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
 		old = l.seen.Load()

@@ -232,12 +232,16 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 	if n == 0 && d.Position == s.at && d.Live == s.live {
 		return true
 	}
+	var last Seen // taken before the events are the reader's
+	if n > 0 {
+		last = seenOf(&d.Events[n-1])
+	}
 	if !s.deliver(d) {
 		return false
 	}
 	s.at, s.live = d.Position, d.Live
 	if n > 0 {
-		s.log.sawEvent(&d.Events[n-1])
+		s.log.saw(last)
 	}
 	return true
 }

@@ -12,7 +12,7 @@ import (
 // is current. Two things make the proof:
 //
 //   - The fence is a number in the database. The transaction that changes a row which may be in some node's memory
-//     raises it, so rows and fence always change together. A statement that reads a row reads the fence too.
+//     raises it, and so does the one that makes other tables live, so rows and fence always change together. A statement that reads a row reads the fence too.
 //   - A lease is a node's right to use what it read at a fence, for leaseLength. The renewal answers with the fence,
 //     and cannot overtake a transaction that raises it: each waits for the other's lock on the fence. The node
 //     counts the time on its own clock, from before it sent the renewal.

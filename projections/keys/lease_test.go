@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -17,16 +18,19 @@ import (
 
 // world is the rows, the fence and the leases in memory. Each key has a version, which each decision raises.
 type world struct {
-	mu       sync.Mutex
-	versions map[hash]int
-	began    bool // there is a fence
-	now      outlook
-	random   *rand.Rand
-	slow     int // one of so many messages takes long
+	mu          sync.Mutex
+	versions    map[hash]int // that were decided, which is what tables that are being built have
+	rows        map[hash]int // of the live tables
+	generation  int64        // of the live tables
+	quarantined bool         // nothing is folded into the live tables
+	began       bool         // there is a fence
+	now         outlook
+	random      *rand.Rand
+	slow        int // one of so many messages takes long
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{versions: make(map[hash]int), random: rand.New(rand.NewPCG(seed, 0))}
+	w := &world{versions: make(map[hash]int), rows: make(map[hash]int), generation: 1, random: rand.New(rand.NewPCG(seed, 0))}
 	w.slow = 2 + w.random.IntN(20)
 	w.begin(true)
 	return w
@@ -51,21 +55,56 @@ func (w *world) crash() {
 func (w *world) decide(sum hash) (version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begin(false)
-	w.now.fence++
 	w.versions[sum]++
+	if !w.quarantined {
+		w.raise()
+		w.rows[sum] = w.versions[sum]
+	}
 	return w.versions[sum]
+}
+
+func (w *world) raise() {
+	if w.began {
+		w.now.fence++
+	}
+	w.begin(false)
+}
+
+// quarantine stops the live tables.
+func (w *world) quarantine() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quarantined = true
+}
+
+// swap makes new tables live. Their generation may be a number that was used before, if the registry was lost.
+func (w *world) swap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quarantined = false
+	w.generation = 1 + w.random.Int64N(3)
+	maps.Copy(w.rows, w.versions)
+	w.raise()
+}
+
+// folded reports whether the live tables have a version.
+func (w *world) folded(sum hash, version int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows[sum] >= version
 }
 
 func (w *world) read(sum hash) (Key, mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := Key{ID: strconv.Itoa(w.versions[sum])}
+	k := Key{ID: strconv.Itoa(w.rows[sum])}
 	if !w.began {
 		return k, mark{}
 	}
-	return k, mark{epoch: w.now.epoch, fence: w.now.fence}
+	return k, w.mark()
 }
+
+func (w *world) mark() mark { return mark{w.now.epoch, w.now.fence, w.generation} }
 
 func (w *world) draw(n int) int {
 	w.mu.Lock()
@@ -114,7 +153,7 @@ func (l link) renew(ctx context.Context, holder string, done mark, number int64)
 	err := l.over(ctx, func() {
 		l.begin(false)
 		l.now.leases[holder] = applied{done.epoch, done.fence, number}
-		answer <- mark{epoch: l.now.epoch, fence: l.now.fence}
+		answer <- l.mark()
 	})
 	if err != nil {
 		return mark{}, err
@@ -151,8 +190,8 @@ func (l link) forget(ctx context.Context, holder string, number int64) error {
 	})
 }
 
-// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the database crashes: a
-// request that begins after a decision was reported in force is judged by it, on every node.
+// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the database crashes, the
+// read model is quarantined and new tables become live: a request that begins after a decision was reported in force is judged by it, on every node.
 func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
@@ -161,6 +200,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 		decisions := rapid.IntRange(1, 12).Draw(rt, "decisions")
 		crashes := rapid.IntRange(0, 3).Draw(rt, "crashes")
 		restarts := rapid.IntRange(0, 4).Draw(rt, "restarts")
+		swaps := rapid.IntRange(0, 3).Draw(rt, "swaps")
 		var wrong []string
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(seed)
@@ -212,11 +252,22 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 					w.crash()
 				})
 			}
+			for range swaps {
+				working.Go(func() {
+					time.Sleep(anywhere())
+					w.quarantine()
+					time.Sleep(anywhere() / 4)
+					w.swap()
+				})
+			}
 			for range decisions {
 				working.Go(func() {
 					time.Sleep(anywhere())
 					sum := hash{byte(w.draw(keys))}
 					version := w.decide(sum)
+					for !w.folded(sum, version) {
+						time.Sleep(time.Millisecond)
+					}
 					began := time.Now()
 					if err := await(ctx, link{w}); err != nil {
 						return // it says that it did not see it in force
@@ -287,7 +338,7 @@ func (q quick) renew(_ context.Context, holder string, done mark, number int64) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.now.leases[holder] = applied{done.epoch, done.fence, number}
-	return mark{epoch: q.now.epoch, fence: q.now.fence}, nil
+	return q.mark(), nil
 }
 
 func (q quick) look(context.Context) (outlook, error) {

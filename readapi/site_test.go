@@ -37,6 +37,7 @@ const siteLogoTimeout = 2 * time.Second
 // site is a service of several nodes in one process: nothing is common to them but the store of events, which
 // each reaches over a connection of its own, and the database, likewise.
 type site struct {
+	now     func() time.Time
 	t       testing.TB
 	nodes   []*service
 	logs    []*remoteLog
@@ -128,7 +129,13 @@ func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { ret
 // startSite starts API nodes, a projector and a crawler. The test is skipped when no database server is named.
 func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	t.Helper()
-	s := &site{t: t, change: change, assets: t.TempDir()}
+	return startSiteAt(t, time.Now, nodes, change...)
+}
+
+// startSiteAt also sets the clock that the leases of keys are timed with.
+func startSiteAt(t testing.TB, now func() time.Time, nodes int, change ...func(*readapi.Deps)) *site {
+	t.Helper()
+	s := &site{t: t, now: now, change: change, assets: t.TempDir()}
 	url := sqlstoretest.Schema(t, testservices.Postgres(t))
 	server := esdbtest.Start(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -215,6 +222,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	s.must(err)
 	t.Cleanup(index.Close)
 	directory, used := keys.New(store), usage.New(store, log)
+	directory.SetClock(s.now)
 	n.runner, err = projections.New(projections.Config{FollowOnly: true}, log, store, directory, used, index)
 	s.must(err)
 	s.must(n.runner.Start(ctx))

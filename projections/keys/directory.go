@@ -151,6 +151,13 @@ func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	return nil
 }
 
+// SetClock replaces time.Now as the clock that this node's lease is timed with. It must be called before Hold and Lookup.
+func (d *Directory) SetClock(now func() time.Time) {
+	if d.shared {
+		d.memory.now = now
+	}
+}
+
 // AwaitNodes waits until no node answers from what it remembered before this call, at most about outlast. A command
 // that changed a key or an account calls it once its event is folded (Runner.WaitFor): then every request that begins
 // later, on any node, is judged by the change. Errors: sqlstore.ErrUnavailable, ctx.Err().

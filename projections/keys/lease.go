@@ -92,6 +92,7 @@ func (l *lease) lasts(now time.Time) bool {
 type memory struct {
 	db     fences
 	holder string // of this process alone
+	now    func() time.Time
 
 	held   atomic.Pointer[lease] // nil before the first, and after the end
 	number int64                 // of the last renewal
@@ -106,13 +107,13 @@ type remembered struct {
 }
 
 func newMemory(db fences, holder string) *memory {
-	return &memory{db: db, holder: holder, keys: make(map[hash]remembered)}
+	return &memory{db: db, holder: holder, now: time.Now, keys: make(map[hash]remembered)}
 }
 
 // find returns a key that is remembered and surely current.
 func (m *memory) find(sum hash) (Key, bool) {
 	held := m.held.Load()
-	if held == nil || !held.lasts(time.Now()) {
+	if held == nil || !held.lasts(m.now()) {
 		return Key{}, false
 	}
 	m.mu.RLock()
@@ -173,7 +174,7 @@ func (m *memory) renew(ctx context.Context) (news bool) {
 	if before != nil {
 		done = before.at
 	}
-	began := time.Now()
+	began := m.now()
 	m.number++
 	at, err := m.db.renew(ctx, m.holder, done, m.number)
 	if err != nil {

@@ -198,7 +198,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	brandIndex, err := brands.New(brands.Config{}, store)
 	must(err)
 	t.Cleanup(brandIndex.Close)
-	directory, used := keys.New(store), usage.New(store, log)
+	directory, used := keys.New(keys.Config{}, store), usage.New(store, log)
 	s.runner, err = projections.New(projections.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
 	must(err)
 	must(s.runner.Start(ctx))

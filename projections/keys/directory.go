@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,7 @@ type Listed struct {
 type Directory struct {
 	handle  *projections.Handle
 	shared  bool
+	logger  *slog.Logger
 	memory  *memory                 // nil unless shared
 	opening atomic.Pointer[opening] // nil until Open
 	lookups *prometheus.CounterVec  // by where they were answered from
@@ -108,16 +110,29 @@ type opening struct {
 	reached  atomic.Bool // and stays so: the Directory only moves forward
 }
 
+// Config sets up a Directory. The zero Config is usable.
+type Config struct {
+	// Now is the clock that this node's lease is timed with; nil = time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
 // New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
 // has been opened.
-func New(store *sqlstore.Store) *Directory {
-	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
+func New(cfg Config, store *sqlstore.Store) *Directory {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), logger: cfg.Logger, contents: newContents()}
 	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_key_lookups_total",
 		Help: "Look-ups of API keys in a database that nodes share, by where they were answered from: memory or rows.",
 	}, []string{"from"})
 	if d.shared {
-		d.memory = newMemory(database{store}, uuid.NewString())
+		d.memory = newMemory(database{store}, uuid.NewString(), cfg.Now)
 	}
 	return d
 }
@@ -151,13 +166,6 @@ func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	return nil
 }
 
-// SetClock replaces time.Now as the clock that this node's lease is timed with. It must be called before Hold and Lookup.
-func (d *Directory) SetClock(now func() time.Time) {
-	if d.shared {
-		d.memory.now = now
-	}
-}
-
 // AwaitNodes waits until no node answers from what it remembered before this call, at most about outlast. A command
 // that changed a key or an account calls it once its event is folded (Runner.WaitFor): then every request that begins
 // later, on any node, is judged by the change. Errors: sqlstore.ErrUnavailable, ctx.Err().
@@ -165,7 +173,7 @@ func (d *Directory) AwaitNodes(ctx context.Context) error {
 	if !d.shared {
 		return nil
 	}
-	if err := await(ctx, d.memory.db); err != nil {
+	if err := await(ctx, d.memory.db, d.logger); err != nil {
 		return fmt.Errorf("wait for the nodes that remember keys: %w", err)
 	}
 	return nil

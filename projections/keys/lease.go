@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,8 +64,9 @@ type fences interface {
 	look(ctx context.Context) (outlook, error)
 	// settle says that no lease of an earlier epoch lasts.
 	settle(ctx context.Context, epoch int64) error
-	// forget deletes a lease if a renewal was the last one; with number 0 whichever was.
-	forget(ctx context.Context, holder string, number int64) error
+	// forget deletes the leases of these holders, of which a renewal with this number was the last one; with number 0
+	// whichever was.
+	forget(ctx context.Context, last map[string]int64) error
 }
 
 // outlook is what a command must know before it returns.
@@ -106,8 +108,8 @@ type remembered struct {
 	at  mark // when it was read
 }
 
-func newMemory(db fences, holder string) *memory {
-	return &memory{db: db, holder: holder, now: time.Now, keys: make(map[hash]remembered)}
+func newMemory(db fences, holder string, now func() time.Time) *memory {
+	return &memory{db: db, holder: holder, now: now, keys: make(map[hash]remembered)}
 }
 
 // find returns a key that is remembered and surely current.
@@ -193,11 +195,11 @@ func (m *memory) release() {
 	m.empty()
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) // outlives the context that ended
 	defer cancel()
-	_ = m.db.forget(ctx, m.holder, 0) // a command waits a little longer if it stays
+	_ = m.db.forget(ctx, map[string]int64{m.holder: 0}) // a command waits a little longer if it stays
 }
 
 // await waits until no node uses what it read before this call. Errors: those of fences, ctx.Err().
-func await(ctx context.Context, db fences) error {
+func await(ctx context.Context, db fences, logger *slog.Logger) error {
 	first, err := db.look(ctx)
 	if err != nil {
 		return err
@@ -215,7 +217,8 @@ func await(ctx context.Context, db fences) error {
 			return err
 		}
 		if time.Since(looked) >= outlast {
-			return tidy(ctx, db, first, now)
+			tidy(ctx, db, logger, first, now)
+			return nil
 		}
 	}
 	return nil
@@ -231,16 +234,24 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// tidy notes, for the commands after this one, what is over since the first look, outlast ago.
-func tidy(ctx context.Context, db fences, first, now outlook) error {
+// tidy notes, for the commands after this one, what is over since the first look, outlast ago. If it fails, the next
+// command waits as long.
+func tidy(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {
 		errs = append(errs, db.settle(ctx, now.epoch))
 	}
+	over := make(map[string]int64)
 	for holder, l := range now.leases {
 		if first.leases[holder] == l {
-			errs = append(errs, db.forget(ctx, holder, l.number))
+			over[holder] = l.number
 		}
 	}
-	return errors.Join(errs...)
+	if len(over) > 0 {
+		errs = append(errs, db.forget(ctx, over))
+	}
+	if err := errors.Join(errs...); err != nil {
+		logger.WarnContext(ctx, "leases of keys that are over could not be deleted; the next command waits for them again",
+			slog.Int("leases", len(over)), slog.Any("error", err))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"letterhead/internal/testwait"
 )
 
 // world is the rows, the fence and the leases in memory. Each key has a version, which each decision raises.
@@ -87,6 +90,14 @@ func (w *world) swap() {
 	w.raise()
 }
 
+func (w *world) forget(last map[string]int64) {
+	for holder, number := range last {
+		if number == 0 || w.now.leases[holder].number == number {
+			delete(w.now.leases, holder)
+		}
+	}
+}
+
 // folded reports whether the live tables have a version.
 func (w *world) folded(sum hash, version int) bool {
 	w.mu.Lock()
@@ -122,6 +133,8 @@ func (w *world) linger() {
 }
 
 var errLost = errors.New("the connection was lost")
+
+var silent = slog.New(slog.DiscardHandler)
 
 // link is the way of one node to the world.
 type link struct{ *world }
@@ -182,12 +195,8 @@ func (l link) settle(ctx context.Context, epoch int64) error {
 	return l.over(ctx, func() { l.now.settled = l.now.settled || l.now.epoch == epoch })
 }
 
-func (l link) forget(ctx context.Context, holder string, number int64) error {
-	return l.over(ctx, func() {
-		if number == 0 || l.now.leases[holder].number == number {
-			delete(l.now.leases, holder)
-		}
-	})
+func (l link) forget(ctx context.Context, last map[string]int64) error {
+	return l.over(ctx, func() { l.world.forget(last) })
 }
 
 // Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the database crashes, the
@@ -212,7 +221,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 			for n := range nodes {
 				serving.Go(func() {
 					for run := 0; ctx.Err() == nil; run++ {
-						m := newMemory(link{w}, fmt.Sprint(n, "-", run))
+						m := newMemory(link{w}, fmt.Sprint(n, "-", run), time.Now)
 						life, end := context.WithTimeout(ctx, time.Minute)
 						if n < restarts {
 							end()
@@ -269,7 +278,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					began := time.Now()
-					if err := await(ctx, link{w}); err != nil {
+					if err := await(ctx, link{w}, silent); err != nil {
 						return // it says that it did not see it in force
 					}
 					mu.Lock()
@@ -301,7 +310,7 @@ func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		db := quick{w}
-		hung, good := newMemory(db, "hung"), newMemory(db, "good")
+		hung, good := newMemory(db, "hung", time.Now), newMemory(db, "good", time.Now)
 		hung.renew(t.Context())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -309,7 +318,7 @@ func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 		waited := func() time.Duration {
 			w.decide(hash{1})
 			began := time.Now()
-			if err := await(ctx, db); err != nil {
+			if err := await(ctx, db, silent); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(began)
@@ -352,19 +361,45 @@ func (q quick) look(context.Context) (outlook, error) {
 	return o, nil
 }
 
-func (q quick) settle(context.Context, int64) error { return nil }
-
-func (q quick) forget(_ context.Context, holder string, _ int64) error {
+func (q quick) settle(_ context.Context, epoch int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.now.leases, holder)
+	q.now.settled = q.now.settled || q.now.epoch == epoch
 	return nil
+}
+
+func (q quick) forget(_ context.Context, last map[string]int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.world.forget(last)
+	return nil
+}
+
+// untidy is a link that loses what makes no difference to the command that sends it.
+type untidy struct{ quick }
+
+func (untidy) settle(context.Context, int64) error            { return errLost }
+func (untidy) forget(context.Context, map[string]int64) error { return errLost }
+
+func TestAwait_LeasesThatAreOverCannotBeDeleted_ReturnsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		db := untidy{quick{w}}
+		newMemory(db, "killed", time.Now).renew(t.Context())
+		w.now.settled = false
+		w.decide(hash{1})
+		began, lines := time.Now(), testwait.NewLines()
+		if err := await(t.Context(), db, lines.Logger()); err != nil || time.Since(began) < outlast {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		lines.Wait(t, 1, errLost.Error())
+	})
 }
 
 func TestMemory_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
-		m := newMemory(quick{w}, "node")
+		m := newMemory(quick{w}, "node", time.Now)
 		m.keep(hash{1}, Key{}, mark{epoch: 1})
 		if len(m.keys) > 0 {
 			t.Error("without a lease something is remembered")

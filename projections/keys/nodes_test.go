@@ -53,7 +53,7 @@ func hold(t testing.TB, d *keys.Directory, format func() int) {
 func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
 	t.Helper()
 	wait(t, e, r, at)
-	if err := keys.New(e.Store).AwaitNodes(e.Context()); err != nil {
+	if err := keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -154,6 +154,22 @@ func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
 		if err := e.Store.One(t.Context(), `SELECT relpersistence::text FROM pg_class WHERE oid = $1::text::regclass`, []any{table}, &kind); err != nil || kind != "u" {
 			t.Errorf("%s is %q, %v; a crash would not empty it", table, kind, err)
 		}
+	}
+}
+
+// Nodes that were killed are waited for once, together, and a node that is at work keeps its lease.
+func TestLeasesOfKilledNodes_AreDeleted(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	_, r, _ := open(t, e)
+	wait(t, e, r, e.Events("account-a", at,
+		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
+	_, d, _ := follower(t, e)
+	remembering(t, e, d, "lh_sk_one")
+	e.Exec(`INSERT INTO key_leases (holder, epoch, seen, number) SELECT 'killed ' || i, epoch, fence, i FROM key_fence, generate_series(1, 3) AS i`)
+	decided(t, e, r, e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}))
+	var killed, all int64
+	if err := e.Store.One(t.Context(), `SELECT count(*) FILTER (WHERE holder LIKE 'killed %'), count(*) FROM key_leases`, nil, &killed, &all); err != nil || killed != 0 || all != 1 {
+		t.Errorf("%d leases of killed nodes are left, %d in all; %v", killed, all, err)
 	}
 }
 

@@ -356,8 +356,9 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 // inForce waits until a command on an account shows in the key directory, as the commands of an operator do.
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
-	s.must(s.runner.WaitFor(s.t.Context(), keys.Name, done.Position))
-	s.must(s.keys.AwaitNodes(s.t.Context()))
+	s.must(s.keys.AwaitNodes(s.t.Context(), func(ctx context.Context) error {
+		return s.runner.WaitFor(ctx, keys.Name, done.Position)
+	}))
 }
 
 func (s *service) must(err error) {

@@ -166,15 +166,16 @@ func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	return nil
 }
 
-// AwaitNodes waits until no node answers from what it remembered before this call, at most about outlast. A command
-// that changed a key or an account calls it once its event is folded (Runner.WaitFor): then every request that begins
-// later, on any node, is judged by the change. Errors: sqlstore.ErrUnavailable, ctx.Err().
-func (d *Directory) AwaitNodes(ctx context.Context) error {
+// AwaitNodes waits until a decision on a key or an account is folded, which folded waits for (Runner.WaitFor), and then
+// until no node answers from what it remembered before, at most about outlast. After it every request that begins, on
+// any node, is judged by the decision. If the server fails over meanwhile, it waits for both again. Errors:
+// sqlstore.ErrUnavailable, those of folded, ctx.Err().
+func (d *Directory) AwaitNodes(ctx context.Context, folded func(context.Context) error) error {
 	if !d.shared {
-		return nil
+		return folded(ctx)
 	}
-	if err := await(ctx, d.memory.db, d.logger); err != nil {
-		return fmt.Errorf("wait for the nodes that remember keys: %w", err)
+	if err := await(ctx, d.memory.db, d.logger, folded); err != nil {
+		return fmt.Errorf("wait until every node judges by it: %w", err)
 	}
 	return nil
 }

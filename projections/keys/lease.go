@@ -198,30 +198,49 @@ func (m *memory) release() {
 	_ = m.db.forget(ctx, map[string]int64{m.holder: 0}) // a command waits a little longer if it stays
 }
 
-// await waits until no node uses what it read before this call. Errors: those of fences, ctx.Err().
-func await(ctx context.Context, db fences, logger *slog.Logger) error {
+// await waits until a decision is folded, and then until no node uses what it read before. A fail-over in between
+// begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both again.
+// Errors: those of fences and of folded, ctx.Err().
+func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
+	before, err := db.look(ctx)
+	for err == nil {
+		if err = folded(ctx); err != nil {
+			return err
+		}
+		var now outlook
+		if now, err = awaitLeases(ctx, db, logger); err == nil && now.epoch == before.epoch {
+			return nil
+		}
+		before = now
+	}
+	return err
+}
+
+// awaitLeases waits until no node uses what it read before this call, and returns the last look.
+func awaitLeases(ctx context.Context, db fences, logger *slog.Logger) (now outlook, err error) {
 	first, err := db.look(ctx)
 	if err != nil {
-		return err
+		return first, err
 	}
 	looked := time.Now() // not before the look: what did not change since is over after outlast
-	for now, pause := first, awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
+	now = first
+	for pause := awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
 		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return ctx.Err()
+			return now, ctx.Err()
 		}
 		if now, err = db.look(ctx); err != nil {
-			return err
+			return now, err
 		}
 		if time.Since(looked) >= outlast {
 			tidy(ctx, db, logger, first, now)
-			return nil
+			return now, nil
 		}
 	}
-	return nil
+	return now, nil
 }
 
 // applied reports whether every lease has applied the fence that was in force at the first look.

@@ -134,6 +134,8 @@ func (w *world) linger() {
 
 var errLost = errors.New("the connection was lost")
 
+func nothing(context.Context) error { return nil }
+
 var silent = slog.New(slog.DiscardHandler)
 
 // link is the way of one node to the world.
@@ -274,11 +276,17 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 					time.Sleep(anywhere())
 					sum := hash{byte(w.draw(keys))}
 					version := w.decide(sum)
-					for !w.folded(sum, version) {
-						time.Sleep(time.Millisecond)
+					var began time.Time
+					folded := func(context.Context) error {
+						for !w.folded(sum, version) {
+							time.Sleep(time.Millisecond)
+						}
+						if began.IsZero() {
+							began = time.Now()
+						}
+						return nil
 					}
-					began := time.Now()
-					if err := await(ctx, link{w}, silent); err != nil {
+					if err := await(ctx, link{w}, silent, folded); err != nil {
 						return // it says that it did not see it in force
 					}
 					mu.Lock()
@@ -318,7 +326,7 @@ func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 		waited := func() time.Duration {
 			w.decide(hash{1})
 			began := time.Now()
-			if err := await(ctx, db, silent); err != nil {
+			if err := await(ctx, db, silent, nothing); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(began)
@@ -353,6 +361,7 @@ func (q quick) renew(_ context.Context, holder string, done mark, number int64) 
 func (q quick) look(context.Context) (outlook, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.begin(false)
 	o := q.now
 	o.leases = make(map[string]applied)
 	for holder, a := range q.now.leases {
@@ -375,6 +384,26 @@ func (q quick) forget(_ context.Context, last map[string]int64) error {
 	return nil
 }
 
+// The server fails over once the command has seen its event folded, and the standby lacks the rows.
+func TestAwait_FailOverBeforeTheLeases_WaitsForTheFoldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		db, folds := quick{w}, 0
+		folded := func(context.Context) error {
+			if folds++; folds == 1 {
+				w.crash()
+			}
+			return nil
+		}
+		if err := await(t.Context(), db, silent, folded); err != nil || folds != 2 {
+			t.Errorf("%v; waited %d times for the fold", err, folds)
+		}
+		if err := await(t.Context(), db, silent, folded); err != nil || folds != 3 {
+			t.Errorf("without a fail-over: %v; waited %d times for the fold", err, folds-2)
+		}
+	})
+}
+
 // untidy is a link that loses what makes no difference to the command that sends it.
 type untidy struct{ quick }
 
@@ -389,7 +418,7 @@ func TestAwait_LeasesThatAreOverCannotBeDeleted_ReturnsNoError(t *testing.T) {
 		w.now.settled = false
 		w.decide(hash{1})
 		began, lines := time.Now(), testwait.NewLines()
-		if err := await(t.Context(), db, lines.Logger()); err != nil || time.Since(began) < outlast {
+		if err := await(t.Context(), db, lines.Logger(), nothing); err != nil || time.Since(began) < outlast {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		lines.Wait(t, 1, errLost.Error())

@@ -52,8 +52,8 @@ func hold(t testing.TB, d *keys.Directory, format func() int) {
 // decided waits as a command does.
 func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
 	t.Helper()
-	wait(t, e, r, at)
-	if err := keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context()); err != nil {
+	folded := func(context.Context) error { wait(t, e, r, at); return nil }
+	if err := keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context(), folded); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -288,12 +288,12 @@ func TestWithoutTheDatabaseNothingRuns(t *testing.T) {
 		}
 		cancel()
 		proxy.Resume()
-		for { // the pool recovers by itself; the test's own deadline bounds the wait
-			if _, err := m.Take(t.Context(), acme, 1, 10); err == nil {
-				break
-			} else if t.Context().Err() != nil {
-				t.Fatalf("take after it %s: %v", name, err)
-			}
+		var err error
+		if _, ok := testwait.Until(testwait.Patience, func() bool { // the pool recovers by itself
+			_, err = m.Take(t.Context(), acme, 1, 10)
+			return err == nil
+		}); !ok {
+			t.Fatalf("take after it %s: %v", name, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
 	"letterhead/internal/testservices"
+	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/keys"
 	"letterhead/projections/projectionstest"
@@ -82,10 +83,14 @@ func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 // remembering looks a key up until the node answers from memory.
 func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key string) {
 	t.Helper()
-	for before := answered(t, d, "memory"); answered(t, d, "memory") == before; {
+	before := answered(t, d, "memory")
+	if _, ok := testwait.Until(testwait.Patience, func() bool {
 		if _, ok, err := d.Lookup(e.Context(), sum(key)); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
+		return answered(t, d, "memory") > before
+	}); !ok {
+		t.Fatalf("waited %s for a look-up from memory", testwait.Patience)
 	}
 }
 
@@ -304,17 +309,14 @@ func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
 		t.Errorf("refused: %v, %v", ok, err)
 	}
 	proxy.Resume()
-	for {
+	if _, again := testwait.Until(testwait.Patience, func() bool {
 		ok, err := look()
-		if err == nil {
-			if !ok {
-				t.Error("the key is unknown afterwards")
-			}
-			return
+		if err == nil && !ok {
+			t.Error("the key is unknown afterwards")
 		}
-		if e.Context().Err() != nil {
-			t.Fatal(err)
-		}
+		return err == nil
+	}); !again {
+		t.Errorf("waited %s for the database", testwait.Patience)
 	}
 }
 

@@ -202,18 +202,17 @@ func (m *memory) release() {
 // begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both again.
 // Errors: those of fences and of folded, ctx.Err().
 func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
-	before, err := db.look(ctx)
-	for err == nil {
-		if err = folded(ctx); err != nil {
+	before, _ := db.look(ctx) // if it fails, epoch 0, which is no epoch; folded has more patience
+	for {
+		if err := folded(ctx); err != nil {
 			return err
 		}
-		var now outlook
-		if now, err = awaitLeases(ctx, db, logger); err == nil && now.epoch == before.epoch {
-			return nil
+		now, err := awaitLeases(ctx, db, logger)
+		if err != nil || now.epoch == before.epoch {
+			return err
 		}
 		before = now
 	}
-	return err
 }
 
 // awaitLeases waits until no node uses what it read before this call, and returns the last look.

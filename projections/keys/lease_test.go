@@ -404,6 +404,27 @@ func TestAwait_FailOverBeforeTheLeases_WaitsForTheFoldAgain(t *testing.T) {
 	})
 }
 
+// away is a link whose first look fails.
+type away struct {
+	quick
+	looks *int
+}
+
+func (a away) look(ctx context.Context) (outlook, error) {
+	if *a.looks++; *a.looks == 1 {
+		return outlook{}, errLost
+	}
+	return a.quick.look(ctx)
+}
+
+func TestAwait_DatabaseIsAwayAtFirst_WaitsForTheFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if err := await(t.Context(), away{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // untidy is a link that loses what makes no difference to the command that sends it.
 type untidy struct{ quick }
 

@@ -200,6 +200,11 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 			if err := setState(ctx, tx, g, stateLive); err != nil {
 				return err
 			}
+			if s, ok := g.model.p.(Swapper); ok {
+				if err := s.Swap(ctx, tx, g.tables); err != nil {
+					return err
+				}
+			}
 		}
 		if also != nil {
 			return also(tx)

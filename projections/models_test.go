@@ -30,7 +30,7 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	k := keys.New(e.Store)
+	k := keys.New(keys.Config{}, e.Store)
 	if err := k.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}

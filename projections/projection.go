@@ -45,6 +45,13 @@ type Invalidator interface {
 	Invalidate(ctx context.Context, q Queryer, t *Tables, after, upTo eventlog.Position) error
 }
 
+// Swapper is a Projection that writes something when other tables become live.
+type Swapper interface {
+	// Swap is part of the transaction that makes the tables live, after they are marked so. Their rows may differ from
+	// those that were live before, also at the same position. Like Changes.Write, it may be repeated.
+	Swap(ctx context.Context, tx *sqlstore.Tx, t *Tables) error
+}
+
 // Version is one shape and meaning of a read model's rows.
 type Version struct {
 	// Number grows whenever folding the same events would give other rows.

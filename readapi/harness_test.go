@@ -199,7 +199,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	brandIndex, err := brands.New(brands.Config{}, store)
 	must(err)
 	t.Cleanup(brandIndex.Close)
-	directory, used := keys.New(store), usage.New(store, log)
+	directory, used := keys.New(keys.Config{}, store), usage.New(store, log)
 	s.runner, err = projections.New(projections.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
 	must(err)
 	must(s.runner.Start(ctx))
@@ -358,8 +358,9 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 // operator.
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
-	s.must(s.runner.WaitFor(s.t.Context(), keys.Name, done.Position))
-	s.must(s.keys.AwaitNodes(s.t.Context()))
+	s.must(s.keys.AwaitNodes(s.t.Context(), func(ctx context.Context) error {
+		return s.runner.WaitFor(ctx, keys.Name, done.Position)
+	}))
 }
 
 func (s *service) must(err error) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,6 +14,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/testwait"
 )
 
 // known puts a brand into the index of every node.
@@ -281,17 +283,20 @@ func (s *service) counted(name, label string) (n float64) {
 	return n
 }
 
-// One append and no read per look-up while it stays on its node, by the domain or by the id: neither
-// of the event store nor, in PostgreSQL, of the record or the key, although each look-up changes the
-// log and the read models. The minute window needs a statement now and then.
+// One append and no read for a look-up that keeps to its node, by the domain or by the id: neither of the event store
+// nor, in PostgreSQL, of the record or the key, although each look-up moves the log and the read models.
 func TestRoundTripsOfALookup(t *testing.T) {
 	const lookups = 50
-	s := startSite(t, 3)
+	began := time.Now()
+	s := startSiteAt(t, func() time.Time { return began }, 3) // leases last however slow the machine is
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
 	node, log, window := s.nodes[0], s.logs[0], s.windows[0]
-	for node.counted("letterhead_key_lookups_total", "memory") == 0 { // until the node has its first lease
+	if _, ok := testwait.Until(testwait.Patience, func() bool {
 		c.get("/v1/me").ok(t)
+		return node.counted("letterhead_key_lookups_total", "memory") > 0
+	}); !ok {
+		t.Fatal("the node has no lease")
 	}
 	paths := []string{"/v1/brands/acme.com", "/v1/brands/" + brand.ID("acme.com").String()}
 	for _, path := range paths {
@@ -300,7 +305,6 @@ func TestRoundTripsOfALookup(t *testing.T) {
 	appends := c.streamAppends()
 	reads, takes := log.reads.Load(), window.takes.Load()
 	records, rows := node.counted("letterhead_brand_cache_reads_total", "brand"), node.counted("letterhead_key_lookups_total", "rows")
-	statements := node.counted("letterhead_ratelimit_statements_total", "")
 	for i := range lookups {
 		c.get(paths[i%len(paths)]).ok(t)
 		if i%10 == 0 {
@@ -314,13 +318,9 @@ func TestRoundTripsOfALookup(t *testing.T) {
 	if records = node.counted("letterhead_brand_cache_reads_total", "brand") - records; records != 0 {
 		t.Errorf("%d look-ups read the record %v times", lookups, records)
 	}
-	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows > lookups/5 { // none, unless the machine is so slow that leases run out
+	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows != 0 {
 		t.Errorf("%d look-ups read %v rows of keys", lookups, rows)
 	}
-	if statements = node.counted("letterhead_ratelimit_statements_total", "") - statements; statements > lookups/2 { // 6, unless the machine is slow
-		t.Errorf("%d look-ups took %v statements for the minute window", lookups, statements)
-	}
-	t.Logf("%d look-ups: %v rows of keys, %v statements for the minute window", lookups, rows, statements)
 }
 
 // streamAppends returns the number of charge and hold events of the account's stream: one for each

@@ -37,6 +37,7 @@ const siteLogoTimeout = 2 * time.Second
 // site is a service of several nodes in one process: they share only the event store and the database,
 // and each node has its own connections to both.
 type site struct {
+	now     func() time.Time
 	t       testing.TB
 	nodes   []*service
 	logs    []*remoteLog
@@ -129,7 +130,13 @@ func (noSearch) Search(context.Context, string, int) ([]search.Hit, error) { ret
 // configured.
 func startSite(t testing.TB, nodes int, change ...func(*readapi.Deps)) *site {
 	t.Helper()
-	s := &site{t: t, change: change, assets: t.TempDir()}
+	return startSiteAt(t, time.Now, nodes, change...)
+}
+
+// startSiteAt also sets the clock that the leases of keys are timed with.
+func startSiteAt(t testing.TB, now func() time.Time, nodes int, change ...func(*readapi.Deps)) *site {
+	t.Helper()
+	s := &site{t: t, now: now, change: change, assets: t.TempDir()}
 	url := sqlstoretest.Schema(t, testservices.Postgres(t))
 	server := esdbtest.Start(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -174,7 +181,7 @@ func (s *site) project(ctx context.Context, run func(string, func(context.Contex
 	index, err := brands.New(brands.Config{}, store)
 	s.must(err)
 	s.t.Cleanup(index.Close)
-	directory := keys.New(store)
+	directory := keys.New(keys.Config{}, store)
 	s.must(directory.Setup(ctx))
 	runner, err := projections.New(projections.Config{}, log, store, accounts.New(store), directory, usage.New(store, log), index)
 	s.must(err)
@@ -215,7 +222,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	index, err := brands.New(brands.Config{Registerer: n.metrics}, store)
 	s.must(err)
 	t.Cleanup(index.Close)
-	directory, used := keys.New(store), usage.New(store, log)
+	directory, used := keys.New(keys.Config{Now: s.now}, store), usage.New(store, log)
 	n.runner, err = projections.New(projections.Config{FollowOnly: true}, log, store, directory, used, index)
 	s.must(err)
 	s.must(n.runner.Start(ctx))

@@ -268,8 +268,5 @@ func (s *service) operator() commands.Request {
 func (s *service) waitForKeys(ctx context.Context, position eventlog.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, enforceTimeout)
 	defer cancel()
-	if err := s.runner.WaitFor(ctx, keys.Name, position); err != nil {
-		return err
-	}
-	return s.keys.AwaitNodes(ctx)
+	return s.keys.AwaitNodes(ctx, func(ctx context.Context) error { return s.runner.WaitFor(ctx, keys.Name, position) })
 }

@@ -178,7 +178,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 	if s.roles, err = roles.New(s.log, roles.Config{Logger: s.logger, Registerer: s.metrics, Now: s.clock.Now}); err != nil {
 		return err
 	}
-	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(s.store), ledger.New(s.store)
+	s.accounts, s.keys, s.ledger = accounts.New(s.store), keys.New(keys.Config{Logger: s.logger}, s.store), ledger.New(s.store)
 	s.usage, s.idempotency = usage.New(s.store, s.log), idempotency.New(s.store)
 	s.brandReader, err = brands.New(brands.Config{CacheBytes: s.config.BrandCacheBytes, Logger: s.logger, Registerer: s.metrics}, s.store)
 	if err != nil {

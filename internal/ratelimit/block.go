@@ -38,10 +38,15 @@ type block struct {
 	end     *time.Timer // gives back what is left
 }
 
+// lasts compares both clocks of the machine: the monotonic one stands still while some machines are suspended.
+func (b *block) lasts(now time.Time) bool {
+	return now.Before(b.until) && now.Round(0).Before(b.until.Round(0))
+}
+
 // fromBlock answers a caller out of the block. The caller holds Shared.mu.
 func (s *Shared) fromBlock(q question) (Decision, bool) {
 	b := s.blocks[q]
-	if b == nil || b.left < q.units || !s.now().Before(b.until) {
+	if b == nil || b.left < q.units || !b.lasts(s.now()) {
 		return Decision{}, false
 	}
 	b.left -= q.units
@@ -73,7 +78,7 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 // cannot keep. The caller holds Shared.mu.
 func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int64) (unused int64) {
 	b := s.blocks[q]
-	if s.closed || b == nil && len(s.blocks) >= maxBlocks {
+	if s.closed || q.limit < blockFrom || b == nil && len(s.blocks) >= maxBlocks {
 		return left
 	}
 	if b == nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
@@ -16,6 +17,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testwait"
 )
 
 // openNode opens another node on the same schema.
@@ -150,6 +152,9 @@ func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
 	if n := statements(); n != 60 {
 		t.Errorf("60 requests of a limit of 60 took %d statements", n)
 	}
+	if n := m.Blocks(); n != 0 {
+		t.Errorf("a limit of 60 takes up %d of the blocks", n)
+	}
 	near := ratelimit.Key{Scope: "requests", ID: "near"}
 	take(t, m, near, 2870, 3000)
 	before := statements()
@@ -186,6 +191,42 @@ func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
 	}
 }
 
+// afterSuspension is a reading of the machine's clocks when the machine was suspended for d since another reading: only
+// the wall clock has moved. The time package makes no such Time.
+func afterSuspension(t *testing.T, before time.Time, d time.Duration) time.Time {
+	t.Helper()
+	after := before.Add(d)
+	monotonic := (*struct {
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	})(unsafe.Pointer(&after))
+	monotonic.ext -= int64(d)
+	if after.Sub(before) != 0 || after.Round(0).Sub(before.Round(0)) != d {
+		t.Fatalf("the time package has another layout: %s after %s", after, before)
+	}
+	return after
+}
+
+func TestBlocks_MachineWasSuspended_NothingOfAnEarlierMinuteIsHandedOut(t *testing.T) {
+	_, store, c := newDatabase(t)
+	now := time.Now()
+	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Now: func() time.Time { return now }}, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	const limit = 3000
+	for range 20 {
+		take(t, m, acme, 1, limit)
+	}
+	now = afterSuspension(t, now, time.Minute)
+	c.add(time.Minute)
+	if d := take(t, m, acme, 1, limit); !d.Reset.Equal(noon.Add(2*time.Minute)) || d.Remaining < limit-limit/20 {
+		t.Errorf("a minute later: %+v", d)
+	}
+}
+
 // A node for which nobody asks any more gives back what it has, so that others are not refused.
 func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 	_, store, c := newDatabase(t)
@@ -195,10 +236,13 @@ func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 		take(t, m, acme, 1, limit)
 	}
 	var used int64
-	for used != 20 { // the test's deadline bounds the wait
+	if _, ok := testwait.Until(testwait.Patience, func() bool {
 		if err := store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used); err != nil {
 			t.Fatal(err)
 		}
+		return used == 20
+	}); !ok {
+		t.Errorf("%d units are used, want 20", used)
 	}
 }
 
@@ -244,12 +288,12 @@ func TestWithoutTheDatabaseNothingRuns(t *testing.T) {
 		}
 		cancel()
 		proxy.Resume()
-		for { // the pool recovers by itself; the test's own deadline bounds the wait
-			if _, err := m.Take(t.Context(), acme, 1, 10); err == nil {
-				break
-			} else if t.Context().Err() != nil {
-				t.Fatalf("take after it %s: %v", name, err)
-			}
+		var err error
+		if _, ok := testwait.Until(testwait.Patience, func() bool { // the pool recovers by itself
+			_, err = m.Take(t.Context(), acme, 1, 10)
+			return err == nil
+		}); !ok {
+			t.Fatalf("take after it %s: %v", name, err)
 		}
 	}
 }

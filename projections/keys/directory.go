@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type Listed struct {
 type Directory struct {
 	handle  *projections.Handle
 	shared  bool
+	logger  *slog.Logger
 	memory  *memory                 // nil unless shared
 	opening atomic.Pointer[opening] // nil before Open
 	lookups *prometheus.CounterVec  // by the source of the answer
@@ -109,16 +111,29 @@ type opening struct {
 	reached  atomic.Bool // remains true: the Directory only moves forward
 }
 
-// New returns an empty Directory. It knows keys once a Runner has started it, and answers once it has
-// been opened.
-func New(store *sqlstore.Store) *Directory {
-	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), contents: newContents()}
+// Config sets up a Directory. The zero Config is usable.
+type Config struct {
+	// Now is the clock that this node's lease is timed with; nil = time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// New returns an empty Directory. It knows keys once a Runner has started it, and answers for them once it
+// has been opened.
+func New(cfg Config, store *sqlstore.Store) *Directory {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), logger: cfg.Logger, contents: newContents()}
 	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_key_lookups_total",
 		Help: "Look-ups of API keys in a database that nodes share, by where they were answered from: memory or rows.",
 	}, []string{"from"})
 	if d.shared {
-		d.memory = newMemory(database{store}, uuid.NewString())
+		d.memory = newMemory(database{store}, uuid.NewString(), cfg.Now)
 	}
 	return d
 }
@@ -152,16 +167,16 @@ func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	return nil
 }
 
-// AwaitNodes waits until no node answers from keys remembered before this call, for at most about
-// outlast. A command that changed a key or an account calls it once its event is folded
-// (Runner.WaitFor): then the change applies to every request that begins later, on any node. Errors:
-// sqlstore.ErrUnavailable, ctx.Err().
-func (d *Directory) AwaitNodes(ctx context.Context) error {
+// AwaitNodes waits until a decision on a key or an account is folded, which folded waits for (Runner.WaitFor), and then
+// until no node answers from keys remembered before, for at most about outlast. The decision applies to every request
+// that begins later, on any node. If the server fails over meanwhile, AwaitNodes waits for both again. Errors:
+// sqlstore.ErrUnavailable, those of folded, ctx.Err().
+func (d *Directory) AwaitNodes(ctx context.Context, folded func(context.Context) error) error {
 	if !d.shared {
-		return nil
+		return folded(ctx)
 	}
-	if err := await(ctx, d.memory.db); err != nil {
-		return fmt.Errorf("wait for the nodes that remember keys: %w", err)
+	if err := await(ctx, d.memory.db, d.logger, folded); err != nil {
+		return fmt.Errorf("wait until every node judges by it: %w", err)
 	}
 	return nil
 }

@@ -63,7 +63,13 @@ WHERE f.one = 1`
 
 	settleEpoch = `UPDATE key_fence SET settled = true WHERE one = 1 AND epoch = $1 RETURNING 1`
 
-	forgetLease = `DELETE FROM key_leases WHERE holder = $1 AND (number = $2 OR $2 = 0) RETURNING 1`
+	forgetLeases = `
+WITH gone AS (
+	DELETE FROM key_leases AS l USING unnest($1::text[], $2::bigint[]) AS o (holder, number)
+	WHERE l.holder = o.holder AND (l.number = o.number OR o.number = 0)
+	RETURNING 1
+)
+SELECT count(*) FROM gone`
 )
 
 // database implements fences in PostgreSQL.
@@ -154,17 +160,19 @@ func (d database) leases(ctx context.Context) (outlook, error) {
 
 func (d database) settle(ctx context.Context, epoch int64) error {
 	var one int64
-	return noneIsFine(d.store.One(ctx, settleEpoch, []any{epoch}, &one))
-}
-
-func (d database) forget(ctx context.Context, holder string, number int64) error {
-	var one int64
-	return noneIsFine(d.store.One(ctx, forgetLease, []any{holder, number}, &one))
-}
-
-func noneIsFine(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
+	err := d.store.One(ctx, settleEpoch, []any{epoch}, &one)
+	if errors.Is(err, sql.ErrNoRows) { // another epoch has begun
 		return nil
 	}
 	return err
+}
+
+func (d database) forget(ctx context.Context, last map[string]int64) error {
+	var holders []string
+	var numbers []int64
+	for holder, number := range last {
+		holders, numbers = append(holders, holder), append(numbers, number)
+	}
+	var gone int64
+	return d.store.One(ctx, forgetLeases, []any{holders, numbers}, &gone)
 }

@@ -97,6 +97,15 @@ func (d *Directory) Versions() []projections.Version {
 	}}
 }
 
+// Swap implements projections.Swapper. Folding these tables raised no fence, and those that were live before may have
+// been in quarantine, or lost.
+func (d *Directory) Swap(ctx context.Context, tx *sqlstore.Tx, t *projections.Tables) error {
+	if !d.shared {
+		return nil
+	}
+	return raise(ctx, tx, t)
+}
+
 type fold struct {
 	directory *Directory
 	tables    *projections.Tables

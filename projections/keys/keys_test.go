@@ -37,7 +37,7 @@ func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *projections.R
 
 func setup(t testing.TB, e *projectionstest.Env) *keys.Directory {
 	t.Helper()
-	d := keys.New(e.Store)
+	d := keys.New(keys.Config{}, e.Store)
 	if err := d.Setup(e.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 
 func BenchmarkLookup(b *testing.B) {
 	e := projectionstest.Open(b)
-	d := keys.New(e.Store)
+	d := keys.New(keys.Config{}, e.Store)
 	r, _ := e.Start(projections.Config{}, d)
 	for i := range 200 {
 		id := fmt.Sprint("a", i)

@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +13,8 @@ import (
 // is current. The proof has two parts:
 //
 //   - The fence is a number in the database. A transaction that changes a row which may be in some
-//     node's memory raises it, so rows and fence always change together. A statement that reads a
-//     row reads the fence, too.
+//     node's memory raises it, and so does one that makes other tables live, so rows and fence always
+//     change together. A statement that reads a row reads the fence, too.
 //   - A lease is a node's right to use what it read at a fence, for leaseLength. The renewal returns
 //     the fence, and cannot overtake a transaction that raises it: each waits for the other's lock on
 //     the fence. The node measures the time on its own clock, from before it sent the renewal.
@@ -68,8 +69,8 @@ type fences interface {
 	look(ctx context.Context) (outlook, error)
 	// settle records that no lease of an earlier epoch is valid.
 	settle(ctx context.Context, epoch int64) error
-	// forget deletes a lease if its last renewal has this number; with number 0 unconditionally.
-	forget(ctx context.Context, holder string, number int64) error
+	// forget deletes the leases of these holders whose last renewal has the number given; with number 0 unconditionally.
+	forget(ctx context.Context, last map[string]int64) error
 }
 
 // outlook is the state that a command must know before it returns.
@@ -98,6 +99,7 @@ func (l *lease) lasts(now time.Time) bool {
 type memory struct {
 	db     fences
 	holder string // unique to this process
+	now    func() time.Time
 
 	held   atomic.Pointer[lease] // nil before the first lease and after the end
 	number int64                 // of the last renewal
@@ -111,14 +113,14 @@ type remembered struct {
 	at  mark // state when it was read
 }
 
-func newMemory(db fences, holder string) *memory {
-	return &memory{db: db, holder: holder, keys: make(map[hash]remembered)}
+func newMemory(db fences, holder string, now func() time.Time) *memory {
+	return &memory{db: db, holder: holder, now: now, keys: make(map[hash]remembered)}
 }
 
 // find returns a key that is remembered and certainly current.
 func (m *memory) find(sum hash) (Key, bool) {
 	held := m.held.Load()
-	if held == nil || !held.lasts(time.Now()) {
+	if held == nil || !held.lasts(m.now()) {
 		return Key{}, false
 	}
 	m.mu.RLock()
@@ -179,7 +181,7 @@ func (m *memory) renew(ctx context.Context) (news bool) {
 	if before != nil {
 		done = before.at
 	}
-	began := time.Now()
+	began := m.now()
 	m.number++
 	at, err := m.db.renew(ctx, m.holder, done, m.number)
 	if err != nil {
@@ -198,32 +200,51 @@ func (m *memory) release() {
 	m.empty()
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) // the context has ended
 	defer cancel()
-	_ = m.db.forget(ctx, m.holder, 0) // if the lease remains, a command waits a little longer
+	_ = m.db.forget(ctx, map[string]int64{m.holder: 0}) // if the lease remains, a command waits a little longer
 }
 
-// await waits until no node uses what it read before this call. Errors: those of fences, ctx.Err().
-func await(ctx context.Context, db fences) error {
+// await waits until a decision is folded, and then until no node uses what it read before. A fail-over in between
+// begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both again.
+// Errors: those of fences and of folded, ctx.Err().
+func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
+	before, _ := db.look(ctx) // if it fails, epoch 0, which is no epoch; folded has more patience
+	for {
+		if err := folded(ctx); err != nil {
+			return err
+		}
+		now, err := awaitLeases(ctx, db, logger)
+		if err != nil || now.epoch == before.epoch {
+			return err
+		}
+		before = now
+	}
+}
+
+// awaitLeases waits until no node uses what it read before this call, and returns the last look.
+func awaitLeases(ctx context.Context, db fences, logger *slog.Logger) (now outlook, err error) {
 	first, err := db.look(ctx)
 	if err != nil {
-		return err
+		return first, err
 	}
-	looked := time.Now() // taken after the first look: a lease that has not changed since is over after outlast
-	for now, pause := first, awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
+	looked := time.Now() // not before the look: what did not change since is over after outlast
+	now = first
+	for pause := awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
 		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return ctx.Err()
+			return now, ctx.Err()
 		}
 		if now, err = db.look(ctx); err != nil {
-			return err
+			return now, err
 		}
 		if time.Since(looked) >= outlast {
-			return tidy(ctx, db, first, now)
+			tidy(ctx, db, logger, first, now)
+			return now, nil
 		}
 	}
-	return nil
+	return now, nil
 }
 
 // applied reports whether every lease has applied the fence of the first look.
@@ -236,16 +257,24 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// tidy records, for later commands, what has expired since the first look, outlast ago.
-func tidy(ctx context.Context, db fences, first, now outlook) error {
+// tidy notes, for the commands after this one, what is over since the first look, outlast ago. If it fails, the next
+// command waits as long.
+func tidy(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {
 		errs = append(errs, db.settle(ctx, now.epoch))
 	}
+	over := make(map[string]int64)
 	for holder, l := range now.leases {
 		if first.leases[holder] == l {
-			errs = append(errs, db.forget(ctx, holder, l.number))
+			over[holder] = l.number
 		}
 	}
-	return errors.Join(errs...)
+	if len(over) > 0 {
+		errs = append(errs, db.forget(ctx, over))
+	}
+	if err := errors.Join(errs...); err != nil {
+		logger.WarnContext(ctx, "leases of keys that are over could not be deleted; the next command waits for them again",
+			slog.Int("leases", len(over)), slog.Any("error", err))
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -13,21 +15,26 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"letterhead/internal/testwait"
 )
 
 // world has the rows, the fence and the leases in memory. Each key has a version, which each decision
 // increments.
 type world struct {
-	mu       sync.Mutex
-	versions map[hash]int
-	began    bool // there is a fence
-	now      outlook
-	random   *rand.Rand
-	slow     int // one of this many messages takes long
+	mu          sync.Mutex
+	versions    map[hash]int // that were decided, which is what tables that are being built have
+	rows        map[hash]int // of the live tables
+	generation  int64        // of the live tables
+	quarantined bool         // nothing is folded into the live tables
+	began       bool         // there is a fence
+	now         outlook
+	random      *rand.Rand
+	slow        int // one of so many messages takes long
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{versions: make(map[hash]int), random: rand.New(rand.NewPCG(seed, 0))}
+	w := &world{versions: make(map[hash]int), rows: make(map[hash]int), generation: 1, random: rand.New(rand.NewPCG(seed, 0))}
 	w.slow = 2 + w.random.IntN(20)
 	w.begin(true)
 	return w
@@ -52,21 +59,64 @@ func (w *world) crash() {
 func (w *world) decide(sum hash) (version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begin(false)
-	w.now.fence++
 	w.versions[sum]++
+	if !w.quarantined {
+		w.raise()
+		w.rows[sum] = w.versions[sum]
+	}
 	return w.versions[sum]
+}
+
+func (w *world) raise() {
+	if w.began {
+		w.now.fence++
+	}
+	w.begin(false)
+}
+
+// quarantine stops the live tables.
+func (w *world) quarantine() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quarantined = true
+}
+
+// swap makes new tables live. Their generation may be a number that was used before, if the registry was lost.
+func (w *world) swap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quarantined = false
+	w.generation = 1 + w.random.Int64N(3)
+	maps.Copy(w.rows, w.versions)
+	w.raise()
+}
+
+func (w *world) forget(last map[string]int64) {
+	for holder, number := range last {
+		if number == 0 || w.now.leases[holder].number == number {
+			delete(w.now.leases, holder)
+		}
+	}
+}
+
+// folded reports whether the live tables have a version.
+func (w *world) folded(sum hash, version int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows[sum] >= version
 }
 
 func (w *world) read(sum hash) (Key, mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := Key{ID: strconv.Itoa(w.versions[sum])}
+	k := Key{ID: strconv.Itoa(w.rows[sum])}
 	if !w.began {
 		return k, mark{}
 	}
-	return k, mark{epoch: w.now.epoch, fence: w.now.fence}
+	return k, w.mark()
 }
+
+func (w *world) mark() mark { return mark{w.now.epoch, w.now.fence, w.generation} }
 
 func (w *world) draw(n int) int {
 	w.mu.Lock()
@@ -84,6 +134,10 @@ func (w *world) linger() {
 }
 
 var errLost = errors.New("the connection was lost")
+
+func nothing(context.Context) error { return nil }
+
+var silent = slog.New(slog.DiscardHandler)
 
 // link is a node's connection to the world.
 type link struct{ *world }
@@ -115,7 +169,7 @@ func (l link) renew(ctx context.Context, holder string, done mark, number int64)
 	err := l.over(ctx, func() {
 		l.begin(false)
 		l.now.leases[holder] = applied{done.epoch, done.fence, number}
-		answer <- mark{epoch: l.now.epoch, fence: l.now.fence}
+		answer <- l.mark()
 	})
 	if err != nil {
 		return mark{}, err
@@ -144,17 +198,13 @@ func (l link) settle(ctx context.Context, epoch int64) error {
 	return l.over(ctx, func() { l.now.settled = l.now.settled || l.now.epoch == epoch })
 }
 
-func (l link) forget(ctx context.Context, holder string, number int64) error {
-	return l.over(ctx, func() {
-		if number == 0 || l.now.leases[holder].number == number {
-			delete(l.now.leases, holder)
-		}
-	})
+func (l link) forget(ctx context.Context, last map[string]int64) error {
+	return l.over(ctx, func() { l.world.forget(last) })
 }
 
 // Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the
-// database crashes: a decision that was reported as effective applies to every request that begins
-// afterwards, on every node.
+// database crashes, the read model is quarantined and new tables become live: a decision that was
+// reported as effective applies to every request that begins afterwards, on every node.
 func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
@@ -163,6 +213,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 		decisions := rapid.IntRange(1, 12).Draw(rt, "decisions")
 		crashes := rapid.IntRange(0, 3).Draw(rt, "crashes")
 		restarts := rapid.IntRange(0, 4).Draw(rt, "restarts")
+		swaps := rapid.IntRange(0, 3).Draw(rt, "swaps")
 		var wrong []string
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(seed)
@@ -174,7 +225,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 			for n := range nodes {
 				serving.Go(func() {
 					for run := 0; ctx.Err() == nil; run++ {
-						m := newMemory(link{w}, fmt.Sprint(n, "-", run))
+						m := newMemory(link{w}, fmt.Sprint(n, "-", run), time.Now)
 						life, end := context.WithTimeout(ctx, time.Minute)
 						if n < restarts {
 							end()
@@ -214,13 +265,30 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 					w.crash()
 				})
 			}
+			for range swaps {
+				working.Go(func() {
+					time.Sleep(anywhere())
+					w.quarantine()
+					time.Sleep(anywhere() / 4)
+					w.swap()
+				})
+			}
 			for range decisions {
 				working.Go(func() {
 					time.Sleep(anywhere())
 					sum := hash{byte(w.draw(keys))}
 					version := w.decide(sum)
-					began := time.Now()
-					if err := await(ctx, link{w}); err != nil {
+					var began time.Time
+					folded := func(context.Context) error {
+						for !w.folded(sum, version) {
+							time.Sleep(time.Millisecond)
+						}
+						if began.IsZero() {
+							began = time.Now()
+						}
+						return nil
+					}
+					if err := await(ctx, link{w}, silent, folded); err != nil {
 						return // it reports that it did not see the decision become effective
 					}
 					mu.Lock()
@@ -253,7 +321,7 @@ func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		db := quick{w}
-		hung, good := newMemory(db, "hung"), newMemory(db, "good")
+		hung, good := newMemory(db, "hung", time.Now), newMemory(db, "good", time.Now)
 		hung.renew(t.Context())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -261,7 +329,7 @@ func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
 		waited := func() time.Duration {
 			w.decide(hash{1})
 			began := time.Now()
-			if err := await(ctx, db); err != nil {
+			if err := await(ctx, db, silent, nothing); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(began)
@@ -290,12 +358,13 @@ func (q quick) renew(_ context.Context, holder string, done mark, number int64) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.now.leases[holder] = applied{done.epoch, done.fence, number}
-	return mark{epoch: q.now.epoch, fence: q.now.fence}, nil
+	return q.mark(), nil
 }
 
 func (q quick) look(context.Context) (outlook, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.begin(false)
 	o := q.now
 	o.leases = make(map[string]applied)
 	for holder, a := range q.now.leases {
@@ -304,19 +373,86 @@ func (q quick) look(context.Context) (outlook, error) {
 	return o, nil
 }
 
-func (q quick) settle(context.Context, int64) error { return nil }
-
-func (q quick) forget(_ context.Context, holder string, _ int64) error {
+func (q quick) settle(_ context.Context, epoch int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.now.leases, holder)
+	q.now.settled = q.now.settled || q.now.epoch == epoch
 	return nil
+}
+
+func (q quick) forget(_ context.Context, last map[string]int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.world.forget(last)
+	return nil
+}
+
+// The server fails over once the command has seen its event folded, and the standby lacks the rows.
+func TestAwait_FailOverBeforeTheLeases_WaitsForTheFoldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		db, folds := quick{w}, 0
+		folded := func(context.Context) error {
+			if folds++; folds == 1 {
+				w.crash()
+			}
+			return nil
+		}
+		if err := await(t.Context(), db, silent, folded); err != nil || folds != 2 {
+			t.Errorf("%v; waited %d times for the fold", err, folds)
+		}
+		if err := await(t.Context(), db, silent, folded); err != nil || folds != 3 {
+			t.Errorf("without a fail-over: %v; waited %d times for the fold", err, folds-2)
+		}
+	})
+}
+
+// away is a link whose first look fails.
+type away struct {
+	quick
+	looks *int
+}
+
+func (a away) look(ctx context.Context) (outlook, error) {
+	if *a.looks++; *a.looks == 1 {
+		return outlook{}, errLost
+	}
+	return a.quick.look(ctx)
+}
+
+func TestAwait_DatabaseIsAwayAtFirst_WaitsForTheFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if err := await(t.Context(), away{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// untidy is a link that loses what makes no difference to the command that sends it.
+type untidy struct{ quick }
+
+func (untidy) settle(context.Context, int64) error            { return errLost }
+func (untidy) forget(context.Context, map[string]int64) error { return errLost }
+
+func TestAwait_LeasesThatAreOverCannotBeDeleted_ReturnsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		db := untidy{quick{w}}
+		newMemory(db, "killed", time.Now).renew(t.Context())
+		w.now.settled = false
+		w.decide(hash{1})
+		began, lines := time.Now(), testwait.NewLines()
+		if err := await(t.Context(), db, lines.Logger(), nothing); err != nil || time.Since(began) < outlast {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		lines.Wait(t, 1, errLost.Error())
+	})
 }
 
 func TestMemory_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
-		m := newMemory(quick{w}, "node")
+		m := newMemory(quick{w}, "node", time.Now)
 		m.keep(hash{1}, Key{}, mark{epoch: 1})
 		if len(m.keys) > 0 {
 			t.Error("without a lease something is remembered")

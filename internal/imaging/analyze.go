@@ -15,27 +15,27 @@ const (
 	// minClearShare of the pixels must be clear for a background to be transparent. A rounded corner or
 	// two is not a background.
 	minClearShare = 0.02
-	// backgroundDeltaE: a pixel of an opaque picture this far from the color of its corners is ink.
+	// backgroundDeltaE: a pixel of an opaque image this far from the color of its corners is ink.
 	backgroundDeltaE = 10
 	// lightLuma: ink with a mean luma above it is light.
 	lightLuma = 128
 )
 
-// Analysis is what a picture shows.
+// Analysis is what an image shows.
 type Analysis struct {
 	// Transparent: the background is. At least three corners are clear, and more than 2 % of all pixels.
 	Transparent bool
 	// Blank: there is no ink; all is clear, or of one color.
 	Blank bool
-	// Ink is the box around the ink: what is not clear, or, in a picture without clear parts, what differs
-	// from the color of the corners. Empty when the picture is blank.
+	// Ink is the box around the ink: what is not clear, or, in an image without clear parts, what differs
+	// from the color of the corners. Empty when the image is blank.
 	Ink image.Rectangle
 	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; of all that show, by their alpha, when
-	// none is opaque; 0 for a clear picture.
+	// none is opaque; 0 for a clear image.
 	Luma float64
 	// Palette are the colors of the opaque pixels, largest share first, alike colors merged.
 	Palette []Swatch
-	// Hash is a perceptual hash: pictures that look the same differ in few bits (HashDistance), whatever
+	// Hash is a perceptual hash: images that look the same differ in few bits (HashDistance), whatever
 	// their size. A light and a dark version of one logo do not look the same.
 	Hash uint64
 }
@@ -75,7 +75,7 @@ func clearCorners(img *image.NRGBA) int {
 	return count
 }
 
-// isCutOut says that enough of a picture is clear for its shape to be told by that.
+// isCutOut says that enough of an image is clear for its shape to be told by that.
 func isCutOut(img *image.NRGBA) bool {
 	clear := 0
 	for i := 3; i < len(img.Pix); i += 4 {
@@ -118,7 +118,7 @@ func inkColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	return 0.2126*float64(total.r)/n + 0.7152*float64(total.g)/n + 0.0722*float64(total.b)/n, mergePalette(colors)
 }
 
-// faintColors is inkColors for a picture without an opaque pixel, such as thin lines that were scaled down:
+// faintColors is inkColors for an image without an opaque pixel, such as thin lines that were scaled down:
 // every pixel that shows at all counts, by its alpha.
 func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	var colors []weighted
@@ -239,7 +239,7 @@ func differenceHash(img *image.NRGBA, box image.Rectangle, luma float64) uint64 
 }
 
 // meanGrey is the mean over one cell of the grid. Pixels on its border count by how much of them is in it,
-// so that the size of the picture does not matter.
+// so that the size of the image does not matter.
 func meanGrey(img *image.NRGBA, box image.Rectangle, column, row int, behind float64) float64 {
 	left, right := cellBounds(box.Min.X, box.Dx(), column, hashColumns)
 	top, bottom := cellBounds(box.Min.Y, box.Dy(), row, hashRows)
@@ -263,5 +263,5 @@ func cellBounds(from, length, i, count int) (float64, float64) {
 	return float64(from) + float64(i)*step, math.Min(float64(from)+float64(i+1)*step, float64(from+length))
 }
 
-// HashDistance is the number of bits in which two hashes differ, 0 to 64. Up to 4 is the same picture.
+// HashDistance is the number of bits in which two hashes differ, 0 to 64. Up to 4 is the same image.
 func HashDistance(a, b uint64) int { return bits.OnesCount64(a ^ b) }

@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// canvas is a picture of one color, on which tests draw.
+// canvas is an image of one color, on which tests draw.
 func canvas(w, h int, c color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	fill(img, img.Rect, c)

@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/imaging/imagingtest"
 )
 
-// leastLetThrough is the side of a square picture of each kind that is still decoded, in pixels.
+// leastLetThrough is the side of a square image of each kind that is still decoded, in pixels.
 var leastLetThrough = map[string]int{
 	"jpeg, gray":               4096,
 	"jpeg, half colors":        4096,
@@ -153,7 +153,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_WebPOfManyChunks: the cost is that of the picture that is decoded, wherever in its file it lies.
+// TestDecodeCost_WebPOfManyChunks: the cost is that of the image that is decoded, wherever in its file it lies.
 func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	const side = 1024
 	want, err := imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200)
@@ -200,7 +200,7 @@ func TestDecodeCost_WhatAdobeSays(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_PixelsAndTablesHaveOneBound: a lossless WebP may take more than another picture, for its tables, but not
+// TestDecodeCost_PixelsAndTablesHaveOneBound: a lossless WebP may take more than another image, for its tables, but not
 // the most of pixels and the most of tables.
 func TestDecodeCost_PixelsAndTablesHaveOneBound(t *testing.T) {
 	const most = 128 << 20
@@ -218,7 +218,7 @@ func TestDecodeCost_PixelsAndTablesHaveOneBound(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_FirstRefused: which squares are let through. There are holes: a picture is only reduced by a whole number
+// TestDecodeCost_FirstRefused: which squares are let through. There are holes: an image is only reduced by a whole number
 // while it is decoded, so that the last one before the next number takes the most.
 func TestDecodeCost_FirstRefused(t *testing.T) {
 	const step, most = 16, 4096

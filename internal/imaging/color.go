@@ -9,7 +9,7 @@ import (
 // RGB is an sRGB color.
 type RGB struct{ R, G, B uint8 }
 
-// White and Black are what pictures are flattened on.
+// White and Black are what images are flattened on.
 var (
 	White = RGB{0xff, 0xff, 0xff}
 	Black = RGB{}
@@ -113,7 +113,7 @@ func hueAngle(a, b float64) float64 {
 
 func radians(degrees float64) float64 { return degrees * math.Pi / 180 }
 
-// Swatch is one color of a picture and how much of its ink it is.
+// Swatch is one color of an image and how much of its ink it is.
 type Swatch struct {
 	Color RGB
 	Share float64 // of all ink, 0 to 1

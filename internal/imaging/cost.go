@@ -7,20 +7,20 @@ import (
 	"image"
 )
 
-// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted, and for a lossless
-// WebP its tables of codes not counted either. It admits a photograph of 16 million pixels and most pictures of 3 million
+// MaxDecoded is the most that DecodeSmaller holds for one image, in bytes, the file not counted, and for a lossless
+// WebP its tables of codes not counted either. It admits a photograph of 16 million pixels and most images of 3 million
 // in any other form.
 const MaxDecoded = 64 << 20
 
 // maxWithTables is the most that it holds with those tables: of them a bound is known, which few files come near, and not
-// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 170 kB.
+// their number. A small image may have a file of some 300 kB, one of 2.5 million pixels some 170 kB.
 const maxWithTables = 128 << 20
 
-// reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
+// reduceFrom is the number of pixels from which an image is reduced while it is decoded. Smaller ones are scaled
 // by the better filter alone.
 const reduceFrom = 4 << 20
 
-// DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
+// DecodeCost returns how many bytes DecodeSmaller holds at most for an image, its intermediate copies and the
 // result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
 // for more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB with its tables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
@@ -49,7 +49,7 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	size := image.Pt(info.Width, info.Height)
 	pixels := int64(size.X) * int64(size.Y)
 	factor := factorOf(size, longest)
-	// The decoder's own picture, the same as 8-bit pixels with alpha unless it has that form, and what scaling
+	// The decoder's own image, the same as 8-bit pixels with alpha unless it has that form, and what scaling
 	// that holds.
 	var decoded, converted int64
 	switch info.Format {
@@ -96,7 +96,7 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	return decoded + converted + scaleCost(size, longest)
 }
 
-// scaleCost is what scaling holds beside the picture that it is given: the shares of a picture of two colors, the
+// scaleCost is what scaling holds beside the image that it is given: the shares of an image of two colors, the
 // rows that have their width already, and the result in two forms.
 func scaleCost(size image.Point, longest int) int64 {
 	to, ok := smaller(size, longest)
@@ -107,7 +107,7 @@ func scaleCost(size image.Point, longest int) int64 {
 	return int64(size.X)*int64(size.Y) + 4*w*int64(size.Y) + 8*w*h
 }
 
-// factorOf is how many pixels of a side become one while a picture is decoded: it keeps at least what it is scaled
+// factorOf is how many pixels of a side become one while an image is decoded: it keeps at least what it is scaled
 // to. 1 for one that is small enough to be decoded as it is.
 func factorOf(size image.Point, longest int) int {
 	if size.X*size.Y <= reduceFrom {
@@ -152,8 +152,8 @@ func webpCost(info Info, data []byte) int64 {
 	return cost
 }
 
-// webpTables is what the tables of Huffman codes of a lossless picture take at most, or of a compressed alpha channel:
-// how many there are is not known before the picture is half decoded. A hostile file of 640 kB has 200 MiB of them.
+// webpTables is what the tables of Huffman codes of a lossless image take at most, or of a compressed alpha channel:
+// how many there are is not known before the image is half decoded. A hostile file of 640 kB has 200 MiB of them.
 func webpTables(info Info, data []byte) (cost int64) {
 	const (
 		maxGroups = 2600    // that golang.org/x/image/vp8l decodes
@@ -173,7 +173,7 @@ func webpTables(info Info, data []byte) (cost int64) {
 	return cost
 }
 
-// webpParts calls visit with the chunks of a WebP that is not animated, up to its picture. The decoder reads one that is
+// webpParts calls visit with the chunks of a WebP that is not animated, up to its image. The decoder reads one that is
 // cut off, too.
 func webpParts(data []byte, visit func(id string, body []byte)) {
 	for rest := data[min(riffHeader, len(data)):]; len(rest) >= chunkHeader; {
@@ -283,7 +283,7 @@ func pngHeaderOf(data []byte) (h pngHeader) {
 	return h
 }
 
-// decodedCost is what image/png holds: the picture, of which an interlaced one is in memory up to once more.
+// decodedCost is what image/png holds: the image, of which an interlaced one is in memory up to once more.
 func (h pngHeader) decodedCost() int64 {
 	each := int64(4)
 	switch {

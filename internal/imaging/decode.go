@@ -46,7 +46,7 @@ func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info,
 	})
 }
 
-// decodeReduced decodes a picture, and makes one pixel of factor by factor ones where the format allows that on
+// decodeReduced decodes an image, and makes one pixel of factor by factor ones where the format allows that on
 // the way. A PNG comes as the decoder returns it: one with a palette is scaled in fewer bytes.
 func decodeReduced(info Info, data []byte, limits Limits, factor int) (image.Image, error) {
 	switch {
@@ -154,7 +154,7 @@ func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
 	return canvas, nil
 }
 
-// toNRGBA turns any picture into the one form that the rest of the package works on. The picture is given away: one
+// toNRGBA turns any image into the one form that the rest of the package works on. The image is given away: one
 // whose pixels take as much is turned in its place.
 func toNRGBA(img image.Image) *image.NRGBA {
 	if img == nil {
@@ -254,7 +254,7 @@ func fromWebP(img image.Image) *image.NRGBA {
 	return out
 }
 
-// webpRows returns what writes a row of a picture that the WebP decoder returned, as 8-bit pixels with alpha. Lossy
+// webpRows returns what writes a row of an image that the WebP decoder returned, as 8-bit pixels with alpha. Lossy
 // WebP holds luma from 16 to 235 and chroma from 16 to 240 (ITU-R BT.601, as RFC 6386 section 9.2 has it), but the
 // decoder hands them out as a type that means 0 to 255: taken at its word, white would be a light grey.
 func webpRows(img image.Image) func(y int, row []byte) {
@@ -290,12 +290,12 @@ func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
 const (
 	riffHeader  = 12
 	chunkHeader = 8
-	// maxWebPChunks bounds the search for the first frame, and for the picture in it.
+	// maxWebPChunks bounds the search for the first frame, and for the image in it.
 	maxWebPChunks = 1024
 )
 
-// firstWebPFrame returns a still picture: data itself, or the first frame of an animation as a file of
-// its own, since the decoder refuses animations. The frame stands for the picture whatever the size of
+// firstWebPFrame returns a still image: data itself, or the first frame of an animation as a file of
+// its own, since the decoder refuses animations. The frame stands for the image whatever the size of
 // the canvas around it.
 func firstWebPFrame(data []byte) ([]byte, error) {
 	rest := data[riffHeader:]
@@ -328,7 +328,7 @@ func riffChunk(data []byte) (id string, body, rest []byte, ok bool) {
 }
 
 // webpFromFrame makes a file of an ANMF chunk: its header has the frame's size at byte 6, and its chunks
-// from byte 16 on are those of a still picture.
+// from byte 16 on are those of a still image.
 func webpFromFrame(frame []byte) ([]byte, error) {
 	const frameHeader = 16
 	if len(frame) < frameHeader {

@@ -239,7 +239,7 @@ func TestICOChoosesTheLargestThatFits(t *testing.T) {
 	}
 }
 
-// overlapping is an icon whose entries all point at one picture, and one into its middle.
+// overlapping is an icon whose entries all point at one image, and one into its middle.
 func overlapping(picture []byte) []byte {
 	file := imagingtest.ICO(picture, nil, nil)
 	for i := range 2 {
@@ -263,7 +263,7 @@ func TestIconBitmaps(t *testing.T) {
 	palette := []byte{0, 0, 0, 0, 0, 0, 255, 0} // black, red
 	for name, c := range map[string]struct {
 		data []byte
-		want [2]color.NRGBA // the two pixels of a 2×1 picture
+		want [2]color.NRGBA // the two pixels of a 2×1 image
 	}{
 		"1 bit with a mask":          {cat(imagingtest.DIBHeader(2, 1, 1), palette, []byte{0xc0, 0, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
 		"4 bits with a mask":         {cat(imagingtest.DIBHeader(2, 1, 4), palette, make([]byte, 14*4), []byte{0x11, 0, 0, 0}, []byte{0x80, 0, 0, 0}), [2]color.NRGBA{clear, red}},
@@ -338,7 +338,7 @@ func TestTruncatedPicturesAreErrors(t *testing.T) {
 			}
 		}
 		if filepath.Ext(file) == ".ico" {
-			continue // a smaller picture may be whole
+			continue // a smaller image may be whole
 		}
 		if _, _, err := imaging.Decode(data[:len(data)/3], imaging.Limits{}); err == nil {
 			t.Errorf("a third of %s decodes", file)

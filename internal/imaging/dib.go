@@ -61,7 +61,7 @@ func parseBMP(data []byte) (dib, error) {
 	return d, d.attach(body, start)
 }
 
-// parseIconDIB reads the bitmap of an ICO entry, whose height counts the picture and the mask.
+// parseIconDIB reads the bitmap of an ICO entry, whose height counts the image and the mask.
 func parseIconDIB(data []byte) (dib, error) {
 	d, headEnd, err := parseDIB(data, true)
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *dib) readMasks(data []byte, size int, compression uint32) (int, error) 
 
 func (d *dib) readPalette(data []byte, at, headerSize int, colors uint32) (int, error) {
 	if d.bits > 8 {
-		return at, nil // such pictures may carry a palette as a hint; the pixels' offset steps over it
+		return at, nil // such images may carry a palette as a hint; the pixels' offset steps over it
 	}
 	count := 1 << d.bits
 	if colors > 0 && colors < uint32(count) {
@@ -182,7 +182,7 @@ func (d *dib) readPalette(data []byte, at, headerSize int, colors uint32) (int, 
 // stride is the bytes of a row, padded to 4.
 func stride(width, bits int) uint64 { return (uint64(width)*uint64(bits) + 31) / 32 * 4 }
 
-// attach checks that the data hold all pixels. It is what makes a header's claim cost nothing: a picture
+// attach checks that the data hold all pixels. It is what makes a header's claim cost nothing: an image
 // cannot be larger than its file.
 func (d *dib) attach(data []byte, start uint64) error {
 	need := stride(d.width, d.bits) * uint64(d.height)
@@ -227,7 +227,7 @@ func (d *dib) decode() (*image.NRGBA, error) {
 	return img, nil
 }
 
-// target is the row of the picture that the stored row y is.
+// target is the row of the image that the stored row y is.
 func (d *dib) target(y int) int {
 	if d.topDown {
 		return y

@@ -1,4 +1,4 @@
-// Package imaging turns pictures that strangers made into pictures that are safe to serve, and says what
+// Package imaging turns images that strangers made into images that are safe to serve, and says what
 // is in them.
 //
 // Nothing is believed: what a file is, its first bytes say (Probe), never its name or media type, and its

@@ -14,7 +14,7 @@ import (
 // jpegQuality is where logos and photos show no blocks at a third of a PNG's size.
 const jpegQuality = 85
 
-// pngEncoder keeps its buffers, some 800 kB each, for the next picture.
+// pngEncoder keeps its buffers, some 800 kB each, for the next image.
 var pngEncoder = png.Encoder{BufferPool: new(pngBuffers)}
 
 type pngBuffers struct{ pool sync.Pool }
@@ -40,7 +40,7 @@ func EncodePNG(img *image.NRGBA) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// EncodeWebP writes a lossless WebP, with a palette when that holds all colors. A picture that the format cannot hold
+// EncodeWebP writes a lossless WebP, with a palette when that holds all colors. An image that the format cannot hold
 // is ErrTooLarge.
 func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	var data []byte
@@ -56,7 +56,7 @@ func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeJPEG writes a JPEG of the picture on a background, since the format has no alpha.
+// EncodeJPEG writes a JPEG of the image on a background, since the format has no alpha.
 func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, flatten(img, background), &jpeg.Options{Quality: jpegQuality}); err != nil {
@@ -65,7 +65,7 @@ func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// flatten lays a picture on a color. The result is opaque, for which RGBA and NRGBA are the same.
+// flatten lays an image on a color. The result is opaque, for which RGBA and NRGBA are the same.
 func flatten(img *image.NRGBA, background RGB) *image.RGBA {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -11,7 +11,7 @@ import (
 const (
 	icoHeader = 6
 	icoEntry  = 16
-	// maxEntries bounds how much of an ICO's directory is read. Real ones hold about ten pictures.
+	// maxEntries bounds how much of an ICO's directory is read. Real ones hold about ten images.
 	maxEntries = 64
 )
 
@@ -22,7 +22,7 @@ func isICO(data []byte) bool {
 		binary.LittleEndian.Uint16(data[4:]) > 0 && data[icoHeader+3] == 0
 }
 
-// entry is one picture of an ICO: a PNG, or a bitmap.
+// entry is one image of an ICO: a PNG, or a bitmap.
 type entry struct {
 	width, height int
 	depth         int // bits per pixel
@@ -30,9 +30,9 @@ type entry struct {
 	bitmap        dib
 }
 
-// largestEntry chooses the picture to decode: the most pixels within the limits, then the most bits. What
-// counts is what the pictures themselves say; the directory only says where they are. Entries may overlap
-// and lie: only headers are read here, and only one picture is ever decoded.
+// largestEntry chooses the image to decode: the most pixels within the limits, then the most bits. What
+// counts is what the images themselves say; the directory only says where they are. Entries may overlap
+// and lie: only headers are read here, and only one image is ever decoded.
 func largestEntry(data []byte, limits Limits) (entry, error) {
 	count := min(int(binary.LittleEndian.Uint16(data[4:])), maxEntries)
 	var best entry

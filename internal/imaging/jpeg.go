@@ -116,7 +116,7 @@ func tiffOrientation(tiff []byte) orientation {
 	return 0
 }
 
-// apply turns a picture upright.
+// apply turns an image upright.
 func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 	if o < 2 {
 		return img
@@ -136,7 +136,7 @@ func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 	return out
 }
 
-// target is where the stored pixel (x, y) of a w×h picture belongs (EXIF 2.3, Orientation).
+// target is where the stored pixel (x, y) of a w×h image belongs (EXIF 2.3, Orientation).
 func (o orientation) target(x, y, w, h int) (int, int) {
 	switch o {
 	case 2:

@@ -23,10 +23,10 @@ const (
 	mostUnseen = 0.4
 )
 
-// LostOn says whether a picture would hardly be seen on a page of one color: the page swallows too much of its ink.
+// LostOn reports whether an image would hardly be seen on a page of one color: the page swallows too much of its ink.
 func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > mostUnseen }
 
-// unseenOn is the share of a picture's ink that a page swallows: what has too little contrast with it, and is not
+// unseenOn is the share of an image's ink that a page swallows: what has too little contrast with it, and is not
 // enclosed by ink that has enough. White within an outline or on a plate is seen on white.
 func unseenOn(img *image.NRGBA, page RGB) float64 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()

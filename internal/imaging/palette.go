@@ -15,7 +15,7 @@ const (
 	paletteSlots = 4 * maxPalette
 )
 
-// colorTable numbers the colors of a picture.
+// colorTable numbers the colors of an image.
 type colorTable struct {
 	keys    [paletteSlots]uint32
 	numbers [paletteSlots]uint16 // number in order of appearance, plus 1; 0 is a free slot
@@ -39,7 +39,7 @@ func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 	return uint8(len(t.colors) - 1), true
 }
 
-// indexed returns the same picture with a palette, nil when it has too many colors. Most logos have few, edges
+// indexed returns the same image with a palette, nil when it has too many colors. Most logos have few, edges
 // included: some 80 real ones of 128 pixels take 41 % less as PNG, which is then faster to write and to read too, and
 // 34 % less as WebP.
 func indexed(img *image.NRGBA) *image.Paletted {

@@ -28,18 +28,18 @@ const (
 	AVIF Format = "avif" // known, but not supported
 )
 
-// IsVector says whether the format has no pixels of its own.
+// IsVector reports whether the format has no pixels of its own.
 func (f Format) IsVector() bool { return f == SVG || f == SVGZ }
 
-// Default limits of a picture.
+// Default limits of an image.
 const (
 	MaxBytes  = 5 << 20
 	MaxPixels = 16 << 20
-	// MaxSide bounds width and height each: a picture of 16 million by 1 is no picture.
+	// MaxSide bounds width and height each: an image of 16 million by 1 is no image.
 	MaxSide = 16384
 )
 
-// Limits of a picture. A zero field is the default above.
+// Limits of an image. A zero field is the default above.
 type Limits struct {
 	Bytes  int // of the file
 	Pixels int // width times height
@@ -71,18 +71,18 @@ func (l Limits) check(width, height int) error {
 
 // Errors of this package; they are wrapped with what was wrong.
 var (
-	// ErrUnknown: not a picture, or one of a kind that nobody here knows.
+	// ErrUnknown: not an image, or one of a kind that nobody here knows.
 	ErrUnknown = errors.New("not a known picture format")
-	// ErrUnsupported: a known kind of picture that is not supported, such as AVIF or a palette that is
+	// ErrUnsupported: a known kind of image that is not supported, such as AVIF or a palette that is
 	// run-length encoded.
 	ErrUnsupported = errors.New("picture format is not supported")
 	// ErrTooLarge: past a limit of bytes, pixels, or complexity.
 	ErrTooLarge = errors.New("picture is too large")
-	// ErrMalformed: it says it is such a picture, and is broken.
+	// ErrMalformed: it says it is such an image, and is broken.
 	ErrMalformed = errors.New("picture is malformed")
 )
 
-// Info is what a picture's header says.
+// Info is what an image's header says.
 type Info struct {
 	Format Format
 	// Width and Height are in pixels. For an ICO they are those of the entry that Decode would take, for a
@@ -117,7 +117,7 @@ func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
 	return info, nil
 }
 
-// guarded turns a panic of a codec into ErrMalformed. Codecs meet hostile pictures here, and one panic must
+// guarded turns a panic of a codec into ErrMalformed. Codecs meet hostile images here, and one panic must
 // not end the process.
 func guarded(work func() error) (err error) {
 	defer func() {

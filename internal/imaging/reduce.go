@@ -14,7 +14,7 @@ import (
 	"io"
 )
 
-// boxes makes a picture smaller while its rows arrive: each pixel of the result is the mean of a square of pixels,
+// boxes makes an image smaller while its rows arrive: each pixel of the result is the mean of a square of pixels,
 // weighted by alpha, so that clear pixels do not darken the edges.
 type boxes struct {
 	factor int
@@ -68,7 +68,7 @@ func (b *boxes) flush() {
 	b.y++
 }
 
-// result ends the picture.
+// result ends the image.
 func (b *boxes) result() *image.NRGBA {
 	b.flush()
 	return b.out
@@ -86,7 +86,7 @@ func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 	return jpegOrientation(data).apply(reduceRows(img.Bounds().Size(), factor, rowsOf(img))), nil
 }
 
-// reduceRows makes a picture smaller whose rows come as 8-bit pixels with alpha.
+// reduceRows makes an image smaller whose rows come as 8-bit pixels with alpha.
 func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *image.NRGBA {
 	b := newBoxes(size, factor)
 	pixels := make([]byte, 4*size.X)
@@ -97,7 +97,7 @@ func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *imag
 	return b.result()
 }
 
-// rowsOf returns what writes a row of a picture, as 8-bit pixels with alpha.
+// rowsOf returns what writes a row of an image, as 8-bit pixels with alpha.
 func rowsOf(img image.Image) func(y int, row []byte) {
 	r := img.Bounds()
 	return func(line int, row []byte) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// noisy are pictures in every form that image/png writes.
+// noisy are images in every form that image/png writes.
 func noisy(w, h int) map[string]image.Image {
 	noise := rand.NewChaCha8([32]byte{1})
 	r := image.Rect(0, 0, w, h)
@@ -58,7 +58,7 @@ func encoded(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// boxed is the reference: the whole picture decoded, then made smaller.
+// boxed is the reference: the whole image decoded, then made smaller.
 func boxed(t *testing.T, data []byte, factor int) *image.NRGBA {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(data))
@@ -144,7 +144,7 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 // TestDecodeCost_HoldsWhatDecodingAllocates: all that is allocated on the way, garbage too, is within the cost that
 // the header told.
 func TestDecodeCost_HoldsWhatDecodingAllocates(t *testing.T) {
-	const slack = 2 << 20 // tables of the unpackers, which do not grow with the picture
+	const slack = 2 << 20 // tables of the unpackers, which do not grow with the image
 	files := map[string][]byte{}
 	large := noisy(2100, 2000) // just above reduceFrom
 	for _, name := range []string{"alpha of 16 bits", "gray", "200 colors"} {

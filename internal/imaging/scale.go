@@ -8,13 +8,13 @@ import (
 	"github.com/nfnt/resize"
 )
 
-// softRatio is how many times smaller a picture must become for the shorter filter to do as well. On 71 logos
+// softRatio is how many times smaller an image must become for the shorter filter to do as well. On 71 logos
 // drawn at 256 and 512 pixels and made smaller, compared with the same logos drawn small, Lanczos2 is from 0.1 dB
 // worse to 0.25 dB better than Lanczos3 there, and takes a third less time; at half the size it is 0.5 dB worse.
 const softRatio = 4
 
-// Scale makes a picture's longer side at most longest pixels, keeping its ratio (Lanczos). It never makes
-// a picture larger: one that fits is returned as it is, the same value. longest below 1 counts as 1.
+// Scale makes an image's longer side at most longest pixels, keeping its ratio (Lanczos). It never makes
+// an image larger: one that fits is returned as it is, the same value. longest below 1 counts as 1.
 func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	to, ok := smaller(img.Rect.Size(), longest)
 	if !ok {
@@ -23,13 +23,13 @@ func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	return to.scale(img, false)
 }
 
-// reduction makes pictures of one size smaller.
+// reduction makes images of one size smaller.
 type reduction struct {
 	width, height uint
 	kernel        resize.InterpolationFunction
 }
 
-// smaller returns what makes the longer side of a picture longest pixels. ok is false for one that fits.
+// smaller returns what makes the longer side of an image longest pixels. ok is false for one that fits.
 func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	longest = max(longest, 1)
 	w, h := size.X, size.Y
@@ -50,7 +50,7 @@ func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	return to, true
 }
 
-// scale makes a picture smaller, and spoils it when it is given away. Colors are scaled premultiplied, or clear
+// scale makes an image smaller, and spoils it when it is given away. Colors are scaled premultiplied, or clear
 // pixels would darken the edges.
 func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 	if mix, ok := twoColors(img); ok {
@@ -75,7 +75,7 @@ func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 	return to.premultiplied(pre)
 }
 
-// paletted makes a picture smaller that has a palette, and spoils it.
+// paletted makes an image smaller that has a palette, and spoils it.
 func (to reduction) paletted(img *image.Paletted) *image.NRGBA {
 	var colors palette
 	for i, c := range img.Palette {
@@ -100,7 +100,7 @@ func (to reduction) mix(m twoColorMix) *image.NRGBA {
 	return m.paint(resize.Resize(to.width, to.height, m.shares, to.kernel).(*image.Gray))
 }
 
-// twoColorMix is a picture of two colors, one of which may be clear, and of what lies between them: most logos
+// twoColorMix is an image of two colors, one of which may be clear, and of what lies between them: most logos
 // are one. It has one channel, so it takes a third of the time to scale, and what comes out has the very colors
 // that went in.
 type twoColorMix struct {
@@ -122,11 +122,11 @@ const (
 	sampledRows = 8
 )
 
-// twoColors takes a picture apart. ok is false when it is not one of two colors.
+// twoColors takes an image apart. ok is false when it is not one of two colors.
 func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if img.Stride != 4*w {
-		return m, false // a part of another picture
+		return m, false // a part of another image
 	}
 	second := farthest(img, premultiply(img.Pix))
 	first := farthest(img, second)
@@ -178,10 +178,10 @@ func (m *twoColorMix) share(p premultipliedColor) (share uint8, ok bool) {
 	return share, !(far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]))
 }
 
-// palette has the colors of a picture's indexes.
+// palette has the colors of an image's indexes.
 type palette [maxPalette]premultipliedColor
 
-// twoColors takes a picture apart as the other does that has its pixels, and spoils it when ok.
+// twoColors takes an image apart as the other does that has its pixels, and spoils it when ok.
 func (colors *palette) twoColors(img *image.Paletted) (m twoColorMix, ok bool) {
 	second := colors.farthest(img, colors[img.Pix[0]])
 	first := colors.farthest(img, second)
@@ -265,7 +265,7 @@ func farthest(img *image.NRGBA, from premultipliedColor) premultipliedColor {
 	return best
 }
 
-// paint turns scaled shares back into a picture.
+// paint turns scaled shares back into an image.
 func (m *twoColorMix) paint(shares *image.Gray) *image.NRGBA {
 	colors := &image.RGBA{Pix: make([]uint8, 0, 4*256), Stride: 4 * 256, Rect: image.Rect(0, 0, 256, 1)}
 	for _, c := range m.colors {

@@ -15,7 +15,7 @@ import (
 )
 
 // disc draws a disc with smooth edges on a ground, 8 samples to a side of each pixel. What is clear keeps the
-// color of the ground, as pictures from elsewhere do.
+// color of the ground, as images from elsewhere do.
 func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	const samples = 8
@@ -136,7 +136,7 @@ func TestScaleTellsTwoColorsFromMore(t *testing.T) {
 	}
 }
 
-// TestEncodersKeepFewColors: pictures of few colors take another way through both encoders.
+// TestEncodersKeepFewColors: images of few colors take another way through both encoders.
 func TestEncodersKeepFewColors(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

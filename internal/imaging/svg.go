@@ -94,7 +94,7 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 type box struct{ x, y, w, h float64 }
 
 const (
-	// maxAspect: no picture is a hundred times as long as it is high.
+	// maxAspect: no image is a hundred times as long as it is high.
 	maxAspect = 100
 	minExtent = 1e-3
 )
@@ -110,7 +110,7 @@ func parseViewBox(s string) (box, bool) {
 }
 
 // fixRoot settles the size: width and height in pixels or not at all, and a viewBox whenever there is a
-// size, so that the picture scales.
+// size, so that the image scales.
 func (d *document) fixRoot() error {
 	root := d.root
 	width, hasWidth := pixels(root.attr("width"))

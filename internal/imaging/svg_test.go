@@ -281,7 +281,7 @@ func TestSVGDrawsNothing(t *testing.T) {
 	}
 }
 
-// TestMostlyText_PlateBehindText_IsNotCounted: a shape is left out of the comparison if it fills the whole picture.
+// TestMostlyText_PlateBehindText_IsNotCounted: a shape is left out of the comparison if it fills the whole image.
 func TestMostlyText_PlateBehindText_IsNotCounted(t *testing.T) {
 	for _, c := range []struct {
 		shape string

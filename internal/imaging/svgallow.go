@@ -178,7 +178,7 @@ func cleanAttribute(element, name, value string) (string, bool) {
 	return "", false
 }
 
-// isFilterExtent keeps the canvas of a filter near the picture: ten times its size is a lot already.
+// isFilterExtent keeps the canvas of a filter near the image: ten times its size is a lot already.
 func isFilterExtent(value string) bool {
 	const maxPercent, maxUnits = 1000, 20_000
 	list, ok := parseLengths(value)
@@ -213,7 +213,7 @@ var urlScheme = regexp.MustCompile(`(?i)(?:script|data|https?|file):`)
 
 var ident = regexp.MustCompile(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// isIdent says whether s is a name in CSS that needs no escape.
+// isIdent reports whether s is a name in CSS that needs no escape.
 func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
 
 // reference returns the id that a link inside the document leads to, or an image's data; else "".

@@ -123,7 +123,7 @@ func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 	return rules[:min(len(rules), maxRules)]
 }
 
-// applies says whether a media query is one that holds for a logo in plain daylight: one that is chosen for a
+// applies reports whether a media query is one that holds for a logo in plain daylight: one that is chosen for a
 // background must not change with the viewer's settings.
 func applies(query string) bool {
 	query = strings.ToLower(strings.Join(strings.Fields(query), ""))

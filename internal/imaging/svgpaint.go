@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// opaqueShare of the picture must be filled by a shape that is a background: rounded corners are none.
+	// opaqueShare of the image must be filled by a shape that is a background: rounded corners are none.
 	opaqueShare = 1 - minClearShare
 	// letterArea is the ink of a letter as a share of the font size squared, about.
 	letterArea      = 0.3
@@ -36,7 +36,7 @@ type painter struct {
 	hasText  bool
 	draws    bool    // anything at all
 	textSum  float64 // area of letters
-	shapeSum float64 // area of the rest, without shapes that fill the whole picture
+	shapeSum float64 // area of the rest, without shapes that fill the whole image
 }
 
 // paint reports whether the document draws anything, and whether it is mostly text.
@@ -358,7 +358,7 @@ func (p *painter) hasStops(gradient *node, depth int) bool {
 	return target != nil && depth < maxReferenceDepth && p.hasStops(target, depth+1)
 }
 
-// covers reports whether a shape fills the whole picture.
+// covers reports whether a shape fills the whole image.
 func (p *painter) covers(o outline, area float64, k pen) bool {
 	view := p.doc.view
 	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
@@ -367,7 +367,7 @@ func (p *painter) covers(o outline, area float64, k pen) bool {
 	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
 	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
 	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
-	// Against its own box: a shape that is larger than the picture must be as full.
+	// Against its own box: a shape that is larger than the image must be as full.
 	return math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
 		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack &&
 		area >= opaqueShare*o.width()*o.height()

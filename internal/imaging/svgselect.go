@@ -177,7 +177,7 @@ type matcher struct {
 	found []*candidate
 }
 
-// matches says whether a selector holds for an element. It tries every ancestor that could stand for a
+// matches reports whether a selector holds for an element. It tries every ancestor that could stand for a
 // step, as browsers do: a rule that were missed here would be missed by checkCost, too.
 func (m *matcher) matches(s selector, n *node) bool {
 	m.steps++

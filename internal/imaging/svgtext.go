@@ -18,7 +18,7 @@ import (
 // sniffWindow is how far into a file the svg element may begin: comments and entity lists stand before it.
 const sniffWindow = 16 << 10
 
-// isSVG says whether the first element of a text is svg, in any namespace prefix.
+// isSVG reports whether the first element of a text is svg, in any namespace prefix.
 func isSVG(data []byte) bool {
 	head := data[:min(len(data), sniffWindow)]
 	if order := utf16Order(head); order != nil {

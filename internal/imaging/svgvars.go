@@ -21,7 +21,7 @@ const (
 	maxVarBytes = 4 << 10
 )
 
-// hasVariables says whether any value is, or refers to, a variable.
+// hasVariables reports whether any value is, or refers to, a variable.
 func (d *document) hasVariables() bool {
 	return slices.ContainsFunc(d.order, func(n *node) bool {
 		return slices.ContainsFunc(n.attrs, func(a attribute) bool { return isVariable(a.name, a.value) }) ||
@@ -95,7 +95,7 @@ func (d *document) setByRules() map[string]bool {
 	return set
 }
 
-// setsItself says whether an element's own attributes or style set a property without a variable.
+// setsItself reports whether an element's own attributes or style set a property without a variable.
 func (n *node) setsItself(name string) bool {
 	return slices.ContainsFunc(n.attrs, func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
 		slices.ContainsFunc(n.inline, func(x declaration) bool { return x.name == name && !x.isVariable() })
@@ -122,7 +122,7 @@ func unset(name string) string {
 // paintWords are what a paint may be besides a color, a reference and a function.
 var paintWords = setOf("none", "inherit", "initial", "currentcolor", "context-fill", "context-stroke")
 
-// fits says whether a value can be one of the property, as far as we look: a color or a paint is one.
+// fits reports whether a value can be one of the property, as far as we look: a color or a paint is one.
 func fits(name, value string) bool {
 	if !colorProperties[name] || strings.Contains(value, "(") || paintWords[strings.ToLower(value)] {
 		return true

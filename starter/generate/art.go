@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// maxSVG bounds one stored drawing, in bytes. Above it stand a handful of pictures traced from bitmaps.
+// maxSVG bounds one stored drawing, in bytes. Above it stand a handful of images traced from bitmaps.
 const maxSVG = 32 << 10
 
 // markSide is the side of the grid that simple-icons draws on.
@@ -24,7 +24,7 @@ const (
 	squareSlack = 0.1  // how far a square may be off
 	opaqueFrom  = 0.9  // share of its box that an opaque square covers, with round corners
 	clearBelow  = 8.0  // alpha of 255 below which a pixel is clear
-	clearShare  = 0.02 // share of clear pixels from which a picture has a background to see through
+	clearShare  = 0.02 // share of clear pixels from which an image has a background to see through
 )
 
 // art is a drawing with all that was learned about it.
@@ -172,7 +172,7 @@ func (e *easel) drawing(d drawing, siblings []drawing) (art, error) {
 	return e.art(svg, d.Left, d.Top, d.Width, d.Height, hasIcon(d.Name, siblings))
 }
 
-// hasIcon says whether a drawing's name appears with -icon beside it, so that it is the one with words.
+// hasIcon reports whether a drawing's name appears with -icon beside it, so that it is the one with words.
 func hasIcon(name string, siblings []drawing) bool {
 	for _, s := range siblings {
 		if s.Name == name+"-icon" {
@@ -200,7 +200,7 @@ func shortIDs(body string) string {
 	return strings.NewReplacer(pairs...).Replace(body)
 }
 
-// witnessed says whether a full-color drawing carries the color that the other source declares, which
+// witnessed reports whether a full-color drawing carries the color that the other source declares, which
 // tells two brands of one name apart. A gray proves nothing.
 func witnessed(hex rgb, palette []share) bool {
 	if !hex.chromatic() {

@@ -16,7 +16,7 @@ func (c rgb) hex() string { return imaging.RGB(c).Hex() }
 // luma is 0 to 255.
 func (c rgb) luma() float64 { return imaging.RGB(c).Luma() }
 
-// chromatic says whether a color is more than a shade of gray.
+// chromatic reports whether a color is more than a shade of gray.
 func (c rgb) chromatic() bool { return imaging.RGB(c).Chroma() >= minChroma }
 
 // distance is CIEDE2000.

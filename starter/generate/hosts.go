@@ -100,7 +100,7 @@ func placeOf(link string) (place, bool) {
 	return p, true
 }
 
-// ownsHost says whether a product that fits a shared host is that host's own brand.
+// ownsHost reports whether a product that fits a shared host is that host's own brand.
 func ownsHost(p *product, domain string, f fit) bool {
 	if f >= decorated {
 		return true
@@ -113,7 +113,7 @@ func ownsHost(p *product, domain string, f fit) bool {
 	return false
 }
 
-// frontPath says whether a path is a site's front page, in any language.
+// frontPath reports whether a path is a site's front page, in any language.
 func frontPath(u *url.URL) bool {
 	path := strings.Trim(strings.ToLower(u.Path), "/")
 	switch {

@@ -121,7 +121,7 @@ func fitOf(name, domain string) fit {
 	return best
 }
 
-// overlaps says whether one of two words begins, ends or holds the other.
+// overlaps reports whether one of two words begins, ends or holds the other.
 func overlaps(a, b string) bool {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -148,7 +148,7 @@ func initials(name string) string {
 	return b.String()
 }
 
-// contraction says whether a short form keeps the first letter of a name and leaves out others ("bsky").
+// contraction reports whether a short form keeps the first letter of a name and leaves out others ("bsky").
 func contraction(short, long string) bool {
 	if short == "" || !strings.HasPrefix(long, short[:1]) {
 		return false
@@ -163,7 +163,7 @@ func contraction(short, long string) bool {
 	return true
 }
 
-// firstWordIs says whether a name of several words begins with the label ("Hilton Hotels & Resorts").
+// firstWordIs reports whether a name of several words begins with the label ("Hilton Hotels & Resorts").
 func firstWordIs(name, label string) bool {
 	words := strings.Fields(searchindex.Fold(name))
 	return len(words) > 1 && words[0] == label && len(label) >= minWord
@@ -175,7 +175,7 @@ var kitWords = []string{"brand", "guideline", "designsystem", "presskit", "logos
 // kitSuffixes are top-level domains used for the same.
 var kitSuffixes = map[string]bool{"design": true, "brand": true, "media": true, "press": true}
 
-// isKit says whether a domain merely holds the guidelines of a name.
+// isKit reports whether a domain merely holds the guidelines of a name.
 func isKit(name, domain string) bool {
 	label, _ := labels(domain)
 	suffix, _ := publicsuffix.PublicSuffix(domain)

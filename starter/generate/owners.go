@@ -60,7 +60,7 @@ func productFit(p *product, domain string) fit {
 	return f
 }
 
-// sameBrand says whether two products carry one name.
+// sameBrand reports whether two products carry one name.
 func sameBrand(a, b *product) bool {
 	for _, x := range allNames(a) {
 		for _, y := range allNames(b) {
@@ -118,7 +118,7 @@ func findOwners(products []product) []owned {
 	return out
 }
 
-// abbreviated says whether the alias that fits a domain and the product's name are one name in a long and a
+// abbreviated reports whether the alias that fits a domain and the product's name are one name in a long and a
 // short form.
 func abbreviated(c claim) bool {
 	label, _ := labels(c.Domain)
@@ -203,7 +203,7 @@ func (e *easel) joinHomeless(products []product, brands []owned) {
 	}
 }
 
-// sameColor says whether of two products one declares a color that the other one draws.
+// sameColor reports whether of two products one declares a color that the other one draws.
 func (e *easel) sameColor(a, b *product) bool {
 	if a.Mark == nil {
 		a, b = b, a

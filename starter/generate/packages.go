@@ -34,7 +34,7 @@ type mark struct {
 	Path string
 }
 
-// drawing is a full-color picture.
+// drawing is a full-color image.
 type drawing struct {
 	Name                     string
 	Body                     string

@@ -67,7 +67,7 @@ func shownFor(all []art, theme string) art {
 	return all[max(at, 0)]
 }
 
-// isSeenOn says whether a logo is seen on a page. What has no theme brings a ground of its own; a page that is like
+// isSeenOn reports whether a logo is seen on a page. What has no theme brings a ground of its own; a page that is like
 // that ground leaves what stands on it.
 func (a art) isSeenOn(page imaging.RGB) bool { return a.logo.Theme == nil || !a.lost[page] }
 
@@ -111,7 +111,7 @@ func (e *easel) reverse(a art, r reversal) (art, error) {
 	return turned, nil
 }
 
-// sameShape says whether two drawings cover the same.
+// sameShape reports whether two drawings cover the same.
 func sameShape(a, b *image.NRGBA) bool {
 	if a.Rect != b.Rect {
 		return false

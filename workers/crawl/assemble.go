@@ -27,7 +27,7 @@ const (
 	maxSourceBytes = 500 // of the address in one piece of evidence
 )
 
-// assemble stores the pictures and builds the record with its evidence.
+// assemble stores the images and builds the record with its evidence.
 //
 // Errors: *Failure when nothing was found; *StoreError.
 func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) {
@@ -83,7 +83,7 @@ func validator(r *safehttp.Response, name string) string {
 	return ""
 }
 
-// pictures are those of the candidates that are pictures.
+// pictures are those of the candidates that are images.
 func (f *found) pictures() []*logofinder.Picture {
 	var out []*logofinder.Picture
 	for _, p := range f.read {
@@ -108,7 +108,7 @@ func (b *builder) note(field, source, method string, confidence float64) {
 	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes), Method: method, Confidence: confidence})
 }
 
-// logos stores the chosen pictures, the primary one first; a data set's logos follow, which stay candidates
+// logos stores the chosen images, the primary one first; a data set's logos follow, which stay candidates
 // beside what the site shows itself. When the time allowed is over, what is stored by then is what there is,
 // and nothing but the primary one is begun. whole is false when that could not be stored in all its formats,
 // or candidates were let go for want of memory. Errors: *StoreError.
@@ -220,7 +220,7 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.P
 	return logo, err
 }
 
-// storeTime bounds storing one picture by the time allowed; what is begun for the primary logo may take
+// storeTime bounds storing one image by the time allowed; what is begun for the primary logo may take
 // assembleTime more.
 func storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
 	switch {
@@ -238,7 +238,7 @@ func storeTime(ctx context.Context, until time.Time, primary bool) (context.Cont
 // confidence turns a candidate's score into one.
 func confidence(score float64) float64 { return min(0.99, max(0.05, float64(int(score))/100)) }
 
-// images stores the share image and pictures of the page, as long as the time allowed lasts.
+// images stores the share image and images of the page, as long as the time allowed lasts.
 func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found) error {
 	b.record.Images = []eventschemas.Image{}
 	if u := f.share.Value; u != nil {
@@ -273,10 +273,10 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 	return nil
 }
 
-// pictureConfidence is how sure it is that a large picture of the page shows what the brand does.
+// pictureConfidence is how sure it is that a large image of the page shows what the brand does.
 const pictureConfidence = 0.5
 
-// image adds a stored picture.
+// image adds a stored image.
 func (b *builder) image(image eventschemas.Image, source, method string, confidence float64) {
 	if len(image.Formats) == 0 {
 		return
@@ -327,7 +327,7 @@ func (b *builder) looks(palettes []colors.Palette) {
 	}
 }
 
-// tells says whether the record says anything beyond the domain.
+// tells reports whether the record says anything beyond the domain.
 func (b *builder) tells() bool {
 	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
 }

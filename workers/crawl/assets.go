@@ -46,7 +46,7 @@ func (s *storing) Put(ctx context.Context, data []byte, ext string) (string, err
 	return id, nil
 }
 
-// all stores the files of a picture in their order. It returns the formats whose files are stored, which on
+// all stores the files of an image in their order. It returns the formats whose files are stored, which on
 // an error are the first ones. Errors: *StoreError.
 func (s *storing) all(ctx context.Context, files []file, formats []eventschemas.Asset) ([]eventschemas.Asset, error) {
 	for i, f := range files[:min(len(files), len(formats))] {
@@ -59,16 +59,16 @@ func (s *storing) all(ctx context.Context, files []file, formats []eventschemas.
 	return formats, nil
 }
 
-// errLate: there was no time for another format of a picture.
+// errLate: there was no time for another format of an image.
 var errLate = errors.New("not encoded: the crawl's time is over")
 
-// file is one form of a picture.
+// file is one form of an image.
 type file struct {
 	data []byte
 	ext  string
 }
 
-// encoded takes the forms of one picture as they are made, so that the place at the gate is given up before
+// encoded takes the forms of one image as they are made, so that the place at the gate is given up before
 // they go to the store.
 type encoded struct {
 	files []file
@@ -90,7 +90,7 @@ func (e *encoded) Put(_ context.Context, data []byte, ext string) (string, error
 	return nowhere{}.Put(context.Background(), data, ext)
 }
 
-// isOver says whether a moment has passed; zero never does.
+// isOver reports whether a moment has passed; zero never does.
 func isOver(until time.Time) bool { return !until.IsZero() && !time.Now().Before(until) }
 
 // nowhere names files by their content and keeps none.

@@ -39,7 +39,7 @@ const (
 
 // Config configures a Crawler.
 type Config struct {
-	// Decoders bounds the pictures that all crawls together decode or encode at a time.
+	// Decoders bounds the images that all crawls together decode or encode at a time.
 	// Default: the number of processors, at least 2.
 	Decoders int
 	// Room bounds the bytes that decoding and encoding hold, of all crawls together and of all else that shares it.
@@ -98,7 +98,7 @@ type Crawler struct {
 	rules  *rulebook
 }
 
-// New returns a Crawler that fetches with a client and keeps pictures in a store.
+// New returns a Crawler that fetches with a client and keeps images in a store.
 func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawler, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -158,7 +158,7 @@ type Result struct {
 type Stats struct {
 	Requests int
 	Bytes    int64 // of bodies, decompressed
-	Decoded  int   // files of pictures, each as often as it was decoded
+	Decoded  int   // files of images, each as often as it was decoded
 }
 
 // Crawl crawls a site within ctx's deadline, or DefaultAllowed. When the deadline passes after the home

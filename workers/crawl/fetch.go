@@ -131,7 +131,7 @@ func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, erro
 	return next, nil
 }
 
-// ownAnswer says whether an answer came from the domain that is crawled, all the way.
+// ownAnswer reports whether an answer came from the domain that is crawled, all the way.
 func (r *run) ownAnswer(response *safehttp.Response) bool {
 	own := site.New(r.target.Domain)
 	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })

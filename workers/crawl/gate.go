@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Ranks of the work on pictures: what has the lowest goes first. What ends a crawl goes before what others
+// Ranks of the work on images: what has the lowest goes first. What ends a crawl goes before what others
 // have just begun, or a crawl whose time is nearly over waits behind every icon of all others; and the best
 // candidate of one crawl before the second best of another.
 const (
@@ -14,10 +14,10 @@ const (
 	rankStore   = -1  // storing the other logos
 	rankRead    = 0   // reading the best candidate; the next one has 1
 	rankBanner  = 100 // converting the share image
-	rankPicture = 101 // converting a picture of the page
+	rankPicture = 101 // converting an image of the page
 )
 
-// gate bounds the pictures that are decoded and encoded at a time, of all crawls together.
+// gate bounds the images that are decoded and encoded at a time, of all crawls together.
 type gate struct {
 	mu      sync.Mutex
 	free    int

@@ -81,7 +81,7 @@ func TestWhatCrawlsHoldIsBounded(t *testing.T) {
 	}
 }
 
-// disc reads a picture of a disc, large enough that two of it are more than one crawl's share.
+// disc reads an image of a disc, large enough that two of it are more than one crawl's share.
 func disc(t *testing.T, radius int) *logofinder.Picture {
 	t.Helper()
 	const side = 640

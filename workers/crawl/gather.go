@@ -26,18 +26,18 @@ const declaredShare = 0.4
 type found struct {
 	input      extract.Input
 	candidates []logofinder.Candidate
-	read       []*logofinder.Picture // by candidate; nil when it is no picture
+	read       []*logofinder.Picture // by candidate; nil when it is no image
 	refused    []error               // by candidate; why
 	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil when there is none that can be used
-	scenes     []*url.URL   // pictures of the page
+	scenes     []*url.URL   // images of the page
 	pictured   []*converted // by scene; nil when it cannot be used
 	until      time.Time    // when the time allowed for the crawl is over; zero for none
 
 	mu sync.Mutex // of read and refused, while errands run
 }
 
-// converted is a picture in the form that is stored. What came is forgotten.
+// converted is an image in the form that is stored. What came is forgotten.
 type converted struct {
 	image eventschemas.Image
 	files []file
@@ -157,7 +157,7 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 }
 
 // errands are the files to fetch, the most important ones first: candidates for logos, further pages, the
-// share image, pictures of the page.
+// share image, images of the page.
 func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	f.read = make([]*logofinder.Picture, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
@@ -208,7 +208,7 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 	f.refused[i] = err
 }
 
-// convert fetches one picture and makes of it what is stored; nil when it cannot be used.
+// convert fetches one image and makes of it what is stored; nil when it cannot be used.
 func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error), fetched func()) *converted {
 	data, _, err := r.file(ctx, u, logofinder.MaxBytes)
 	fetched()

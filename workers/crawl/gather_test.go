@@ -60,7 +60,7 @@ func TestStylesheetsAreFetchedTheSitesOwnFirst(t *testing.T) {
 }
 
 // TestOneFile_WhateverItIsNamedAs_IsDecodedOnce serves one file under many addresses: as icon, logo, part of a sprite,
-// share image and picture of the page.
+// share image and image of the page.
 func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
 	const vector = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 100"><path d="M0 0h300v100L150 9z" fill="#0b5fff"/></svg>`
 	for name, c := range map[string]struct {

@@ -124,7 +124,7 @@ func (h *held) fallShort() {
 	h.short = true
 }
 
-// wasShort says whether something was refused.
+// wasShort reports whether something was refused.
 func (h *held) wasShort() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +143,7 @@ func (h *held) end() {
 	}
 }
 
-// weight is the memory of a picture that was read, in bytes.
+// weight is the memory of an image that was read, in bytes.
 func weight(p *logofinder.Picture) int64 {
 	n := int64(len(p.SVG))
 	if p.Raster != nil {
@@ -152,9 +152,9 @@ func weight(p *logofinder.Picture) int64 {
 	return n
 }
 
-// keep keeps a picture that was read until the crawl chooses. When there is no room for it, those that
+// keep keeps an image that was read until the crawl chooses. When there is no room for it, those that
 // would not be chosen as things stand are let go first: otherwise all wait for the choice, since a better
-// picture of one drawing may bring back another.
+// image of one drawing may bring back another.
 func (f *found) keep(h *held, i int, p *logofinder.Picture) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -146,7 +146,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 			fetched.Add(1)
 			w.Header().Set("Content-Type", kind)
 			w.Write(data)
-			io.WriteString(w, r.URL.RawQuery) // behind the end of the picture: no two files are the same
+			io.WriteString(w, r.URL.RawQuery) // behind the end of the image: no two files are the same
 		}
 	}
 	site["/"] = site["/page.html"]

@@ -18,7 +18,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Once crawls one address or host, outside of any stream. Pictures are read and named by their content, and
+// Once crawls one address or host, outside of any stream. Images are read and named by their content, and
 // kept in Result.Files only. A host without a scheme is tried at all of its addresses. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
 func Once(ctx context.Context, cfg Config, client *safehttp.Client, address string) (*Result, Stats, error) {
 	start, domain, err := startOf(address)

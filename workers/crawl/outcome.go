@@ -37,7 +37,7 @@ func failed(asked string, err error) *Failure {
 	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
 }
 
-// elsewhere says whether the site may answer under another of its addresses: nothing was told by a web
+// elsewhere reports whether the site may answer under another of its addresses: nothing was told by a web
 // server yet.
 func elsewhere(err error) bool {
 	var dns *safehttp.DNSError

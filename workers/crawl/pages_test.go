@@ -45,7 +45,7 @@ func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
 		r := result.Record
 		name.count(t, e.Page, "name", text(r.Name), e.Publisher, sameName)
 		description.count(t, e.Page, "description", text(r.Description), e.Description, sameText)
-		// The other extractor takes any picture of the page; ours is the page's own share image or none.
+		// The other extractor takes any image of the page; ours is the page's own share image or none.
 		if r.OGImage != nil {
 			image.count(t, e.Page, "image", *r.OGImage, e.Image, sameAddress)
 		}

@@ -21,13 +21,13 @@ var platforms = []string{
 	"gitlab.com", "bitbucket.org", "npmjs.com", "pypi.org", "notion.so", "dropbox.com", "calendly.com", "behance.net", "dribbble.com", "quora.com", "goodreads.com", "imdb.com", "producthunt.com", "wellfound.com",
 }
 
-// onPlatform says whether a home page is the brand's page on a network or another platform: what it says of
+// onPlatform reports whether a home page is the brand's page on a network or another platform: what it says of
 // itself is the platform's. A platform's own start page is where its other domains lead.
 func (r *run) onPlatform(u *url.URL) bool {
 	return strings.Trim(u.Path, "/") != "" && !r.site.Own(u) && isPlatform(u.Hostname()) && !isPlatform(r.target.Domain)
 }
 
-// leftForPlatform says whether a file of the site was answered for by a platform: a domain whose every path
+// leftForPlatform reports whether a file of the site was answered for by a platform: a domain whose every path
 // leads to facebook.com has its icon there too.
 func (r *run) leftForPlatform(asked, final *url.URL) bool {
 	return isPlatform(final.Hostname()) && !isPlatform(asked.Hostname()) && !isPlatform(r.target.Domain)

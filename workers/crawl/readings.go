@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// readings are the files of pictures that one crawl has decoded, by their content: a file is decoded once, whatever the
+// readings are the files of images that one crawl has decoded, by their content: a file is decoded once, whatever the
 // page names it as and however often.
 type readings struct {
 	sprites bool // rasters may be cut into pieces

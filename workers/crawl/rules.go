@@ -103,7 +103,7 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 
 const rulesPath = "/robots.txt"
 
-// isRulesOf says whether the address that a robots.txt was finally found at is that of another server's own,
+// isRulesOf reports whether the address that a robots.txt was finally found at is that of another server's own,
 // within the same domain. What a stranger sends on to is his, not that server's word.
 func isRulesOf(asked, final *url.URL) bool {
 	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
@@ -136,7 +136,7 @@ func (r *run) askRules(ctx context.Context, u *url.URL) {
 	}()
 }
 
-// permitted says whether a page may be fetched or, when it came already, kept. It waits for the rules of its
+// permitted reports whether a page may be fetched or, when it came already, kept. It waits for the rules of its
 // server as long as they are worth waiting for. A crawl on a schedule goes by the rules for everybody; one
 // that somebody waits for only by those that name this crawler: it is a visit on a person's behalf.
 func (r *run) permitted(ctx context.Context, u *url.URL) error {
@@ -189,7 +189,7 @@ func (r *run) allowed(page *url.URL) error {
 	return nil
 }
 
-// mayFetchFile says whether the rules allow a file that the site declares.
+// mayFetchFile reports whether the rules allow a file that the site declares.
 func (r *run) mayFetchFile(u *url.URL) bool {
 	rules := r.ruling.rules
 	if rules == nil || r.ruling.origin != originOf(u) || !rules.Named && !r.target.Scheduled {
@@ -198,7 +198,7 @@ func (r *run) mayFetchFile(u *url.URL) bool {
 	return rules.Allows(u.RequestURI())
 }
 
-// mayFetchPage says whether the rules allow a further page: those for everybody count here for a live crawl
+// mayFetchPage reports whether the rules allow a further page: those for everybody count here for a live crawl
 // as well, and unknown rules allow none.
 func (r *run) mayFetchPage(u *url.URL) bool {
 	rules := r.ruling.rules

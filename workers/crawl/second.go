@@ -124,7 +124,7 @@ func (r *run) furtherLinks(p *page.Page, wanted []topic) []furtherLink {
 	return out
 }
 
-// isFurther says whether a link leads to another page of the very host that answered, whose rules are
+// isFurther reports whether a link leads to another page of the very host that answered, whose rules are
 // known.
 func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	u := a.URL

@@ -17,7 +17,7 @@ type Bomb struct {
 	Data []byte
 }
 
-// RasterBombs are the rasters that a server of pictures must survive. None of them is a picture that anybody
+// RasterBombs are the rasters that a server of images must survive. None of them is an image that anybody
 // has as a logo.
 func RasterBombs() []Bomb {
 	small := picture(40, 20)
@@ -63,7 +63,7 @@ func claims(side uint16) []byte {
 	return data
 }
 
-// LargestPNG is as large as a picture may be that is decoded at all: 4096×4096 pixels, clear in half.
+// LargestPNG is as large as an image may be that is decoded at all: 4096×4096 pixels, clear in half.
 func LargestPNG() []byte {
 	const side = 4096
 	img := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.NRGBA{}, color.NRGBA{0x0b, 0x5f, 0xff, 0xff}})
@@ -77,7 +77,7 @@ func LargestPNG() []byte {
 	return b.Bytes()
 }
 
-// ICO is an icon file with these pictures, each described as 0×0 in the directory.
+// ICO is an icon file with these images, each described as 0×0 in the directory.
 func ICO(pictures ...[]byte) []byte {
 	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
 	at := 6 + 16*len(pictures)
@@ -100,7 +100,7 @@ func DIBHeader(width, height int32, bits uint16) []byte {
 	return append(h, make([]byte, 24)...)
 }
 
-// NoisePNG is a square picture of noise in 256 colors, which nothing makes smaller.
+// NoisePNG is a square image of noise in 256 colors, which nothing makes smaller.
 func NoisePNG(side int) []byte {
 	noise := rand.NewChaCha8([32]byte{})
 	colors := make(color.Palette, 256)

@@ -50,7 +50,7 @@ func adobe(transform byte) []byte {
 	return append([]byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00"), transform)
 }
 
-// photoshop is what Photoshop writes before a picture of luma and two colors.
+// photoshop is what Photoshop writes before an image of luma and two colors.
 func photoshop() []byte {
 	const text = "http://ns.adobe.com/xap/1.0/\x00Adobe\x00\x00\x00\x00\x00\x00\x00 Photoshop"
 	return append(append([]byte{0xff, 0xe1, 0, 2 + byte(len(text))}, text...), adobe(1)...)
@@ -172,7 +172,7 @@ func (b *webpBits) vp8lHeader(w, h int) {
 	b.put(0, 4)
 }
 
-// colorIndexed is a lossless picture of one color, by way of a palette.
+// colorIndexed is a lossless image of one color, by way of a palette.
 func (b *webpBits) colorIndexed() {
 	b.put(1, 1)
 	b.put(3, 2)
@@ -199,7 +199,7 @@ func losslessClaim(w, h int, _ bool) []byte {
 	return webpOf("VP8L", b.out)
 }
 
-// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the picture.
+// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the image.
 func animatedClaim(before ...any) Claim {
 	return func(w, h int, _ bool) []byte {
 		var b webpBits
@@ -212,7 +212,7 @@ func animatedClaim(before ...any) Claim {
 	}
 }
 
-// WebPOfManyChunks is an animation whose first frame has so many empty chunks before its picture of w×h pixels.
+// WebPOfManyChunks is an animation whose first frame has so many empty chunks before its image of w×h pixels.
 func WebPOfManyChunks(w, h, chunks int) []byte {
 	var before []any
 	for range chunks {
@@ -221,7 +221,7 @@ func WebPOfManyChunks(w, h, chunks int) []byte {
 	return animatedClaim(before...)(w, h, true)
 }
 
-// vp8Claim is a lossy picture of zero bits.
+// vp8Claim is a lossy image of zero bits.
 func vp8Claim(w, h int, body bool) []byte {
 	const first = 1<<19 - 1
 	tag := first<<5 | 1<<4

@@ -1,4 +1,4 @@
-// Package imagingtest holds pictures that mean harm, and a scan for what a sanitized SVG must not have.
+// Package imagingtest holds images that mean harm, and a scan for what a sanitized SVG must not have.
 package imagingtest
 
 import (

@@ -61,7 +61,7 @@ type Label struct {
 	Notes   string        `json:"notes"`
 }
 
-// LogoLabel says which pictures are the brand's. Entries are addresses, in which * stands for anything, or
+// LogoLabel says which images are the brand's. Entries are addresses, in which * stands for anything, or
 // inline: and a piece of the drawing.
 type LogoLabel struct {
 	Accept   []string `json:"accept"` // the primary logo

@@ -108,7 +108,7 @@ func number(text string) int {
 	return n
 }
 
-// is says whether a label's entry names this logo. An inline entry is a piece of the drawing, mostly of a
+// is reports whether a label's entry names this logo. An inline entry is a piece of the drawing, mostly of a
 // path, or a selector of drawings in the page; "inline:*" is any.
 func (s *scorer) is(c chosen, entry string) bool {
 	piece, inline := strings.CutPrefix(entry, inlinePrefix)

@@ -20,7 +20,7 @@ import (
 // Groups of single logo files.
 const (
 	accentFiles = "accent" // the brand's color is known from another source than the drawing
-	shapeFiles  = "shape"  // the file's name says whether it holds the symbol alone
+	shapeFiles  = "shape"  // the file's name reports whether it holds the symbol alone
 	themeFiles  = "theme"  // the file's name says for which ground it is drawn
 )
 
@@ -44,7 +44,7 @@ type logoFile struct {
 	Theme  string `json:"theme"`  // of its ink: light or dark; "" not known
 }
 
-// in says whether a drawing belongs to a group.
+// in reports whether a drawing belongs to a group.
 func (l *logoFile) in(group string) bool {
 	switch group {
 	case accentFiles:

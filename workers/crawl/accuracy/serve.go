@@ -45,7 +45,7 @@ type crawled struct {
 	stats   crawl.Stats
 	took    time.Duration
 	cpu     time.Duration // of the whole process meanwhile: of this crawl, when it ran alone
-	files   *shelf        // of the pictures that were kept
+	files   *shelf        // of the images that were kept
 	page    *html.Node    // what was served at the address where the crawl ended; nil when it failed
 }
 
@@ -185,7 +185,7 @@ func (l *Label) serveWritten(n *internet.Internet, at *url.URL) {
 	}))
 }
 
-// isMark says whether the label names an address as somebody's logo.
+// isMark reports whether the label names an address as somebody's logo.
 func (l *Label) isMark(address string) bool {
 	if l.Logo == nil {
 		return false

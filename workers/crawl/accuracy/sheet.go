@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxEmbedded bounds a picture in the contact sheet, in bytes.
+	// maxEmbedded bounds an image in the contact sheet, in bytes.
 	maxEmbedded = 256 << 10
 	// maxTiles bounds the missed logo files of one group that are shown.
 	maxTiles = 300
@@ -40,7 +40,7 @@ type sheetFile struct {
 }
 
 type sheetLogo struct {
-	Data         template.URL // the picture itself
+	Data         template.URL // the image itself
 	Source, Kind string
 }
 

@@ -4,7 +4,7 @@
 //
 //   - Every request of the page is held and answered from package safehttp, with its guard, within a number
 //     of requests and bytes. Only documents of the page itself, scripts and the data that they ask for by GET
-//     are fetched; pictures and stylesheets are answered with empty ones, everything else fails.
+//     are fetched; images and stylesheets are answered with empty ones, everything else fails.
 //   - What would pass by that (sockets, service workers, frames of other processes, look-ahead, names) finds
 //     a proxy that does not exist and no names.
 //   - Chromium's own sandbox around the processes that read what strangers wrote is always on. Where Chromium

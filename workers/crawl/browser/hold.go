@@ -138,7 +138,7 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 	}
 }
 
-// shows says whether a request would replace a page that is there already.
+// shows reports whether a request would replace a page that is there already.
 func (h *holder) shows(ev *fetch.EventRequestPaused) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

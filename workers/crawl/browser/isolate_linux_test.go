@@ -78,7 +78,7 @@ func TestWhatTheBrowserMayDo(t *testing.T) {
 	}
 }
 
-// mayHaveNoNetwork says whether a process may be started in a network namespace of its own.
+// mayHaveNoNetwork reports whether a process may be started in a network namespace of its own.
 func mayHaveNoNetwork() bool {
 	probe := exec.Command("/bin/true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}

@@ -29,7 +29,7 @@ func challengeHeader(h http.Header) string {
 var challengeTitles = regexp.MustCompile(`(?i)^(just a moment|attention required|access denied([.:!(-].*| \W.*)?|access to this (page|site|website) (has been|is|was) denied.*|are you (a )?(human|robot)|human verification( required)?|(please )?verify (that )?you('| a)re (a )?human.*|verifying (that )?you are (a )?human.*|security check(point)?|security verification|pardon our interruption|ddos-guard.*|checking your browser.*|one moment,? please|bot verification|robot or human|robot check|robot challenge|vercel security checkpoint.*|making sure you('| a)re not a bot|client challenge|(re)?captcha( challenge| verification| required| check)?|captcha-[\w-]*|request unsuccessful.*|request (rejected|blocked)|the request is blocked.*|error: the request could not be satisfied|(error )?(403[ :–-]*)?forbidden([.:!(-].*| \W.*)?|unusual traffic( (detected|from)\b.*)?|radware (bot manager )?(captcha|page).*|sucuri website firewall.*|you are being redirected|please wait while (your request is being|we) verif.*|bot or not|challenge validation|human check|not acceptable` +
 	`|(botschutz|sicherheits(über|ue)prüfung|nur einen moment|einen moment,? bitte|sind sie ein (mensch|roboter))|((vérification|contrôle) de sécurité|un instant|un moment,? s'il vous plaît|êtes-vous (un )?(humain|robot))|(verificación de seguridad|un momento|comprobación de seguridad|¿eres (un )?(humano|robot))|(verifica(zione)? di sicurezza|controllo di sicurezza|un attimo|un momento,? per favore|ci siamo quasi|sei un (robot|essere umano))|(verificação de segurança|(só )?um momento|você é (um )?(humano|robô))|(beveiligingscontrole|veiligheidscontrole|een (moment|ogenblik)( geduld)?( a\.?u\.?b)?)|(weryfikacja bezpieczeństwa|chwileczkę|jeszcze chwila|cierpliwości)|((vänta )?ett ögonblick|säkerhetskontroll|et øjeblik|sikkerhetskontroll|sikkerhedskontrol|hetkinen)|(bezpečnostní (kontrola|ověření)|okamžik( prosím)?)|(biztonsági ellenőrzés|egy pillanat)|(bir dakika( lütfen)?|lütfen bekleyin|güvenlik (kontrolü|doğrulaması))|(verificare de securitate|un moment)|(tunggu sebentar|chờ một chút)|((один )?момент|вы (не )?робот|вы человек|подтвердите, что вы.*|я не робот|проверка безопасности|перевірка безпеки|один момент, будь ласка)|人机验证|安全验证|访问验证|访问被阻断|로봇이 아닙니다|(请|請)稍(候|等)|잠시만 기다리(십시오|세요)|しばらくお待ちください)[\s.…!?]*$`)
 
-// challengeTitle says whether a title is that of a challenge, and of nobody who is called so.
+// challengeTitle reports whether a title is that of a challenge, and of nobody who is called so.
 func challengeTitle(a Answer) bool {
 	said := first(a.Page.Title)
 	return challengeTitles.MatchString(said) && !calledSo(a, said) || challengeTitles.MatchString(strings.TrimSpace(a.Page.Title)) && !calledSo(a, a.Page.Title)
@@ -135,7 +135,7 @@ func sourceWith(p *page.Page, parts []string) string {
 	return ""
 }
 
-// anonymous says whether a page is nobody's: next to no words, and nothing that its owner would have written.
+// anonymous reports whether a page is nobody's: next to no words, and nothing that its owner would have written.
 func anonymous(a Answer) bool {
 	p := a.Page
 	if !saysNothing(p, challengeWords/2) || len(p.Icons) > 0 || p.Manifest != nil || len(p.Headings) > 0 || p.Password || p.Meta("description", "og:title", "og:description") != "" {
@@ -148,7 +148,7 @@ func anonymous(a Answer) bool {
 // refusalWords bounds a refusal that has both the title and the wording of one; some explain themselves.
 const refusalWords = 300
 
-// refuses says whether a page with status 200 is a refusal: it has a sign of one, and nothing of its own.
+// refuses reports whether a page with status 200 is a refusal: it has a sign of one, and nothing of its own.
 func refuses(a Answer, sign string) bool {
 	if sign == "" {
 		return false
@@ -179,7 +179,7 @@ func geoSign(p *page.Page) string {
 	return ""
 }
 
-// turnsAway says whether a text says that visitors from here are not wanted. A question is none: "Not available
+// turnsAway reports whether a text says that visitors from here are not wanted. A question is none: "Not available
 // in your area yet? Leave your address."
 func turnsAway(p *page.Page, text string) bool {
 	for _, at := range elsewhere.FindAllStringIndex(text, maxMatches) {
@@ -204,7 +204,7 @@ var providers = []string{
 	"duosecurity.com", "pingidentity.com", "pingone.com", "id.atlassian.com", "appleid.apple.com", "b2clogin.com", "amazoncognito.com", "login.salesforce.com",
 }
 
-// Foreign says whether a page is that of a log-in service that the site merely uses.
+// Foreign reports whether a page is that of a log-in service that the site merely uses.
 func Foreign(host string, own func(string) bool) bool {
 	return !own(host) && slices.ContainsFunc(providers, func(p string) bool { return host == p || strings.HasSuffix(host, "."+p) })
 }

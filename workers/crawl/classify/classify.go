@@ -121,7 +121,7 @@ func status(code int) string {
 // refusals are statuses by which a site refuses. 999 is LinkedIn's own.
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons, 999}
 
-// isHTML says whether an answer can be read as a page: by its type, or without one by its content.
+// isHTML reports whether an answer can be read as a page: by its type, or without one by its content.
 func isHTML(a Answer) bool {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || kind == "" || kind == "application/octet-stream" || kind == "text/plain" {

@@ -10,7 +10,7 @@ import (
 // Limits of pages that stand before the brand's own.
 const (
 	gateWords   = 120 // a log-in or a question for the age has fewer words
-	shellImages = 3   // an app that draws itself shows no pictures yet
+	shellImages = 3   // an app that draws itself shows no images yet
 )
 
 // logIns are parts of paths of log-in pages, and logInTitles the beginnings of their titles.

@@ -49,7 +49,7 @@ var offersElsewhere = regexp.MustCompile(`(?i)домен (?:[^.!?]|\.\S){0,40}(�
 // namedOffer is an offer in a title that names the domain itself: "acme.com is for sale".
 var namedOffer = regexp.MustCompile(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(for sale|available for|parked|a premium domain|domain (name )?for sale|steht zum verkauf|zu verkaufen|à vendre|en venta|in vendita|te koop|is available$)`)
 
-// isOffer says whether a text has the wording of a domain offer.
+// isOffer reports whether a text has the wording of a domain offer.
 func isOffer(text string) bool { return offers.MatchString(text) || offersElsewhere.MatchString(text) }
 
 // offersIn is isOffer, but for what somebody is called: "Parked by the Sea" on parkedbythesea.com.
@@ -111,7 +111,7 @@ func parkingTrace(a Answer) string {
 	return ""
 }
 
-// hasAdBlockKey says whether the document carries the key with which parking services ask ad blockers to
+// hasAdBlockKey reports whether the document carries the key with which parking services ask ad blockers to
 // let their advertisements pass.
 func hasAdBlockKey(p *page.Page) bool {
 	if p.Root == nil {

@@ -47,7 +47,7 @@ var (
 	soonPlainly = regexp.MustCompile(`(?i)\b(` + soonPlain + `)\b`)
 )
 
-// promises says whether a page says in its title or its headings that it is not there yet.
+// promises reports whether a page says in its title or its headings that it is not there yet.
 func promises(a Answer) bool {
 	own := presents(a.Page)
 	for _, part := range titleParts(a.Page.Title) {

@@ -150,7 +150,7 @@ func cutFunction(text, name string) (argument, rest string, ok bool) {
 	return strings.TrimSpace(text[len(name)+1 : end]), strings.TrimSpace(text[min(end+1, len(text)):]), true
 }
 
-// importAddress reads the address at the beginning of what follows @import.
+// importAddress reads the URL at the beginning of what follows @import.
 func importAddress(prelude string, at *url.URL) (*url.URL, string) {
 	if ref, rest, ok := cutFunction(prelude, "url"); ok {
 		return resolve(at, unquote(ref)), rest
@@ -162,7 +162,7 @@ func importAddress(prelude string, at *url.URL) (*url.URL, string) {
 	return resolve(at, unquote(prelude[:end])), strings.TrimSpace(prelude[end:])
 }
 
-// Imports lists the addresses of the sheets that a sheet imports, those for print or a dark scheme only
+// Imports lists the URLs of the sheets that a sheet imports, those for print or a dark scheme only
 // left out. Browsers heed an @import only before any rule.
 func Imports(sheet []byte, at *url.URL) []*url.URL {
 	var out []*url.URL
@@ -232,7 +232,7 @@ func (p *parser) fontFace() {
 	p.book.faces = append(p.book.faces, f)
 }
 
-// sources lists the addresses in a src.
+// sources lists the URLs in a src.
 func sources(value string, at *url.URL) []*url.URL {
 	var out []*url.URL
 	for len(out) < maxFaceSources {

@@ -34,7 +34,7 @@ type Face struct {
 type Variable struct{ Name, Value string }
 
 // New reads the stylesheets of a document in the order of the document: its style elements, and of its
-// linked sheets those whose text is given, by absolute address. Sheets that a sheet imports are looked up in
+// linked sheets those whose text is given, by absolute URL. Sheets that a sheet imports are looked up in
 // the same way. It never fails: what cannot be read is passed over.
 func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 	return &Cascade{
@@ -106,7 +106,7 @@ func (c *Cascade) Faces() []Face {
 	return c.faces
 }
 
-// Imported lists the addresses that the sheets import, whether their text was given or not.
+// Imported lists the URLs that the sheets import, whether their text was given or not.
 func (c *Cascade) Imported() []*url.URL {
 	if c == nil {
 		return nil

@@ -90,7 +90,7 @@ func (w *names) match(n *html.Node) bool {
 	return true
 }
 
-// hasWord says whether a list of words holds one.
+// hasWord reports whether a list of words holds one.
 func hasWord(list, word string) bool {
 	for from := 0; ; {
 		i := strings.Index(list[from:], word)

@@ -18,7 +18,7 @@ const (
 	maxMediaDepth = 8
 )
 
-// mediaApplies says whether a list of media queries holds on our screen. An empty list does.
+// mediaApplies reports whether a list of media queries holds on our screen. An empty list does.
 func mediaApplies(query string) bool {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {

@@ -184,7 +184,7 @@ func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bo
 	}
 }
 
-// maxValue bounds a value in bytes: a picture in an address is what makes one long.
+// maxValue bounds a value in bytes: an image in a URL is what makes one long.
 const maxValue = 512 << 10
 
 // declaration is what stands before the current token: a name, a colon and a value. The name is "" when it

@@ -20,7 +20,7 @@ const (
 
 	maxSheets       = 1000 // page builders write a style element for every block
 	maxImportDepth  = 3
-	maxImports      = 32 // addresses kept
+	maxImports      = 32 // URLs kept
 	maxRules        = 60_000
 	maxSelectors    = 120_000
 	maxDeclarations = 400_000
@@ -55,7 +55,7 @@ type book struct {
 // rule is a block of declarations. Its order is its index.
 type rule struct {
 	declarations []declaration
-	at           *url.URL // the address of the sheet
+	at           *url.URL // the URL of the sheet
 	layer        *layer
 }
 
@@ -162,7 +162,7 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, scope{layer: b.layers}, []string{at.String()})
 }
 
-// sheet reads one sheet. path holds the addresses of the sheets that led to it, itself last.
+// sheet reads one sheet. path holds the URLs of the sheets that led to it, itself last.
 func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	if b.read >= maxSheets {
 		return
@@ -174,7 +174,7 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	newParser(b, text, at, path).block(in, 0)
 }
 
-// resolve makes an address absolute. It is nil when it is not one of the web.
+// resolve makes a URL absolute. It is nil when it is not one of the web.
 func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {

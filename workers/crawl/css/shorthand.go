@@ -149,7 +149,7 @@ func isColor(word string) bool {
 	return ok
 }
 
-// absolute makes the addresses in a value absolute. Those that lead into the document or hold data stay as
+// absolute makes the URLs in a value absolute. Those that lead into the document or hold data stay as
 // they are.
 func absolute(value string, at *url.URL) string {
 	i := indexURL(value)
@@ -172,7 +172,7 @@ func absolute(value string, at *url.URL) string {
 	return out.String()
 }
 
-// maxAddresses bounds the addresses of one value that are made absolute.
+// maxAddresses bounds the URLs of one value that are made absolute.
 const maxAddresses = 64
 
 // urlEnd is where url( closes: unlike elsewhere brackets within do not count when it has no quotes.

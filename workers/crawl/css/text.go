@@ -158,7 +158,7 @@ func isHex(b byte) bool {
 
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' || b == '\f' }
 
-// isName says whether a byte may stand in an identifier.
+// isName reports whether a byte may stand in an identifier.
 func isName(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b >= 0x80
 }

@@ -188,7 +188,7 @@ func (v *vocabulary) match(all []string, i int, w string, see func(*term)) {
 	}
 }
 
-// fits says whether a phrase stands at the beginning of the words.
+// fits reports whether a phrase stands at the beginning of the words.
 func (x *term) fits(all []string) bool {
 	if len(x.words) > len(all) || len(x.words) > maxPhrase {
 		return false

@@ -66,7 +66,7 @@ type Resolver struct {
 	ids     map[string]*html.Node
 }
 
-// NewResolver returns a resolver for a document at an address. cascade may be nil; colors are then those
+// NewResolver returns a resolver for a document at a URL. cascade may be nil; colors are then those
 // that the elements say themselves.
 func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver {
 	return &Resolver{root: root, base: base, cascade: cascade}

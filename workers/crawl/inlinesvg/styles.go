@@ -113,7 +113,7 @@ var kept = []string{"clip-path", "mask", "filter", "stroke-linecap", "stroke-lin
 
 const maxValue = 400 // bytes of a property's value
 
-// plainValue says whether a value needs nothing of its surroundings.
+// plainValue reports whether a value needs nothing of its surroundings.
 func plainValue(v string) bool {
 	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" && v != "unset" && v != "revert"
 }
@@ -142,7 +142,7 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	return plainColor(value)
 }
 
-// localReference drops what stands before the # of a reference: some pages write their own address there.
+// localReference drops what stands before the # of a reference: some pages write their own URL there.
 func localReference(value string) string {
 	m := reference.FindStringSubmatch(value)
 	if m == nil {

@@ -305,7 +305,7 @@ func (w *writer) references(at context) {
 	}
 }
 
-// isEmbedded says whether an address holds a picture itself.
+// isEmbedded reports whether a URL holds an image itself.
 func isEmbedded(ref string) bool { return strings.HasPrefix(ref, "data:image/") }
 
 // keep writes an attribute of an element when it belongs to the drawing.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Is says whether the object has one of the types.
+// Is reports whether the object has one of the types.
 func (o *Object) Is(types ...string) bool {
 	for _, t := range o.Types {
 		if slices.Contains(types, t) {
@@ -32,7 +32,7 @@ var organizationTypes = []string{
 
 var organizationEndings = []string{"Organization", "Business", "Store", "Company", "Agency"}
 
-// IsOrganization says whether the object can be a brand or a company.
+// IsOrganization reports whether the object can be a brand or a company.
 func (o *Object) IsOrganization() bool {
 	for _, t := range o.Types {
 		if slices.Contains(organizationTypes, t) {

@@ -142,7 +142,7 @@ func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) in
 	return score
 }
 
-// atHome says whether the object's files lie on another site that is called as the object is: a guest on this
+// atHome reports whether the object's files lie on another site that is called as the object is: a guest on this
 // page, at home there.
 func (o *Object) atHome(s site.Site) bool {
 	for _, property := range []string{"logo", "image"} {
@@ -195,19 +195,19 @@ func whose(text string, s site.Site) belonging {
 	return elsewhere
 }
 
-// atFront says whether an object's own url, given in full, is the site's front page.
+// atFront reports whether an object's own url, given in full, is the site's front page.
 func (o *Object) atFront(s site.Site) bool {
 	return slices.ContainsFunc(o.URLs("url"), func(text string) bool {
 		return strings.Contains(text, "//") && whose(text, s) == front
 	})
 }
 
-// isReference says whether the object only points at another one.
+// isReference reports whether the object only points at another one.
 func (o *Object) isReference() bool {
 	return o.ID != "" && len(o.values) <= 2 && o.values["name"] == nil
 }
 
-// pointedAt says whether a reference through one of the properties leads to the object. That of a
+// pointedAt reports whether a reference through one of the properties leads to the object. That of a
 // publisher counts on the site and its pages only: articles are bought from agencies.
 func (o *Object) pointedAt(roles ...string) bool {
 	return slices.ContainsFunc(o.pointers, func(p *Object) bool {

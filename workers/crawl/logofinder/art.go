@@ -50,7 +50,7 @@ const (
 	minMarkScore    = 45.0
 	// tinySide: declared pixels below which header art is a menu icon.
 	tinySide = 40
-	// largeArea is the declared square pixels of a share image or a stage picture.
+	// largeArea is the declared square pixels of a share image or a stage image.
 	largeArea = 200_000
 	minArea   = 1000
 )
@@ -69,7 +69,7 @@ var (
 	photoFile = regexp.MustCompile(`(?i)\.jpe?g$`)
 	// bannerFile is one that was cut or named to lie across the head of a page.
 	bannerFile = regexp.MustCompile(`(?i)^cropped-|header|banner`)
-	// themeHeader is a picture that themes bring along for the head of a page.
+	// themeHeader is an image that themes bring along for the head of a page.
 	themeHeader = regexp.MustCompile(`(?i)/themes/.*/headers?/`)
 )
 
@@ -79,7 +79,7 @@ const (
 	bannerAspect = 3.0
 )
 
-// banner says whether something is a picture across the head of a page, not a mark: a photograph that nothing
+// banner reports whether something is an image across the head of a page, not a mark: a photograph that nothing
 // but the page's own title names, by its file or its shape.
 func (c *collector) banner(s sight) bool {
 	name := fileName(s.file)
@@ -104,7 +104,7 @@ type sight struct {
 	method        string
 }
 
-// art adds the pictures that the page shows as its logo.
+// art adds the images that the page shows as its logo.
 func (c *collector) art() {
 	var all []sight
 	for _, im := range c.in.Page.Images {
@@ -148,7 +148,7 @@ func (c *collector) art() {
 	c.list = append(c.list, c.plausible(found)...)
 }
 
-// plausible drops what may be somebody else's beside a clear logo: pictures that neither stand with the best
+// plausible drops what may be somebody else's beside a clear logo: images that neither stand with the best
 // one nor say brand, nor lead home and say logo.
 func (c *collector) plausible(found []Candidate) []Candidate {
 	best := -1
@@ -173,7 +173,7 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 // methodHome begins the methods of what stands in a link to the home page.
 const methodHome = "home link "
 
-// ownSigns say that a picture is the brand's own.
+// ownSigns say that an image is the brand's own.
 var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}
 
 const (
@@ -216,7 +216,7 @@ func (c *collector) picture(im page.Image) (sight, bool) {
 	return s, c.possible(im) && im.URL != nil
 }
 
-// possible says whether something on the page can be its logo at all.
+// possible reports whether something on the page can be its logo at all.
 func (c *collector) possible(im page.Image) bool {
 	if im.Foreign || im.Excluded && !c.brand.surely(im) {
 		return false
@@ -253,7 +253,7 @@ func (c *collector) drawings() []sight {
 	return out
 }
 
-// inPage is the address of a drawing in the page: the same drawing has the same one.
+// inPage is the URL of a drawing in the page: the same drawing has the same one.
 func (c *collector) inPage(data []byte) *url.URL {
 	u := url.URL{Scheme: "https", Host: c.in.Site.Domain, Path: "/"}
 	if c.in.Page.URL != nil {
@@ -264,7 +264,7 @@ func (c *collector) inPage(data []byte) *url.URL {
 	return &u
 }
 
-// hidden says whether stylesheets hide an element.
+// hidden reports whether stylesheets hide an element.
 func (c *collector) hidden(n *html.Node) bool {
 	if c.in.Style == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// brand is what the site calls itself, to know its pictures by.
+// brand is what the site calls itself, to know its images by.
 type brand struct {
 	in    extract.Input
 	names []string // folded
@@ -43,7 +43,7 @@ func newBrand(in extract.Input) brand {
 		add(in.Manifest.Name)
 		add(in.Manifest.ShortName)
 	}
-	// A name that nothing but a picture says would prove that picture right.
+	// A name that nothing but an image says would prove that image right.
 	if name, agreed := extract.Name(in); name.Value != "" && (agreed || !strings.Contains(name.Method, "alt")) {
 		add(name.Value)
 	}
@@ -71,13 +71,13 @@ func (b brand) fit(text string) float64 {
 	return best
 }
 
-// is says whether a text is one of the brand's names and nothing else.
+// is reports whether a text is one of the brand's names and nothing else.
 func (b brand) is(text string) bool {
 	f := site.Letters(text)
 	return len(f) >= minName && slices.Contains(b.names, f)
 }
 
-// inText says whether a file name holds one of the brand's names.
+// inText reports whether a file name holds one of the brand's names.
 func (b brand) inText(text string) bool {
 	f := site.Letters(text)
 	return slices.ContainsFunc(b.names, func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
@@ -96,7 +96,7 @@ var fileTalk = regexp.MustCompile(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|
 // maxStrangerWords: a longer text is a sentence, not a name.
 const maxStrangerWords = 3
 
-// surely says whether something is the brand's own wherever it stands: in a link home at the head of the page,
+// surely reports whether something is the brand's own wherever it stands: in a link home at the head of the page,
 // and called by the brand's full name.
 func (b brand) surely(im page.Image) bool {
 	return im.Home && atHead(im) && b.fit(withoutWords(im.Alt)) >= fullFit
@@ -104,7 +104,7 @@ func (b brand) surely(im page.Image) bool {
 
 func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
 
-// stranger says whether something on the page is told to be another thing than the brand's logo: "Visa logo"
+// stranger reports whether something on the page is told to be another thing than the brand's logo: "Visa logo"
 // on a page of Acme, a search icon, a network's button.
 func (b brand) stranger(im page.Image) bool {
 	file := fileName(im.URL)
@@ -140,33 +140,33 @@ func (b brand) stranger(im page.Image) bool {
 	return b.in.Fits(rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
 }
 
-// foreignFolder is a folder of pictures that are not the site's own marks. One called client may be the source
-// of what runs in a browser, with all of the site's pictures somewhere below it.
+// foreignFolder is a folder of images that are not the site's own marks. One called client may be the source
+// of what runs in a browser, with all of the site's images somewhere below it.
 var foreignFolder = regexp.MustCompile(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
 
 // pluginFolder holds what an extension of the content system brought along.
 var pluginFolder = regexp.MustCompile(`(?i)/wp-content/plugins/`)
 
-// isSign says whether words name a sign of a header: a tool, or the house of a link home.
+// isSign reports whether words name a sign of a header: a tool, or the house of a link home.
 func isSign(words []string) bool {
 	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
-// isSignFile says whether the words of a file's name are those of a sign and nothing else.
+// isSignFile reports whether the words of a file's name are those of a sign and nothing else.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
 		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
 	})
 }
 
-// tools are pictures that headers hold beside a logo. networks are those of other sites.
+// tools are images that headers hold beside a logo. networks are those of other sites.
 var (
 	tools = []string{
 		"search", "menu", "hamburger", "burger", "close", "toggle", "toggler", "cart", "basket", "bag", "wishlist", "account", "user", "login", "arrow", "chevron", "caret",
 		"flag", "avatar", "spinner", "loader", "loading", "play", "phone", "envelope", "bell", "badge", "globe", "magnifier", "favorite", "bookmark", "share", "rss", "weather", "suche", "recherche", "buscar", "cerca", "moon", "sun", "house", "breadcrumb", "breadcrumbs",
 	}
 	networks = []string{"facebook", "twitter", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "whatsapp", "telegram", "snapchat", "reddit", "discord", "vimeo", "flickr", "tumblr", "mastodon", "threads", "bluesky", "vkontakte", "weibo", "visa", "mastercard", "paypal", "amex", "klarna", "stripe"}
-	// toolWords of its class say that a picture is a sign, not a mark.
+	// toolWords of its class say that an image is a sign, not a mark.
 	toolWords = []string{"icon", "icons", "ico", "glyph", "btn", "button", "symbol"}
 )
 

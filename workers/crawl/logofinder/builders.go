@@ -19,7 +19,7 @@ var builderIcons = []string{
 	"/templates/protostar/favicon.ico", "/media/templates/site/cassiopeia/images/", "/typo3conf/ext/introduction/", "/static/admin/img/",
 }
 
-// defaultIcon says whether an address is that of an icon nobody chose.
+// defaultIcon reports whether a URL is that of an icon nobody chose.
 func defaultIcon(u *url.URL, of site.Site) bool {
 	if u.Scheme == "data" {
 		return false

@@ -37,7 +37,7 @@ func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k]
 
 // Candidate is a file that may be a logo.
 type Candidate struct {
-	// URL is the file's address. That of a drawing in the page's own text is the page's, with a fragment that
+	// URL is the file's URL. That of a drawing in the page's own text is the page's, with a fragment that
 	// names the drawing; that of a part of a sprite has the part's id as its fragment.
 	URL    *url.URL
 	Method string // the rule that found it
@@ -60,7 +60,7 @@ type Candidate struct {
 	footer bool // stands there
 }
 
-// Crop is a part of a picture in CSS pixels. Across is the width that the whole picture is shown at, 0 when
+// Crop is a part of an image in CSS pixels. Across is the width that the whole image is shown at, 0 when
 // that is its own.
 type Crop struct{ X, Y, Width, Height, Across float64 }
 
@@ -113,7 +113,7 @@ type collector struct {
 
 func newCollector(in extract.Input) *collector { return &collector{in: in, brand: newBrand(in)} }
 
-// best returns the best of the list, one per address, in an order that is the same for the same page. What is
+// best returns the best of the list, one per URL, in an order that is the same for the same page. What is
 // declared and shown counts a little more than either.
 func (c *collector) best(limit int) []Candidate {
 	at := map[string]int{}
@@ -181,7 +181,7 @@ func (c *collector) declared() {
 	}
 }
 
-// fileName is the last part of an address's path; of an address that asks a server to scale another one, that
+// fileName is the last part of a URL's path; of a URL that asks a server to scale another one, that
 // of the other.
 func fileName(u *url.URL) string {
 	if u == nil || u.Scheme == "data" {

@@ -48,7 +48,7 @@ var frameworkFiles = map[string]string{
 	"c2ae4b0e5603791e869ed5bc34a60a709d1ec6343fc22f75d97937aaafafd7f7": "docusaurus",
 }
 
-// frameworkFile says whether a file is one that nobody chose, and of which framework. On the framework's own
+// frameworkFile reports whether a file is one that nobody chose, and of which framework. On the framework's own
 // site it is the logo.
 func (p *Picture) frameworkFile(sum string) (string, bool) {
 	name, ok := frameworkFiles[sum]

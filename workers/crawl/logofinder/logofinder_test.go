@@ -29,7 +29,7 @@ var (
 	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// drawing is a picture whose ink a function decides, in coordinates from 0 to 1.
+// drawing is an image whose ink a function decides, in coordinates from 0 to 1.
 func drawing(w, h int, ground color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {

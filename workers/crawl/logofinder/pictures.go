@@ -9,7 +9,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of the pictures of a page that are kept beside its share image.
+// Limits of the images of a page that are kept beside its share image.
 const (
 	// MaxPictures bounds them.
 	MaxPictures = 4
@@ -22,11 +22,11 @@ const (
 	maxRatio = 3.0
 )
 
-// signWords of a picture's class, file or alt say that it is a sign or a face, not a scene.
+// signWords of an image's class, file or alt say that it is a sign or a face, not a scene.
 var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
 
-// Pictures lists the pictures of a page that show what the brand does, in the order of the page: large, in
-// the shape of a picture, and neither logos nor anybody else's.
+// Images lists the images of a page that show what the brand does, in the order of the page: large, in
+// the shape of an image, and neither logos nor anybody else's.
 func Pictures(in extract.Input) []*url.URL {
 	var out []*url.URL
 	seen := map[string]bool{}
@@ -48,7 +48,7 @@ func Pictures(in extract.Input) []*url.URL {
 	return out
 }
 
-// pictureKey is the same for the sizes of one picture that differ in the query.
+// pictureKey is the same for the sizes of one image that differ in the query.
 func pictureKey(u *url.URL) string { return u.Host + u.Path }
 
 // scene is the best file of an element that shows a scene, nil when it shows something else.

@@ -31,7 +31,7 @@ const (
 	minIconSide = 16
 	// maxAspect is how much longer than high a logo may be; separators and banners are longer.
 	maxAspect = 12.0
-	// maxMasthead is that of a picture that the page links home: the name of a newspaper or of an authority may
+	// maxMasthead is that of an image that the page links home: the name of a newspaper or of an authority may
 	// be written in one long line.
 	maxMasthead = 24.0
 	// photoPalette and photoShare tell a photograph: so many colors, and none with a larger share.
@@ -41,7 +41,7 @@ const (
 
 // Errors of Open and As.
 var (
-	// ErrNotLogo: the file is a picture, and no logo: blank, tiny, a stripe, a photograph.
+	// ErrNotLogo: the file is an image, and no logo: blank, tiny, a stripe, a photograph.
 	ErrNotLogo = errors.New("not a logo")
 	// ErrDefault: the file is what a framework or a site builder puts where nobody chose one.
 	ErrDefault = errors.New("a framework's own icon")
@@ -65,7 +65,7 @@ type Picture struct {
 	draw   Renderer
 }
 
-// DataURL decodes an address that holds the picture itself.
+// DataURL decodes a URL that holds the image itself.
 func DataURL(u *url.URL) ([]byte, error) {
 	head, body, ok := strings.Cut(u.Opaque, ",")
 	if u.Scheme != "data" || !ok {
@@ -73,7 +73,7 @@ func DataURL(u *url.URL) ([]byte, error) {
 	}
 	text, err := url.PathUnescape(body)
 	if err != nil {
-		text = body // SVG in data addresses is often not escaped, percent signs included
+		text = body // SVG in data URLs is often not escaped, percent signs included
 	}
 	if !strings.HasSuffix(strings.ToLower(strings.TrimSpace(head)), ";base64") {
 		return []byte(text), nil
@@ -105,7 +105,7 @@ func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) 
 // vectorCost is what rebuilding a vector holds, in bytes. What drawing it holds the renderer bounds by itself.
 const vectorCost = 4 << 20
 
-// Cost is what Open holds at most of a file, and As of the picture that is in it, in bytes, the file not counted. It is
+// Cost is what Open holds at most of a file, and As of the image that is in it, in bytes, the file not counted. It is
 // 0 for one that Open refuses by its header.
 func Cost(data []byte, sprites bool) int64 {
 	if imaging.Sniff(data).IsVector() {
@@ -122,7 +122,7 @@ func Cost(data []byte, sprites bool) int64 {
 	return cost
 }
 
-// limits of a file. A larger one is no picture of a home page.
+// limits of a file. A larger one is no image of a home page.
 var limits = imaging.Limits{Bytes: MaxBytes, Pixels: imaging.MaxPixels}
 
 // readSide is the longest side, in pixels, that a raster is read at: the largest that any use of it needs, so that one
@@ -193,7 +193,7 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 	return err
 }
 
-// As is the picture that a candidate names by the file. Errors: imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
+// As is the image that a candidate names by the file. Errors: imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
 func (f *File) As(c Candidate) (*Picture, error) {
 	p := &Picture{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
 	if c.Crop != nil {
@@ -232,7 +232,7 @@ func (p *Picture) size() error {
 	return nil
 }
 
-// Read opens a candidate's file and makes the picture of it. Errors: those of Open and As.
+// Read opens a candidate's file and makes the image of it. Errors: those of Open and As.
 func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
 	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
 	if err != nil {
@@ -297,7 +297,7 @@ const (
 	plainColor = 0.99
 )
 
-// isPlain says whether all that is seen is one rectangle of one color: what stands where a logo is missing.
+// isPlain reports whether all that is seen is one rectangle of one color: what stands where a logo is missing.
 func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
 		return false
@@ -310,7 +310,7 @@ func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 			}
 		}
 	}
-	// A picture without clear parts has its ground's color beside the ink's, or is blank.
+	// An image without clear parts has its ground's color beside the ink's, or is blank.
 	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
 }
 
@@ -372,7 +372,7 @@ func clearShare(img *image.NRGBA) float64 {
 
 const lightGround = 128 // luma
 
-// groundLuma is the mean luma of a picture's corners.
+// groundLuma is the mean luma of an image's corners.
 func groundLuma(img *image.NRGBA) float64 {
 	sum, w, h := 0.0, img.Rect.Dx(), img.Rect.Dy()
 	for _, at := range []image.Point{{}, {X: w - 1}, {Y: h - 1}, {X: w - 1, Y: h - 1}} {
@@ -382,12 +382,12 @@ func groundLuma(img *image.NRGBA) float64 {
 	return sum / 4
 }
 
-// isPhoto says whether an opaque picture has many colors and none that stands out, as no logo does.
+// isPhoto reports whether an opaque image has many colors and none that stands out, as no logo does.
 func isPhoto(a imaging.Analysis) bool {
 	return !a.Transparent && len(a.Palette) >= photoPalette && a.Palette[0].Share < photoShare
 }
 
-// source is the address for evidence; a picture inside of the page has none of its own.
+// source is the URL for evidence; an image inside of the page has none of its own.
 func (p *Picture) source() string {
 	if p.URL.Scheme == "data" {
 		return "data:"
@@ -395,7 +395,7 @@ func (p *Picture) source() string {
 	return p.URL.String()
 }
 
-// IsFileFault says whether an error lies in the file, not in what it was to be stored in.
+// IsFileFault reports whether an error lies in the file, not in what it was to be stored in.
 func IsFileFault(err error) bool {
 	for _, fault := range []error{ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
 		if errors.Is(err, fault) {

@@ -14,11 +14,11 @@ const (
 	// MaxLogos bounds the logos of one record.
 	MaxLogos = 8
 	maxIcons = 3
-	// sameHash is the number of bits in which two perceptual hashes of one picture may differ.
+	// sameHash is the number of bits in which two perceptual hashes of one image may differ.
 	sameHash = 4
 	// sameInk is ΔE2000 of the main colors of two sizes of one drawing; scaling blends edges.
 	sameInk = 20.0
-	// smallSide is the side below which a picture gives way to a larger one of the same drawing.
+	// smallSide is the side below which an image gives way to a larger one of the same drawing.
 	smallSide = 128
 	// square is how far from 1 an icon's ratio of sides may be.
 	square = 0.1
@@ -29,19 +29,19 @@ const (
 	sureScore = 40.0
 )
 
-// Selection is what became of the pictures that were read.
+// Selection is what became of the images that were read.
 type Selection struct {
 	Chosen  []*Picture // best first: the first is the primary logo
 	Dropped []Dropped
 }
 
-// Dropped is a picture that was not chosen.
+// Dropped is an image that was not chosen.
 type Dropped struct {
 	*Picture
 	Why string
 }
 
-// Select chooses the logos of a brand among the pictures that were read: each drawing once, in the best
+// Select chooses the logos of a brand among the images that were read: each drawing once, in the best
 // form there is, marks first.
 func Select(all []*Picture) Selection {
 	all = slices.Clone(all)
@@ -59,7 +59,7 @@ func Select(all []*Picture) Selection {
 	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Picture) bool { return !p.tiny() }) {
 		icons = s.without(icons, (*Picture).tiny, "tiny, and there is a larger one")
 	}
-	// A picture that is declared as logo and as icon is kept once, unless the icon says more.
+	// An image that is declared as logo and as icon is kept once, unless the icon says more.
 	icons = s.without(icons, func(p *Picture) bool { return sameFile(marks, p) }, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
@@ -80,7 +80,7 @@ func (s *selector) without(chosen []*Picture, rule func(*Picture) bool, why stri
 	})
 }
 
-// better orders pictures: by score, and what is worth the same by vector before raster and large before
+// better orders images: by score, and what is worth the same by vector before raster and large before
 // small.
 func better(a, b *Picture) int {
 	return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.grade(), a.grade()))
@@ -103,7 +103,7 @@ func (p *Picture) rank() float64 {
 	return p.Score - sized(p.Side) + sized(p.side())
 }
 
-// keep adds a picture that is none of the chosen ones in another size. One that is, and a vector, or much
+// keep adds an image that is none of the chosen ones in another size. One that is, and a vector, or much
 // larger than a small one, takes its place. A light and a dark version of one drawing are two, and so are one with a
 // background and one without, and one in another color.
 func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
@@ -131,7 +131,7 @@ func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
 	return chosen
 }
 
-// alike says whether two pictures show one drawing, in whatever size and form.
+// alike reports whether two images show one drawing, in whatever size and form.
 func (p *Picture) alike(q *Picture) bool {
 	if p.Clear != q.Clear || p.Theme != q.Theme {
 		return false
@@ -165,7 +165,7 @@ func sameFile(chosen []*Picture, p *Picture) bool {
 	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum })
 }
 
-// Type names what a picture is for the record.
+// Type names what an image is for the record.
 func (p *Picture) Type() string {
 	ratio := p.ratio()
 	isSquare := ratio == 0 || math.Abs(ratio-1) < square

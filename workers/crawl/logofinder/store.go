@@ -120,7 +120,7 @@ const (
 	heldByImage = 12 // as JPEG: pixels, the same on a ground, the file
 )
 
-// StoreCost is what Store holds at most beside the picture itself, in bytes.
+// StoreCost is what Store holds at most beside the image itself, in bytes.
 func (p *Picture) StoreCost() int64 {
 	if p.SVG != nil {
 		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
@@ -143,12 +143,12 @@ const CutCost = 2 * 4 * maxSpritePixels
 const ImageCost = heldByImage * bannerSide * bannerSide
 
 // StoreBanner keeps a share image as JPEG on white. Errors: those of imaging, of the store, ErrNotLogo for
-// what is too small to be a picture, and for a vector.
+// what is too small to be an image, and for a vector.
 func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StorePicture keeps a picture of the page as JPEG on white. Errors: those of StoreBanner.
+// StorePicture keeps an image of the page as JPEG on white. Errors: those of StoreBanner.
 func (f *File) StorePicture(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minPicture)
 }

@@ -9,10 +9,10 @@ const thumbSide = 16
 // sizes. Perceptual hashes alone miss that: in flat areas their bits follow the noise of scaling.
 const sameDrawing = 10.0
 
-// thumb is a picture as a grid of mean colors, premultiplied, with alpha.
+// thumb is an image as a grid of mean colors, premultiplied, with alpha.
 type thumb [thumbSide * thumbSide * 4]float32
 
-// newThumb averages the pixels of each cell. A picture smaller than the grid gives its nearest pixels.
+// newThumb averages the pixels of each cell. An image smaller than the grid gives its nearest pixels.
 func newThumb(img *image.NRGBA) *thumb {
 	var t thumb
 	w, h := img.Rect.Dx(), img.Rect.Dy()

@@ -53,7 +53,7 @@ type Icon struct {
 	Maskable bool // drawn to be cut to a shape
 }
 
-// Parse reads a web app manifest that was found at an address. Errors: ErrUnreadable.
+// Parse reads a web app manifest that was found at a URL. Errors: ErrUnreadable.
 func Parse(data []byte, at *url.URL) (*Manifest, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrUnreadable, MaxBytes)
@@ -112,7 +112,7 @@ func text(raw json.RawMessage, limit int) string {
 	return page.Clean(s, limit)
 }
 
-// ParseBrowserConfig reads a browserconfig that was found at an address: its tile pictures, the largest
+// ParseBrowserConfig reads a browserconfig that was found at a URL: its tile images, the largest
 // first, and the tile color. Errors: ErrUnreadable.
 func ParseBrowserConfig(data []byte, at *url.URL) (*Manifest, error) {
 	if len(data) > MaxBytes {
@@ -151,7 +151,7 @@ func ParseBrowserConfig(data []byte, at *url.URL) (*Manifest, error) {
 	return m, nil
 }
 
-// tileSizes are the square tiles; the wide one is a picture, not a mark.
+// tileSizes are the square tiles; the wide one is an image, not a mark.
 var tileSizes = map[string]int{"square70x70logo": 70, "square150x150logo": 150, "square310x310logo": 310, "tileimage": 144}
 
 func (m *Manifest) tile(element, src string, at *url.URL) {

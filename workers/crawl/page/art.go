@@ -42,7 +42,7 @@ func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
 // say where their header is: a menu has fewer.
 const topWords = 60
 
-// box is what the pictures of one logo share: the link around them, or what says logo, or the parent.
+// box is what the images of one logo share: the link around them, or what says logo, or the parent.
 func (at place) box(n *html.Node) *html.Node {
 	switch {
 	case at.linkNode != nil:
@@ -78,7 +78,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	g.variants(im, at.picture)
 }
 
-// part is the part of a drawing that an address asks for: logo in /sprite.svg#logo.
+// part is the part of a drawing that a URL asks for: logo in /sprite.svg#logo.
 func part(ref string) string {
 	ref = strings.TrimSpace(ref)
 	file, id, _ := strings.Cut(ref[:min(len(ref), MaxURLBytes)], "#")
@@ -176,7 +176,7 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 // maxFramedNodes bounds the elements of a drawing that is but a frame around a file.
 const maxFramedNodes = 12
 
-// framed is the file that a drawing shows and nothing else beside it: pages put a picture into an svg so that
+// framed is the file that a drawing shows and nothing else beside it: pages put an image into an svg so that
 // old browsers show another one. It is nil for every other drawing.
 func (g *gatherer) framed(svg *html.Node) *url.URL {
 	var file *url.URL
@@ -216,7 +216,7 @@ func (g *gatherer) framed(svg *html.Node) *url.URL {
 }
 
 // ground takes an element in that may show a logo as its background: one that says logo, or a link home,
-// with no picture in it.
+// with no image in it.
 func (g *gatherer) ground(n *html.Node, words []string, at place) {
 	if len(g.page.Grounds) >= MaxGrounds || n.DataAtom == atom.Img || n.DataAtom == atom.Picture {
 		return
@@ -238,7 +238,7 @@ func (g *gatherer) ground(n *html.Node, words []string, at place) {
 // maxGroundNodes bounds the nodes of an element that is a logo; a larger one is a part of the page.
 const maxGroundNodes = 30
 
-// holdsPicture says whether an element holds a picture of its own, or too much to be a logo.
+// holdsPicture reports whether an element holds a picture of its own, or too much to be a logo.
 func holdsPicture(n *html.Node) bool {
 	left := maxGroundNodes
 	var walk func(*html.Node) bool

@@ -136,7 +136,7 @@ func decodeBrokenUTF8(body []byte) ([]byte, string) {
 	return out, "utf-8"
 }
 
-// looksUTF8 says whether nearly all bytes above 127 belong to well-formed UTF-8.
+// looksUTF8 reports whether nearly all bytes above 127 belong to well-formed UTF-8.
 func looksUTF8(body []byte) bool {
 	stray, high := 0, 0
 	for len(body) > 0 {

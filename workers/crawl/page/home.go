@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	// homeWords are what content systems call a home page in its address, in several languages.
+	// homeWords are what content systems call a home page in its URL, in several languages.
 	homeWords = []string{
 		"index", "home", "homepage", "start", "startseite", "startpage", "default", "main", "welcome", "accueil", "inicio", "inici", "portada", "capa",
 		"forside", "forsiden", "hjem", "hem", "startsida", "etusivu", "homepagina", "strona-glowna", "strona_glowna", "pagina-principal", "anasayfa",
 	}
-	// homeFolders stand before it in the addresses of portals.
+	// homeFolders stand before it in the URLs of portals.
 	homeFolders = []string{"web", "guest", "portal"}
 	pageFile    = regexp.MustCompile(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
 	language    = regexp.MustCompile(`^[a-z]{2}([-_][a-z]{2})?$`)
@@ -24,7 +24,7 @@ var (
 // maxHomePath is the parts that the path of a home page has at most: /web/guest/de/home.
 const maxHomePath = 4
 
-// homePath says whether a path is that of a home page, in whatever language and by whatever content system:
+// homePath reports whether a path is that of a home page, in whatever language and by whatever content system:
 // empty, /en, /de-de/, /home, /index.php, /DE/Home/home_node.html, /web/de/start.
 func homePath(path string) bool {
 	parts := strings.Split(strings.Trim(strings.ToLower(path), "/"), "/")
@@ -40,7 +40,7 @@ func homePath(path string) bool {
 	return true
 }
 
-// homePart says whether a part of a path names a home page or a language. The last one may be a file.
+// homePart reports whether a part of a path names a home page or a language. The last one may be a file.
 func homePart(part string, last bool) bool {
 	part, _, _ = strings.Cut(part, ";") // a session
 	if stem, ext, ok := strings.Cut(part, "."); ok {
@@ -52,7 +52,7 @@ func homePart(part string, last bool) bool {
 	return part == "" || language.MatchString(part) || slices.Contains(homeWords, strings.TrimSuffix(part, "_node"))
 }
 
-// home says whether a link leads to the site's home page.
+// home reports whether a link leads to the site's home page.
 func (g *gatherer) home(u *url.URL, rels []string) bool {
 	if slices.Contains(rels, "home") {
 		return true
@@ -63,7 +63,7 @@ func (g *gatherer) home(u *url.URL, rels []string) bool {
 	return homePath(u.EscapedPath()) || g.itself(u) && g.front()
 }
 
-// homeHost says whether the root of a link's host is the site's home: the host of the page and those above it,
+// homeHost reports whether the root of a link's host is the site's home: the host of the page and those above it,
 // the domain itself, its www and its languages, or the same name under another public suffix. Another host of the
 // site is another part of it: classifieds.acme.com.
 func (g *gatherer) homeHost(u *url.URL) bool {
@@ -79,7 +79,7 @@ func (g *gatherer) homeHost(u *url.URL) bool {
 	return whole && (sub == "" || sub == "www" || language.MatchString(sub))
 }
 
-// itself says whether a link leads to the page that it stands on.
+// itself reports whether a link leads to the page that it stands on.
 func (g *gatherer) itself(u *url.URL) bool {
 	at := g.page.URL
 	return at != nil && u.Hostname() == at.Hostname() && u.EscapedPath() == at.EscapedPath() && u.Fragment == ""
@@ -88,8 +88,8 @@ func (g *gatherer) itself(u *url.URL) bool {
 // maxFrontName is the letters of a path that a home page is redirected to: /store, /personal.
 const maxFrontName = 12
 
-// front says whether the page itself may be the home page, which a site may keep anywhere: articles say what they
-// are, or have an address of many words.
+// front reports whether the page itself may be the home page, which a site may keep anywhere: articles say what they
+// are, or have a URL of many words.
 func (g *gatherer) front() bool {
 	at := g.page.URL
 	if at == nil || strings.EqualFold(g.page.Meta("og:type"), "article") {
@@ -115,19 +115,19 @@ var (
 // maxHomeLabel is the words of a text that says where a link leads; a longer one tells of something else.
 const maxHomeLabel = 7
 
-// saysHome says whether a text tells that a link leads to the home page. A word such as "Start" alone may be the
+// saysHome reports whether a text tells that a link leads to the home page. A word such as "Start" alone may be the
 // button of anything.
 func saysHome(text string) bool {
 	text = strings.ToLower(text)
 	return len(strings.Fields(text)) <= maxHomeLabel && slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
 }
 
-// isHomeEntry says whether a text is that of a menu's entry for the home page.
+// isHomeEntry reports whether a text is that of a menu's entry for the home page.
 func isHomeEntry(text string) bool {
 	return slices.Contains(homeLabels, strings.ToLower(text)) || saysHome(text)
 }
 
-// told says whether a link of the page's head is told to lead home, by a text of its own or of what it shows.
+// told reports whether a link of the page's head is told to lead home, by a text of its own or of what it shows.
 func (g *gatherer) told(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
@@ -135,7 +135,7 @@ func (g *gatherer) told(at place, text string) bool {
 // tracks are keys of a query that say where a visitor comes from, or in what language to answer.
 var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
 
-// onlyTracks says whether a query leads to no other page than the address without it.
+// onlyTracks reports whether a query leads to no other page than the URL without it.
 func onlyTracks(u *url.URL) bool {
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		key, _, _ := strings.Cut(strings.ToLower(pair), "=")
@@ -149,7 +149,7 @@ func onlyTracks(u *url.URL) bool {
 // minLabel is the letters from which two domains with the same label are no accident.
 const minLabel = 5
 
-// own says whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
+// own reports whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
 // its logo to acme.com.
 func (g *gatherer) own(u *url.URL) bool {
 	if g.site.Own(u) {
@@ -159,7 +159,7 @@ func (g *gatherer) own(u *url.URL) bool {
 	return len(label) >= minLabel && slices.Contains(g.site.Labels(), label)
 }
 
-// sister says whether a link leads to another host of the site than that of the page and the domain's own.
+// sister reports whether a link leads to another host of the site than that of the page and the domain's own.
 func (g *gatherer) sister(u *url.URL) bool {
 	if u == nil || g.page.URL == nil || !g.site.Own(u) {
 		return false

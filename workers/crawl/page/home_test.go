@@ -10,7 +10,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// leadsHome says whether the one picture of a page, which stands in its header, leads home.
+// leadsHome reports whether the one image of a page, which stands in its header, leads home.
 func leadsHome(t *testing.T, address, head, link string) bool {
 	t.Helper()
 	at, err := url.Parse(address)
@@ -52,7 +52,7 @@ func TestAFrontPageIsItsOwnHome(t *testing.T) {
 		{"https://www.acme-widgets.com/content/acme/de/de.html", "", "/content/acme/de/de.html", true},
 		{"https://www.acme-widgets.com/store", `<meta property="og:type" content="article">`, "/store", false},
 		{"https://www.acme-widgets.com/article4711", "", "/article4711", false},
-		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // an address is kept without what it points to
+		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // a URL is kept without what it points to
 		{"https://www.acme-widgets.com/", "", "#main", false},
 		{"https://blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},
 		{"https://en.blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// lazySources are the attributes that lazily loaded pictures keep their address in.
+// lazySources are the attributes that lazily loaded images keep their URL in.
 var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
 
 var (
@@ -20,14 +20,14 @@ var (
 	// blanks are words of such a file when its name says nothing else but fillers.
 	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
 	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
-	// pictureFile is a path of a picture.
+	// pictureFile is a path of an image.
 	pictureFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )
 
-// minPicture is the bytes below which a picture in an address is a placeholder: a pixel, an empty drawing.
+// minPicture is the bytes below which an image in a URL is a placeholder: a pixel, an empty drawing.
 const minPicture = 150
 
-// placeholder says whether an address is that of a picture that stands for one to come.
+// placeholder reports whether a URL is that of an image that stands for one to come.
 func (g *gatherer) placeholder(u *url.URL) bool {
 	if u.Scheme == "data" {
 		return len(u.Opaque) < minPicture
@@ -43,7 +43,7 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
 }
 
-// imageURL prefers a real address over an embedded placeholder. An address for later beats the one for now,
+// imageURL prefers a real URL over an embedded placeholder. A URL for later beats the one for now,
 // which is of a placeholder then. It returns nil when there is nothing but a placeholder.
 func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	real := func(u *url.URL) bool { return u != nil && !g.placeholder(u) }

@@ -31,9 +31,9 @@ const (
 	MaxTextBytes = 16 << 10
 	// MaxValueRunes bounds one text value.
 	MaxValueRunes = 4000
-	// MaxURLBytes bounds an address.
+	// MaxURLBytes bounds a URL.
 	MaxURLBytes = site.MaxURLBytes
-	// MaxDataURLBytes bounds a data: address, which is a picture in the page itself.
+	// MaxDataURLBytes bounds a data: URL, which is an image in the page itself.
 	MaxDataURLBytes = 512 << 10
 
 	maxHeadings    = 20
@@ -45,7 +45,7 @@ const (
 // Page is what one HTML page says.
 type Page struct {
 	URL     *url.URL // where it was found, after redirects
-	Base    *url.URL // what relative addresses stand on
+	Base    *url.URL // what relative URLs stand on
 	Charset string   // WHATWG name of the encoding it was decoded from
 	// Root is the document, for what matches selectors against it or reads items out of it. Nobody changes it.
 	Root *html.Node
@@ -84,7 +84,7 @@ type Meta struct {
 	Key     string // lower case
 	Content string
 	// Of is the name of the item that a logo belongs to, "" when it does not say; Other that it stands among
-	// other people's pictures.
+	// other people's images.
 	Of    string
 	Other bool
 }
@@ -185,11 +185,11 @@ func (p *Page) Itemprop(key string) string {
 	return ""
 }
 
-// Resolve makes an address of the page absolute. It returns nil when it is none, not http or https, too
+// Resolve makes a URL of the page absolute. It returns nil when it is none, not http or https, too
 // long, or holds credentials.
 func (p *Page) Resolve(ref string) *url.URL { return resolve(p.Base, ref) }
 
-// ResolvePicture is Resolve for pictures: a data: address of one is allowed, and a fragment kept, which names
+// ResolvePicture is Resolve for images: a data: URL of one is allowed, and a fragment kept, which names
 // a part of it.
 func (p *Page) ResolvePicture(ref string) *url.URL {
 	u := resolvePicture(p.Base, ref)
@@ -204,5 +204,5 @@ func (p *Page) ResolvePicture(ref string) *url.URL {
 // itself.
 const shellText = 200
 
-// Shell says whether the page is an empty app shell: scripts, and next to no text.
+// Shell reports whether the page is an empty app shell: scripts, and next to no text.
 func (p *Page) Shell() bool { return p.Scripts > 0 && len(p.Text) < shellText }

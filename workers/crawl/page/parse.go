@@ -83,7 +83,7 @@ func (g *gatherer) base(n *html.Node, depth int) {
 // maxFrameNodes bounds the search for the page's frame inside of an overlay.
 const maxFrameNodes = 2000
 
-// framesPage says whether an element holds the page itself, so that its class, such as
+// framesPage reports whether an element holds the page itself, so that its class, such as
 // "cookie-notice-visible", speaks of the page's state.
 func framesPage(n *html.Node) bool {
 	left := maxFrameNodes

@@ -16,14 +16,14 @@ var (
 	footerWords = []string{"footer", "sitefooter", "pagefooter", "colophon"}
 	// logoWords say that an element is a logo or holds one.
 	logoWords = []string{"logo", "logos", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "sitelogo", "logolink", "logoimg", "logoimage", "logowrapper", "logocontainer"}
-	// strangerWords are containers of other people's pictures.
+	// strangerWords are containers of other people's images.
 	strangerWords = []string{
 		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
 		"casestudy", "casestudies", "award", "awards", "payment", "payments", "badge", "badges", "appstore", "googleplay", "trusted", "trust", "avatar", "avatars",
 		"advert", "advertisement", "advertising", "ad", "ads", "adslot", "adunit", "sponsored", "integration", "integrations", "investor", "investors", "backers", "press", "marquee", "publisher", "publishers",
 		"teaser", "teasers", "naviteaser", "review", "reviews", "rating", "ratings", "gravatar", "certification", "certifications", "accreditation", "members",
 	}
-	// toolWords are parts of a header that hold pictures of their own. A logo among them says so.
+	// toolWords are parts of a header that hold images of their own. A logo among them says so.
 	toolWords = []string{"language", "languages", "lang", "locale", "flag", "flags", "country", "search", "cart", "basket", "social", "socials", "share", "modal", "popup", "login", "account", "weather", "currency", "dropdown", "submenu", "megamenu", "promo", "breadcrumb", "breadcrumbs"}
 	// partWords say that a header is that of a part of the page.
 	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
@@ -31,7 +31,7 @@ var (
 	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmpbox", "cmpwrapper", "cmpbanner"}
 )
 
-// isOverlay says whether words name a layer over the page that belongs to somebody else. Content systems use
+// isOverlay reports whether words name a layer over the page that belongs to somebody else. Content systems use
 // "cmp" for any component, consent platforms together with a name of their own.
 func isOverlay(words []string) bool {
 	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
@@ -49,7 +49,7 @@ func foreignTo(of site.Site, list []string) []string {
 // crowdWords are arrangements of many things, of logos when the word stands beside.
 var crowdWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider", "ticker", "marquee", "parade"}
 
-// isCrowd says whether words name a place where the logos of several stand.
+// isCrowd reports whether words name a place where the logos of several stand.
 func isCrowd(words []string) bool {
 	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, crowdWords)
 }
@@ -154,13 +154,13 @@ var (
 	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
 )
 
-// bootstrapShow says whether a class shows an element again on wider screens: d-md-block.
+// bootstrapShow reports whether a class shows an element again on wider screens: d-md-block.
 func bootstrapShow(class string) bool {
 	parts := strings.Split(class, "-")
 	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && slices.Contains(displays, strings.Join(parts[2:], "-"))
 }
 
-// bootstrapNarrow says whether a class hides an element on wider screens: d-md-none.
+// bootstrapNarrow reports whether a class hides an element on wider screens: d-md-none.
 func bootstrapNarrow(class string) bool {
 	parts := strings.Split(class, "-")
 	return len(parts) == 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && parts[2] == "none"

@@ -18,7 +18,7 @@ const (
 
 // tree parses HTML. nested is true when the parser refused and the plain builder was used.
 func tree(text []byte) (root *html.Node, nested bool) {
-	// With scripting off the content of noscript is parsed: lazily loaded pictures stand there.
+	// With scripting off the content of noscript is parsed: lazily loaded images stand there.
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err == nil {
 		return root, false

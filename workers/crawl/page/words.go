@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// has says whether any word is in the list.
+// has reports whether any word is in the list.
 func has(words, list []string) bool {
 	for _, w := range words {
 		if slices.Contains(list, w) {
@@ -178,7 +178,7 @@ func clean(text string, limit int) string {
 // Clean makes a text fit to be shown, cut to a number of runes.
 func Clean(text string, limit int) string { return clean(text, limit) }
 
-// resolve makes an address absolute: http or https, without fragment and credentials, or nil.
+// resolve makes a URL absolute: http or https, without fragment and credentials, or nil.
 func resolve(base *url.URL, ref string) *url.URL {
 	ref = site.Reference(ref)
 	if strings.HasPrefix(ref, "#") {
@@ -190,7 +190,7 @@ func resolve(base *url.URL, ref string) *url.URL {
 	return site.Absolute(base, ref)
 }
 
-// resolvePicture allows a picture that is embedded in the page as well.
+// resolvePicture allows an image that is embedded in the page as well.
 func resolvePicture(base *url.URL, ref string) *url.URL {
 	ref = strings.TrimSpace(ref)
 	if len(ref) >= 5 && strings.EqualFold(ref[:5], "data:") {

@@ -72,14 +72,14 @@ func Addresses(lines []string, near Country) []Address {
 // clock is a time of day, which stands before a number in comments and lists of news, and in no address.
 var clock = regexp.MustCompile(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
 
-// isCopyright says whether a line is a copyright notice, whose number is a year and whose words are its holder. An
+// isCopyright reports whether a line is a copyright notice, whose number is a year and whose words are its holder. An
 // address in it is believed when its code can be no year, and it has a street or names its country.
 func isCopyright(line string) bool {
 	lower := strings.ToLower(line)
 	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") || strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
 }
 
-// isYear says whether a postal code may be a year of our time.
+// isYear reports whether a postal code may be a year of our time.
 func isYear(code string) bool {
 	return len(code) == len("2000") && (strings.HasPrefix(code, "19") || strings.HasPrefix(code, "20"))
 }
@@ -102,7 +102,7 @@ var companyEnds = map[string]bool{
 	"group": true, "holding": true, "verein": true, "stiftung": true,
 }
 
-// notCity says whether words in the place of a city are something else.
+// notCity reports whether words in the place of a city are something else.
 func notCity(words []string) bool {
 	return cityless[strings.ToLower(words[0])] || companyEnds[strings.ToLower(words[len(words)-1])]
 }
@@ -323,7 +323,7 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 	return titled(city), end
 }
 
-// isName says whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
+// isName reports whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
 func isName(word string) bool {
 	first, _ := utf8.DecodeRuneInString(word)
 	if !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
@@ -383,7 +383,7 @@ const (
 	maxAbbreviation = 4 // runes of "ul." and the like, with the stop
 )
 
-// IsAddressLine says whether a line can be a part of an address rather than a sentence that mentions one: it is
+// IsAddressLine reports whether a line can be a part of an address rather than a sentence that mentions one: it is
 // short, and its words begin with capitals or digits.
 func IsAddressLine(line string) bool {
 	if len(line) > maxAddressLine/2 {
@@ -448,7 +448,7 @@ var streetWords = []struct{ part, country string }{
 // maxHouseNumber bounds the digits of a house number.
 const maxHouseNumber = 4
 
-// isStreet says whether a text can be a street with a house number: one of its parts begins or ends with the
+// isStreet reports whether a text can be a street with a house number: one of its parts begins or ends with the
 // number, or it names a kind of street.
 func isStreet(text string) bool {
 	if strings.ContainsAny(text, "@©") || strings.Contains(text, "://") {

@@ -40,7 +40,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	return Address{}, false
 }
 
-// isOutward says whether a shape is that of the first half of a British postal code.
+// isOutward reports whether a shape is that of the first half of a British postal code.
 func isOutward(form string) bool {
 	switch form {
 	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
@@ -88,7 +88,7 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 	return Address{}, false
 }
 
-// postcodeOf says whether a postal code is one of an Australian state whose letters mean other things elsewhere;
+// postcodeOf reports whether a postal code is one of an Australian state whose letters mean other things elsewhere;
 // those of three letters mean nothing else.
 func postcodeOf(state, code string) bool {
 	switch strings.ToUpper(strings.ReplaceAll(state, ".", "")) {
@@ -102,7 +102,7 @@ func postcodeOf(state, code string) bool {
 	return true
 }
 
-// speaksFor says whether a country is written behind token end, or is where the text was found.
+// speaksFor reports whether a country is written behind token end, or is where the text was found.
 func (r *reader) speaksFor(code string, end int) bool {
 	named, ok := r.country(end)
 	return ok && named.Code == code || r.near.Code == code

@@ -19,13 +19,13 @@ const (
 // blocks. Addresses are written in lines.
 type Line struct {
 	Text string
-	// Address says whether it stands in an address element.
+	// Address reports whether it stands in an address element.
 	Address bool
-	// Footer says whether it stands in the page's footer.
+	// Footer reports whether it stands in the page's footer.
 	Footer bool
-	// Header says whether it stands in the page's header.
+	// Header reports whether it stands in the page's header.
 	Header bool
-	// Heading says whether it stands in a heading, h1 to h4.
+	// Heading reports whether it stands in a heading, h1 to h4.
 	Heading bool
 }
 

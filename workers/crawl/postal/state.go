@@ -49,7 +49,7 @@ var zips = map[string]string{
 	"AZ": "8", "CO": "8", "ID": "8", "NM": "8", "NV": "8", "UT": "8", "WY": "8", "AK": "9", "CA": "9", "HI": "9", "OR": "9", "WA": "9",
 }
 
-// ZIPOf says whether a postal code can be one of a state of the United States, given by its code or name. The
+// ZIPOf reports whether a postal code can be one of a state of the United States, given by its code or name. The
 // codes of the states mean other things elsewhere: with a postal code of theirs they mean the states.
 func ZIPOf(state, code string) bool {
 	name := State("US", state)

@@ -15,7 +15,7 @@ import (
 //go:embed report.tmpl
 var source string
 
-// maxPictureBytes bounds one picture inside of the report; larger ones are named only.
+// maxPictureBytes bounds one image inside of the report; larger ones are named only.
 const maxPictureBytes = 2 << 20
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
@@ -33,7 +33,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	},
 }).Parse(source))
 
-// HTML writes the report as one file that needs nothing else: pictures are inside, scripts there are none.
+// HTML writes the report as one file that needs nothing else: images are inside, scripts there are none.
 // Errors: those of w.
 func HTML(w io.Writer, c Crawl) error {
 	trials, more := c.trials()
@@ -44,7 +44,7 @@ func HTML(w io.Writer, c Crawl) error {
 	})
 }
 
-// picture returns a chosen candidate's picture as a data address, "" for one that was not kept.
+// picture returns a chosen candidate's image as a data URL, "" for one that was not kept.
 func (c Crawl) picture(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
 
 // logo returns the first stored form of a logo or an image.

@@ -27,7 +27,7 @@ type Crawl struct {
 const (
 	maxTrials     = 60
 	maxFieldRows  = 12  // of one field
-	maxShownRunes = 160 // of one value or address
+	maxShownRunes = 160 // of one value or URL
 )
 
 // field is the candidates for one field, best first.

@@ -137,7 +137,7 @@ func (r *Rules) delay(value string) {
 	}
 }
 
-// Allows says whether a path, with its query, may be fetched. Of the rules that match the longest decides,
+// Allows reports whether a path, with its query, may be fetched. Of the rules that match the longest decides,
 // and of two that are as long the one that allows.
 func (r *Rules) Allows(path string) bool {
 	if path == "" {
@@ -159,7 +159,7 @@ func (r *Rules) Allows(path string) bool {
 // Size is about how many bytes of memory the rules take.
 func (r *Rules) Size() int { return 64*len(r.rules) + r.bytes }
 
-// matches says whether the pattern stands at the beginning of a path. Each part is looked for once, behind
+// matches reports whether the pattern stands at the beginning of a path. Each part is looked for once, behind
 // the one before it, so that the time is linear whatever the pattern.
 func (x rule) matches(path string) bool {
 	first := x.parts[0]

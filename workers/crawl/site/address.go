@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// MaxURLBytes bounds an address.
+// MaxURLBytes bounds a URL.
 const MaxURLBytes = 2048
 
 // Reference is a reference of a page or a style sheet without what browsers drop from it.
@@ -19,7 +19,7 @@ func Reference(ref string) string {
 	}, strings.TrimSpace(ref))
 }
 
-// Absolute makes a Reference an address of the web: http or https, without fragment, or nil when it is none or
+// Absolute makes a Reference a URL of the web: http or https, without fragment, or nil when it is none or
 // has credentials.
 func Absolute(base *url.URL, ref string) *url.URL {
 	if ref == "" || len(ref) > MaxURLBytes {

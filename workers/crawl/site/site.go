@@ -1,4 +1,4 @@
-// Package site knows which addresses belong to the brand that is being crawled.
+// Package site knows which URLs belong to the brand that is being crawled.
 package site
 
 import (
@@ -43,7 +43,7 @@ func Registrable(host string) string {
 	return host
 }
 
-// OwnHost says whether a host belongs to the site.
+// OwnHost reports whether a host belongs to the site.
 func (s Site) OwnHost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if within(host, s.Domain) {
@@ -57,7 +57,7 @@ func (s Site) OwnHost(host string) bool {
 	return false
 }
 
-// Own says whether a URL leads to the site.
+// Own reports whether a URL leads to the site.
 func (s Site) Own(u *url.URL) bool { return u != nil && s.OwnHost(u.Hostname()) }
 
 // Labels returns the labels of all domains of the site, that of the domain asked for first.

@@ -12,13 +12,13 @@ import (
 type Saved struct {
 	URL  *url.URL
 	Body []byte
-	// Marks are addresses of pictures that are known to be somebody's logo. The page's other JPEGs are
+	// Marks are addresses of images that are known to be somebody's logo. The page's other JPEGs are
 	// taken for photographs.
 	Marks func(address string) bool
 }
 
-// ServeSaved answers at the page's address with the page, and at the addresses of pictures that the page
-// names with drawn pictures in their place: each address has its own, so that what a crawl chose can be
+// ServeSaved answers at the page's address with the page, and at the addresses of images that the page
+// names with drawn images in their place: each address has its own, so that what a crawl chose can be
 // told. Everything else, such as stylesheets, is not there. It answers for every host.
 func (n *Internet) ServeSaved(s Saved) {
 	n.ServeRest(&savedSite{Saved: s, named: unescaped(s.Body), sizes: declaredSizes(s.Body, s.URL)})
@@ -47,7 +47,7 @@ func (s *savedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notPictures are endings of files that the page may name and that are no pictures.
+// notPictures are endings of files that the page may name and that are no images.
 var notPictures = map[string]bool{
 	".css": true, ".js": true, ".mjs": true, ".json": true, ".webmanifest": true, ".xml": true, ".txt": true, ".html": true, ".htm": true,
 	".php": true, ".mp4": true, ".webm": true, ".mp3": true, ".woff": true, ".woff2": true, ".ttf": true,
@@ -56,7 +56,7 @@ var notPictures = map[string]bool{
 // minNamed is the length from which the last part of an address is unlikely to stand on the page by chance.
 const minNamed = 6
 
-// names says whether a picture's address stands on the page: whole, from its host on, or from its root on
+// names reports whether an image's address stands on the page: whole, from its host on, or from its root on
 // when it is on the page's own host; or, for relative addresses, its file name.
 func (s *savedSite) names(u *url.URL) bool {
 	if notPictures[strings.ToLower(path.Ext(u.Path))] || u.Path == "/" || u.Path == "" {

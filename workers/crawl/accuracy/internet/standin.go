@@ -20,7 +20,7 @@ import (
 // size is pixels.
 type size struct{ width, height int }
 
-// Sizes of pictures for which the page declares none.
+// Sizes of images for which the page declares none.
 var (
 	wideSize  = size{400, 100}  // header art
 	iconSize  = size{180, 180}  // what touch icons have by convention
@@ -34,7 +34,7 @@ const (
 	minStandInSide = 8
 )
 
-// picture answers with a drawing that nobody mistakes for that of another address.
+// image answers with a drawing that nobody mistakes for that of another address.
 func (s *savedSite) picture(w http.ResponseWriter, u *url.URL) {
 	address := u.String()
 	seed := fnv.New64a()
@@ -81,7 +81,7 @@ func pattern(random *rand.Rand, at size) (columns int, on func(x, y int) bool) {
 			cells[y*columns+x] = random.IntN(2) == 0
 		}
 	}
-	for x := 1; x < columns-1; x++ { // a bar from side to side, so that the ink has the picture's shape
+	for x := 1; x < columns-1; x++ { // a bar from side to side, so that the ink has the image's shape
 		cells[(1+blockRows/2)*columns+x] = true
 	}
 	cells[columns+1], cells[(blockRows-1)*columns-2] = true, true
@@ -141,7 +141,7 @@ func noise(random *rand.Rand, at size) *image.NRGBA {
 	return img
 }
 
-// declaredSizes reads the sizes that a page gives its pictures and icons, by address.
+// declaredSizes reads the sizes that a page gives its images and icons, by address.
 func declaredSizes(body []byte, base *url.URL) map[string]size {
 	out := map[string]size{}
 	root, err := html.Parse(bytes.NewReader(body))

@@ -10,9 +10,9 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of font addresses.
+// Limits of font URLs.
 const (
-	maxFamilies = 20 // read of one address
+	maxFamilies = 20 // maximum in one URL
 	maxWeights  = 20 // of one family
 	maxFontName = 60 // runes
 	minWeight   = 1
@@ -20,17 +20,17 @@ const (
 	weightStep  = 100
 )
 
-// Family is one typeface that a font service is asked for.
+// Family is one typeface requested from a font service.
 type Family struct {
 	Name    string
-	Weights []int // sorted, unique; empty when the address names none
-	Italic  bool  // asked for as well: running text needs it
+	Weights []int // sorted, unique; empty when the URL names none
+	Italic  bool  // also requested: running text needs it
 }
 
-// fontHosts serve Google's families under Google's addresses.
+// fontHosts serve Google's families under Google's URLs.
 var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
-// ParseURL reads the families out of the address of a font service's stylesheet, in both of its forms:
+// ParseURL reads the families out of the URL of a font service's stylesheet, in both of its forms:
 // /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else
 // has none.
 func ParseURL(u *url.URL) []Family {

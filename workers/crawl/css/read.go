@@ -11,11 +11,12 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of what is read. They are far above what real pages hold; what lies past them is passed over.
+// Limits of the sheets that are read. They are far above real pages; anything
+// beyond is skipped.
 const (
-	// MaxSheetBytes bounds one sheet.
+	// MaxSheetBytes limits one sheet.
 	MaxSheetBytes = 1 << 20
-	// MaxBytes bounds all sheets of a document.
+	// MaxBytes limits all sheets of a document.
 	MaxBytes = 3 << 20
 
 	maxSheets       = 1000 // page builders write a style element for every block
@@ -29,7 +30,7 @@ const (
 	maxLayers       = 1000
 )
 
-// book is what was read of a document's sheets. It does not change afterwards.
+// book holds the parsed sheets of a document. It does not change afterwards.
 type book struct {
 	root, body *html.Node
 	base       *url.URL
@@ -43,7 +44,7 @@ type book struct {
 
 	faces    []Face
 	imported []*url.URL
-	layers   *layer // the root, in which everything without a layer stands
+	layers   *layer // the root, which contains everything without a layer
 
 	sheets       map[string][]byte
 	left         int // bytes that may still be read
@@ -87,8 +88,9 @@ func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
 	return b
 }
 
-// order numbers a layer and those within it: a layer is weaker than what follows it, and than what stands
-// in its parent outside of any layer (CSS Cascade 5, section 6.4.3).
+// order numbers a layer and those within it: a layer is weaker than the layers
+// after it, and than the unlayered rules of its parent (CSS Cascade 5, section
+// 6.4.3).
 func (l *layer) order(from int) int {
 	for _, child := range l.children {
 		from = child.order(from)
@@ -97,7 +99,8 @@ func (l *layer) order(from int) int {
 	return from + 1
 }
 
-// walk reads the sheets of a tree. Its depth is bounded by what builds the tree.
+// walk reads the sheets of a tree. The depth is limited by the builder of the
+// tree.
 func (b *book) walk(n *html.Node, seen map[string]bool, noscript bool) {
 	if n.Type == html.ElementNode {
 		switch n.Data {
@@ -110,7 +113,7 @@ func (b *book) walk(n *html.Node, seen map[string]bool, noscript bool) {
 				b.body = n
 			}
 		case "style":
-			if !noscript { // the page is seen as scripts leave it
+			if !noscript { // the page as seen with scripts enabled
 				b.styleElement(n)
 			}
 		case "link":
@@ -155,7 +158,7 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 		return
 	}
 	seen[at.String()] = true
-	// media="print" onload="this.media='all'" is how sheets are loaded late.
+	// media="print" onload="this.media='all'" loads a sheet late.
 	if !mediaApplies(attr(n, "media")) && !strings.Contains(attr(n, "onload"), "media") {
 		return
 	}
@@ -174,7 +177,8 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	newParser(b, text, at, path).block(in, 0)
 }
 
-// resolve makes a URL absolute. It is nil when it is not one of the web.
+// resolve makes a URL absolute. It returns nil if the scheme is not http or
+// https.
 func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {

@@ -1,4 +1,4 @@
-// Package site knows which URLs belong to the brand that is being crawled.
+// Package site determines which URLs belong to the crawled brand.
 package site
 
 import (

@@ -28,7 +28,7 @@ const (
 	AVIF Format = "avif" // recognized, but not supported
 )
 
-// IsVector reports whether the format has no pixels of its own.
+// IsVector reports whether the format has no pixels.
 func (f Format) IsVector() bool { return f == SVG || f == SVGZ }
 
 // Default limits of an image.

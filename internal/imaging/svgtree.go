@@ -41,7 +41,7 @@ type node struct {
 	rules   []rule        // of a style element
 	ignored bool          // a style element for another medium
 	style   map[string]string
-	strong  map[string]bool // which of style are important; nil for none
+	strong  map[string]bool // the important properties of style; nil for none
 	urls    []string        // ids in any declaration for it
 	shape   *outline        // measured once; see outlineOf
 }

@@ -37,7 +37,7 @@ type art struct {
 	mark    bool                 // in one color, from simple-icons
 	inks    int                  // distinguishable colors of its ink
 	lost    map[imaging.RGB]bool // pages on which it is invisible
-	drawn   *image.NRGBA         // as the service draws it
+	drawn   *image.NRGBA         // drawn like in the service
 }
 
 // tone is the brightness of a drawing without its own filled square.

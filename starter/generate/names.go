@@ -31,8 +31,9 @@ const (
 	minWord   = 3
 )
 
-// spellings returns the ways in which a name is written as one word of a domain: "AT&T" is att and
-// atandt, "Notepad++" is notepad and notepadplusplus, "Three.js" is threejs and threedotjs.
+// spellings returns the spellings of a name as one word of a domain: "AT&T" is
+// att and atandt, "Notepad++" is notepad and notepadplusplus, "Three.js" is
+// threejs and threedotjs.
 func spellings(name string) []string {
 	seen := map[string]bool{}
 	var out []string

@@ -214,7 +214,7 @@ func roundRect(r pen, x, y, w, h, rx, ry float64) {
 	r.close()
 }
 
-// rasterPen draws under a matrix into a rasterizer.
+// rasterPen draws into a rasterizer with a matrix.
 type rasterPen struct {
 	m    matrix
 	z    *vector.Rasterizer

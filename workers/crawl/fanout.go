@@ -15,7 +15,7 @@ const (
 	maxPerHost = 4
 )
 
-// errand is one thing to fetch and read.
+// errand is one unit of fetching and reading.
 type errand struct {
 	host string // "" if no network is needed
 	// run runs the errand. It calls fetched when it no longer uses the host;

@@ -28,7 +28,7 @@ type gate struct {
 
 func newGate(places int) *gate { return &gate{free: places} }
 
-// visitor waits for a place.
+// visitor is a waiter for a place.
 type visitor struct {
 	rank, asked int
 	at          int // its index in the heap; -1 after it has left

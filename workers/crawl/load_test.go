@@ -26,8 +26,8 @@ func wholeSite() files {
 	}
 }
 
-// slowStore is an asset store whose first file takes until a crawl's time is
-// over.
+// slowStore is an asset store that blocks in its first Put until a crawl's time
+// is over.
 type slowStore struct {
 	logofinder.Assets
 	over  <-chan struct{}

@@ -13,7 +13,7 @@ import (
 // failures.
 type Failure struct {
 	Outcome string
-	Detail  string // one sentence for operators; never fetched content
+	Detail  string // one sentence for operators, without fetched content
 	Err     error  // the cause, or nil
 }
 

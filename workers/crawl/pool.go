@@ -21,7 +21,7 @@ type job struct {
 	err     error         // nil: the crawl was begun, or is not needed
 }
 
-// decision waits until it is decided whether the crawl is begun.
+// decision waits until the crawl is begun, skipped or returned.
 func (j *job) decision(ctx context.Context) error {
 	select {
 	case <-j.decided:

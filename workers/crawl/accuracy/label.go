@@ -100,7 +100,8 @@ type CompanyLabel struct {
 	State         accepted `json:"state"`
 	Kind          accepted `json:"kind"`
 	Ticker        accepted `json:"ticker"`
-	// Industries are accepted slugs: the first industry given must be one of them.
+	// Industries are the accepted slugs: the first industry of the result must
+	// be one of them.
 	Industries []string `json:"industries"`
 }
 

@@ -20,7 +20,7 @@ import (
 // Groups of single logo files.
 const (
 	accentFiles = "accent" // the brand's color is known from a source other than the drawing
-	shapeFiles  = "shape"  // the file's name says whether it is only the symbol
+	shapeFiles  = "shape"  // the file's name shows whether it is only the symbol
 	themeFiles  = "theme"  // the file's name gives the background for which it is drawn
 )
 

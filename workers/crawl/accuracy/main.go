@@ -108,7 +108,7 @@ func checkout() (string, error) {
 	return "", err
 }
 
-// suite is everything that can be scored.
+// suite is the set of labels and files to score.
 type suite struct {
 	files    fs.FS
 	stage    *stage

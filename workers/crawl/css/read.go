@@ -71,7 +71,7 @@ type layer struct {
 	name     string
 	parent   *layer
 	children []*layer
-	rank     int // the higher, the stronger
+	rank     int // a higher rank is stronger
 }
 
 func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {

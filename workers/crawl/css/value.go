@@ -14,8 +14,8 @@ const (
 	maxVarDepth  = 24       // variables within variables
 	maxExpanded  = 64 << 10 // bytes of a value after substitution
 	maxVars      = 200_000  // variables of elements that are cached
-	maxTries     = 8        // declarations tried of one property of one element
-	maxVariables = 4000     // listed of the root
+	maxTries     = 8        // declarations of one property of one element that are tried
+	maxVariables = 4000     // variables of the root that are listed
 	maxAncestors = 1000
 )
 

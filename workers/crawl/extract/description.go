@@ -17,7 +17,7 @@ import (
 // Limits of descriptions, in runes.
 const (
 	minDescription     = 15
-	minDenseText       = 6 // of scripts that write in one character what takes a word in others
+	minDenseText       = 6 // of scripts in which one character may be a word
 	maxDescription     = 1000
 	maxLongDescription = 2500
 	// longerBy is how much longer a long description must be than the short one
@@ -338,7 +338,7 @@ var (
 	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "modal", "popup", "newsletter", "footer", "sidebar", "breadcrumb", "breadcrumbs", "testimonial", "testimonials"}
 )
 
-// maxClassBytes bounds the class and id that are split into words.
+// maxClassBytes limits the class and id that are split into words.
 const maxClassBytes = 300
 
 // overlay reports whether an element is hidden, a layer over the page, or part

@@ -160,7 +160,7 @@ func withAffix(whole, label string) bool {
 	return false
 }
 
-// maxShort is the longest label that can be a word with letters left out.
+// maxShort is the longest label that can be a word with letters omitted.
 const maxShort = 4
 
 // shortOf reports whether a label is a word with inner letters omitted: qz of

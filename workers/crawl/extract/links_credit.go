@@ -41,7 +41,7 @@ type around struct {
 	personal bool // one of them is among a person's profiles
 }
 
-// surroundings looks around the links to profiles.
+// surroundings examines the text around the links to profiles.
 func surroundings(p *page.Page) map[string]around {
 	out := map[string]around{}
 	left := maxMentions
@@ -78,7 +78,7 @@ func before(n *html.Node) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-maxBefore):], "")
 }
 
-// inlineElements are those that a credit may wrap a link in.
+// inlineElements are elements that may wrap a link within a credit.
 var inlineElements = map[string]bool{"span": true, "strong": true, "b": true, "em": true, "i": true, "small": true}
 
 // amongPersons reports whether a link is among the profiles of an author, a

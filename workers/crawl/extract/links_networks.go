@@ -81,7 +81,8 @@ var networks = []network{
 	{name: "wikipedia", hosts: []string{"wikipedia.org"}, profile: wikipedia, subdomains: true},
 }
 
-// pinterestHost recognises the country forms of pinterest, such as pinterest.de and pinterest.co.uk.
+// pinterestHost matches the country forms of pinterest, such as pinterest.de
+// and pinterest.co.uk.
 var pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
 
 // below builds the profile function of networks with profiles at

@@ -8,7 +8,7 @@ import (
 
 // Limits of a walk through a document.
 const (
-	maxNodes = 200_000 // elements and texts that are visited
+	maxNodes = 200_000 // visited elements and texts
 	maxWalk  = 1500    // depth
 )
 

@@ -48,7 +48,8 @@ const (
 	photoPenalty    = 8.0
 	agreementScore  = 10.0
 	minMarkScore    = 45.0
-	// tinySide: declared pixels below which header art is a menu icon.
+	// tinySide is the declared size in pixels below which header art is a menu
+	// icon.
 	tinySide = 40
 	// largeArea is the declared square pixels of a share image or a stage image.
 	largeArea = 200_000

@@ -97,7 +97,8 @@ func withoutWords(alt string) string {
 // colors.
 var fileTalk = regexp.MustCompile(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
 
-// maxStrangerWords: a longer text is a sentence, not a name.
+// maxStrangerWords is the maximum number of words of a name; a longer text is a
+// sentence.
 const maxStrangerWords = 3
 
 // surely reports whether an image is certainly the brand's own: in a link home
@@ -186,7 +187,7 @@ func isToolWord(w string) bool { return slices.Contains(toolWords, w) }
 // says reports whether words name a logo.
 func says(words []string) bool { return slices.ContainsFunc(words, isLogoWord) }
 
-// notLogos are words that begin or end like logo.
+// notLogos are words that begin or end like logo but do not mean it.
 var notLogos = []string{"logout", "logon", "logoff", "catalogo", "dialogo", "analogo", "prologo", "epilogo", "blogo", "monologo", "logos", "logic"}
 
 func isLogoWord(w string) bool {

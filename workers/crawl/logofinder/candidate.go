@@ -45,7 +45,7 @@ type Candidate struct {
 	Kind   Kind
 	Score  float64
 	Side   int    // declared pixels of the longer side, 0 unknown
-	Scheme string // color scheme of the pages it is meant for: light, dark, ""
+	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
 	// Data is the file itself if the page contains it: a drawing in its HTML.

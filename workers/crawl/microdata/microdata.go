@@ -16,7 +16,7 @@ import (
 	"letterhead/workers/crawl/linkeddata"
 )
 
-// Limits of what is read of one page.
+// Limits of one page.
 const (
 	maxItems      = 500
 	maxProperties = 3000 // of all items

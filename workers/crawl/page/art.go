@@ -159,7 +159,7 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 		case c.Type != html.ElementNode:
 		case c.Data == "title" && alt == "":
 			alt = inner(c)
-		case c.Data == "use" && !named: // the name of what it draws
+		case c.Data == "use" && !named: // the name of the drawing it uses
 			named = true
 			_, id, _ := strings.Cut(Attr(c, "href")+namespaced(c, "xlink", "href"), "#")
 			words = append(slices.Clone(words), SplitWords(id[:min(len(id), maxPart)])...)

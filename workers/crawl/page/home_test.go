@@ -53,7 +53,7 @@ func TestHomeLink_FrontPageItself(t *testing.T) {
 		{"https://www.acme-widgets.com/content/acme/de/de.html", "", "/content/acme/de/de.html", true},
 		{"https://www.acme-widgets.com/store", `<meta property="og:type" content="article">`, "/store", false},
 		{"https://www.acme-widgets.com/article4711", "", "/article4711", false},
-		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // a URL is kept without what it points to
+		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // URLs are stored without their fragment
 		{"https://www.acme-widgets.com/", "", "#main", false},
 		{"https://blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},
 		{"https://en.blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},

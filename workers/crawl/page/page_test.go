@@ -161,7 +161,7 @@ func TestResolve_URLs(t *testing.T) {
 		"fragment dropped":        {"", "/i.svg#mark", "https://www.acme.com/i.svg"},
 		"newlines inside":         {"", "/i\n\t.png", "https://www.acme.com/i.png"},
 		"base elsewhere":          {`<base href="https://cdn.acme.com/a/">`, "i.png", "https://cdn.acme.com/a/i.png"},
-		"base without scheme":     {`<base href="//evil.example/">`, "i.png", "https://evil.example/i.png"}, // what a browser does; the fetcher guards URLs
+		"base without scheme":     {`<base href="//evil.example/">`, "i.png", "https://evil.example/i.png"}, // like in browsers; the fetcher guards URLs
 		"relative base":           {`<base href="/sub/">`, "i.png", "https://www.acme.com/sub/i.png"},
 		"first base counts":       {`<base href="/one/"><base href="/two/">`, "i.png", "https://www.acme.com/one/i.png"},
 		"unusable base":           {`<base href="javascript:alert(1)"><base href="/two/">`, "i.png", "https://www.acme.com/two/i.png"},

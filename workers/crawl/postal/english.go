@@ -117,9 +117,9 @@ var streetEnds = map[string]bool{
 	"floor": true, "square": true, "sq": true, "plaza": true, "broadway": true, "circle": true, "terrace": true, "fl": true, "nw": true, "ne": true, "sw": true, "se": true,
 }
 
-// cityBefore reads the city that ends before token i: back to the comma before
-// it, or else to the end of the street. At the beginning of a line it is the
-// end of the line above.
+// cityBefore reads the city that ends before token i: back to the previous
+// comma, or else to the end of the street. At the beginning of a line it reads
+// the end of the line above.
 func (r *reader) cityBefore(i int) string {
 	words := r.tokens[:i]
 	if i == 0 {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Limits of the lines that are read of one document.
+// Limits of the lines of one document.
 const (
 	maxLines     = 4000
 	maxLineBytes = 600

@@ -117,8 +117,8 @@ func token(value string) string {
 }
 
 func (r *Rules) add(allow bool, pattern string) {
-	// An empty rule has no effect; one that does not begin with / or * is a
-	// mistake, but intended.
+	// An empty rule has no effect. A rule that does not begin with / or * is a
+	// mistake, but still applies.
 	if pattern == "" || len(pattern) > maxPatternBytes || len(r.rules) >= maxRules {
 		return
 	}
@@ -227,7 +227,8 @@ func normal(path string) string {
 	return b.String()
 }
 
-// unreserved characters of RFC 3986, section 2.3.
+// unreserved reports whether a character is unreserved in RFC 3986, section
+// 2.3.
 func unreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }

@@ -15,7 +15,7 @@ import (
 
 // Certain signs: explicit declarations of adult content.
 
-// rtaLabel is the label of rtalabel.org, which adult sites put on themselves.
+// rtaLabel is the label of rtalabel.org with which adult sites mark themselves.
 const rtaLabel = "rta-5042-1996-1400-1577-rta"
 
 // rtaHost is the host of the label's own page, to which its badge links.

@@ -21,7 +21,7 @@ const (
 	variableWeight   = 2.0
 	buttonWeight     = 1.0
 	linkWeight       = 1.0
-	knownWeight      = 3.0 // a data set's accent was chosen by people
+	knownWeight      = 3.0 // people chose the accents of the data set
 
 	// neutralShare is the weight factor of a grey found only in a sheet: it
 	// belongs to the page, not the brand.

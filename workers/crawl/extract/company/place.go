@@ -17,7 +17,7 @@ var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|
 
 const (
 	linesAbove   = 4 // in which such a word assigns an address to another party
-	maxAddressed = 5 // addresses of one page that are looked at
+	maxAddressed = 5 // addresses of one page that are checked
 )
 
 // addresses reads the company's own postal address: the first of an imprint,

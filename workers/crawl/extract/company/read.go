@@ -29,8 +29,8 @@ const (
 	maxProse       = 600 // bytes of a line that is read as prose
 	maxSlogan      = 45  // runes of a line such as "Since 1898"
 	maxReadPages   = 4
-	maxYearLines   = 80  // lines with a year or a number that are read closely, of one page
-	maxFooterLegal = 200 // bytes of a line in which a legal form is looked for
+	maxYearLines   = 80  // lines of one page with a year or a number that are parsed
+	maxFooterLegal = 200 // bytes of a line that is searched for a legal form
 	maxAside       = 12  // words between a subject and the number of its employees
 )
 
@@ -45,7 +45,7 @@ const (
 	atPolicy // privacy, terms, cookies: it mentions processors and authorities
 )
 
-// roleWords are parts of paths, in several languages. The first that fits wins.
+// roleWords are parts of paths, in several languages. The first match wins.
 var roleWords = []struct {
 	word string
 	role pageRole

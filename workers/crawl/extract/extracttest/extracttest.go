@@ -18,7 +18,7 @@ func Read(domain, body string) extract.Input {
 	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
-// Styled parses a page with stylesheets of its own, and one that it links as
+// Styled parses a page with style elements, and a stylesheet that it links as
 // /a.css.
 func Styled(body, sheet string) extract.Input {
 	in := Read("acme.com", body)

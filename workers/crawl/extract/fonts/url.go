@@ -38,7 +38,7 @@ func ParseURL(u *url.URL) []Family {
 		return nil
 	}
 	var out []Family
-	for pair := range strings.SplitSeq(u.RawQuery, "&") { // not url.ParseQuery: it refuses the semicolons of css2
+	for pair := range strings.SplitSeq(u.RawQuery, "&") { // not url.ParseQuery, which rejects the semicolons of css2
 		key, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
 		if key != "family" || err != nil {
@@ -80,11 +80,12 @@ func parseFamily(text string) (Family, bool) {
 	return f, true
 }
 
-// hasLetter says that a text can be the name of a family: "." and "4" are slips of a hand.
+// hasLetter reports whether a text can be the name of a family: "." and "4" are
+// mistakes.
 func hasLetter(name string) bool { return strings.ContainsFunc(name, unicode.IsLetter) }
 
-// axisWeights reads the weights of "ital,wght@0,400;1,700" and of the range "wght@200..900", whose steps
-// of a hundred count.
+// axisWeights parses the weights of "ital,wght@0,400;1,700" and of the range
+// "wght@200..900", which includes each multiple of a hundred.
 func axisWeights(names, values string) []int {
 	at := slices.Index(strings.Split(names, ","), "wght")
 	if at < 0 {

@@ -131,7 +131,7 @@ func (b *books) take(m kafka.Message) (string, error) {
 	return fmt.Sprintf("%s %s %+d credits, %d in all", account, head["event_type"], change, b.credits[account]), nil
 }
 
-var errSchema = errors.New("the event is not what its schema says")
+var errSchema = errors.New("the event does not match its schema")
 
 // creditsOf returns an event's change of an account's credits. Unknown types
 // change nothing: any release may add new ones.

@@ -349,7 +349,7 @@ func webpFromFrame(frame []byte) ([]byte, error) {
 	for range maxWebPChunks {
 		id, body, after, ok := riffChunk(rest)
 		if !ok {
-			return nil, fmt.Errorf("%w: animation frame without a picture", ErrMalformed)
+			return nil, fmt.Errorf("%w: animation frame without an image", ErrMalformed)
 		}
 		if id == "ALPH" {
 			extended[0] |= alphaFlag

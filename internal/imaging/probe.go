@@ -73,14 +73,14 @@ func (l Limits) check(width, height int) error {
 // Errors of this package; they are wrapped with the details.
 var (
 	// ErrUnknown: not an image, or one of an unknown format.
-	ErrUnknown = errors.New("not a known picture format")
+	ErrUnknown = errors.New("not a known image format")
 	// ErrUnsupported: a known format that is not supported, such as AVIF or a
 	// palette that is run-length encoded.
-	ErrUnsupported = errors.New("picture format is not supported")
+	ErrUnsupported = errors.New("image format is not supported")
 	// ErrTooLarge: a limit of bytes, pixels, or complexity is exceeded.
-	ErrTooLarge = errors.New("picture is too large")
+	ErrTooLarge = errors.New("image is too large")
 	// ErrMalformed: the file has the format's signature, but is broken.
-	ErrMalformed = errors.New("picture is malformed")
+	ErrMalformed = errors.New("image is malformed")
 )
 
 // Info is the information in an image's header.

@@ -79,7 +79,7 @@ func checkVersion(folder, name, version string) error {
 		return err
 	}
 	if about.Name != name || about.Version != version {
-		return fmt.Errorf("%s holds %s %s, want %s %s", folder, about.Name, about.Version, name, version)
+		return fmt.Errorf("%s contains %s %s, want %s %s", folder, about.Name, about.Version, name, version)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 		return tx.QueryRowContext(ctx, readAttempt, crawlID).Scan(&noted)
 	})
 	if err != nil {
-		return false, fmt.Errorf("note that crawl %s begins: %w", crawlID, err)
+		return false, fmt.Errorf("record that crawl %s begins: %w", crawlID, err)
 	}
 	return noted == attempt, nil
 }

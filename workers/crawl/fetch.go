@@ -165,7 +165,7 @@ func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*ho
 		err = r.permitted(ctx, at)
 	}
 	if err != nil || !r.site.Own(at) {
-		r.crawler.cfg.Logger.Info("app shell could not be drawn", "domain", r.target.Domain, "error", err)
+		r.crawler.cfg.Logger.Info("rendering an app shell failed", "domain", r.target.Domain, "error", err)
 		r.ruling = here
 		return shell, was
 	}

@@ -22,11 +22,11 @@ const (
 
 // Errors of files; none of them ends a crawl.
 var (
-	errNotThere   = errors.New("not there")
-	errNotWhole   = errors.New("not whole")
+	errNotThere   = errors.New("not found")
+	errNotWhole   = errors.New("truncated")
 	errNotInTime  = errors.New("not read in time")
-	errTooMany    = errors.New("not fetched: the crawl's share of files is used up")
-	errDisallowed = errors.New("not fetched: robots.txt asks not to")
+	errTooMany    = errors.New("not fetched: the crawl reached its limit of files")
+	errDisallowed = errors.New("not fetched: robots.txt forbids it")
 )
 
 // file fetches one of the maxFiles files completely, or fails.
@@ -118,7 +118,7 @@ func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.
 	})
 	switch {
 	case a.response != nil && r.leftForPlatform(u, a.response.FinalURL):
-		return nil, fmt.Errorf("%w: it leads to another platform", errNotThere)
+		return nil, fmt.Errorf("%w: redirected to another platform", errNotThere)
 	case a.response == nil:
 		return nil, fmt.Errorf("%w: %s", errNotThere, safehttp.Reason(a.err))
 	case a.response.StatusCode != http.StatusOK:

@@ -255,7 +255,7 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 		return err
 	})
 	if err != nil {
-		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)
+		r.crawler.cfg.Logger.Debug("candidate is not a logo", "domain", r.target.Domain, "method", c.Method, "error", err)
 		return nil, err
 	}
 	return p, nil
@@ -286,7 +286,7 @@ func (r *run) bytesOf(ctx context.Context, c logofinder.Candidate) ([]byte, erro
 	case c.URL.Scheme == "data":
 		return logofinder.DataURL(c.URL)
 	case r.session == nil: // a saved page
-		return nil, errors.New("not fetched: a saved page is read as it is")
+		return nil, errors.New("not fetched: a saved page is read without fetching")
 	case c.Probed:
 		data, _, err := r.probe(ctx, c.URL, logofinder.MaxBytes)
 		return data, err

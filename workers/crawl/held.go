@@ -62,7 +62,7 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 
 // errCrowded: a file was dropped because all crawls together reached their
 // limit.
-var errCrowded = errors.New("not kept: too much is held by all crawls together")
+var errCrowded = errors.New("not kept: all crawls together reached their memory limit")
 
 // held counts the bytes of files and pixels that one crawl holds.
 type held struct {

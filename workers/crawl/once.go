@@ -89,7 +89,7 @@ func startOf(address string) (*url.URL, string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, "", fmt.Errorf("address %q: %w", cut(address, page.MaxURLBytes), errors.Join(err, brand.ErrInvalidDomain))
+		return nil, "", fmt.Errorf("URL %q: %w", cut(address, page.MaxURLBytes), errors.Join(err, brand.ErrInvalidDomain))
 	}
 	domain, err := brand.RegistrableDomain(u.Hostname())
 	if err != nil {

@@ -65,7 +65,7 @@ func newRulebook(now func() time.Time) (*rulebook, error) {
 		Weigher:       func(origin string, h heldRules) uint32 { return uint32(len(origin) + h.rules.Size() + rulesOverhead) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cache of robots.txt: %w", err)
+		return nil, fmt.Errorf("create cache of robots.txt: %w", err)
 	}
 	return &rulebook{entries: entries, now: now}, nil
 }

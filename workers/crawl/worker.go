@@ -223,7 +223,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	target, held, why, err := w.wanted(ctx, j)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", broker.ErrNotNow, err)
-		logger.Error("crawl cannot be begun now", "error", err)
+		logger.Error("crawl cannot begin now", "error", err)
 	}
 	in.decide(j, err)
 	if err != nil {
@@ -231,7 +231,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	}
 	if why != "" {
 		w.metrics.skipped.WithLabelValues(lane, why).Inc()
-		logger.Info("crawl is not done", "reason", why)
+		logger.Info("crawl skipped", "reason", why)
 		return
 	}
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
@@ -303,7 +303,7 @@ func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats St
 	defer func() {
 		if p := recover(); p != nil {
 			w.cfg.Logger.Error("crawl panicked", "domain", t.Domain, "panic", p, "stack", string(debug.Stack()))
-			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read: a fault in the crawler."}
+			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read because of a bug in the crawler."}
 		}
 	}()
 	return w.crawls.Crawl(ctx, t)
@@ -319,7 +319,7 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 			return w.brands.ConfirmCrawl(ctx, commands.ConfirmCrawl{Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID})
 		})
 		if err != nil {
-			logger.Error("confirmation could not be appended", "error", err)
+			logger.Error("appending the confirmation failed", "error", err)
 			return "lost" // the deadline ends the crawl
 		}
 		return brand.Confirmed
@@ -333,11 +333,11 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		if err == nil {
 			return brand.Succeeded
 		}
-		logger.Error("record could not be appended", "error", err)
+		logger.Error("appending the record failed", "error", err)
 		if !errors.Is(err, brand.ErrRecordTooLarge) {
 			return "lost" // the deadline ends the crawl
 		}
-		failure = &Failure{Outcome: brand.NoData, Detail: "What was found is too large for a record."}
+		failure = &Failure{Outcome: brand.NoData, Detail: "The result is too large for a record."}
 	case errors.Is(crawlErr, context.Canceled):
 		return "interrupted"
 	case !errors.As(crawlErr, &failure):
@@ -351,7 +351,7 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		})
 	})
 	if err != nil {
-		logger.Error("failure could not be appended", "outcome", failure.Outcome, "error", err)
+		logger.Error("appending the failure failed", "outcome", failure.Outcome, "error", err)
 		return "lost"
 	}
 	logger.Info("crawl failed", "outcome", failure.Outcome, "detail", failure.Detail, "error", failure.Err)

@@ -144,7 +144,7 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if id := strings.TrimSuffix(path.Base(name), ".json"); l.ID != id || l.Group != group {
-			return nil, fmt.Errorf("%s: it says id %q and group %q", name, l.ID, l.Group)
+			return nil, fmt.Errorf("%s: the label has id %q and group %q", name, l.ID, l.Group)
 		}
 		out = append(out, l)
 	}

@@ -38,7 +38,7 @@ func main() {
 	flag.BoolVar(&o.json, "json", false, "print every verdict as a JSON object per line instead of tables")
 	flag.BoolVar(&o.misses, "misses", true, "print every miss; those of logo files only when -group names them")
 	flag.StringVar(&o.sheet, "sheet", "reports/accuracy.html", "file for the contact sheet; empty: none")
-	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "crawls at a time; with 1 their CPU time is told")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "concurrent crawls; with 1 their CPU time is reported")
 	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -53,7 +53,7 @@ var ErrNoBrowser = errors.New("no browser is installed")
 
 // ErrRoot: this process runs as root, for which Chromium has no sandbox, and
 // cannot start the browser as another user.
-var ErrRoot = errors.New("no browser is started by root, for which Chromium has no sandbox, and the user nobody cannot be taken on; run as another user")
+var ErrRoot = errors.New("the browser is not started as root, for which Chromium has no sandbox, and switching to the user nobody failed; run as another user")
 
 // names are the programs to search for, in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "chrome"}
@@ -140,7 +140,7 @@ func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.UR
 	held := newHolder(b.client.NewSessionWithin(maxRequests, maxBytes), b.cfg.Logger)
 	html, at, err := b.draw(ctx, held, address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("draw the page: %w", err)
+		return nil, nil, fmt.Errorf("render the page: %w", err)
 	}
 	return html, at, nil
 }

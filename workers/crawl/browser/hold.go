@@ -166,7 +166,7 @@ func (h *holder) fetch(ctx context.Context, ev *fetch.EventRequestPaused) *safeh
 	}
 	response, err := h.session.Get(ctx, ev.Request.URL, safehttp.Limits{Body: limit}, asked(ev.Request.Headers)...)
 	if err != nil || response.Truncated {
-		h.logger.Debug("request of a page got nothing", "error", err)
+		h.logger.Debug("request of a page was denied", "error", err)
 		return nil
 	}
 	return response

@@ -139,13 +139,13 @@ func weighNames(in Input) []nameCandidate {
 		case ofHeadline(c.method) && in.isHeadline(c):
 			less(articlePenalty+fitWeight*c.fit, "part of the headline") // its words match by coincidence
 		case c.fit < StrongFit && in.pageIsAbout(c.text):
-			less(articlePenalty, "what the page is about")
+			less(articlePenalty, "the topic of the page")
 		}
 		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
 			less(strangerPenalty, "nothing of the domain")
 		}
 		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords { // often a person
-			less(lonePublisher, "nobody else names it")
+			less(lonePublisher, "no other place names it")
 		}
 		c.note = strings.Join(notes, ", ")
 	}

@@ -72,7 +72,7 @@ type Picture struct {
 func DataURL(u *url.URL) ([]byte, error) {
 	head, body, ok := strings.Cut(u.Opaque, ",")
 	if u.Scheme != "data" || !ok {
-		return nil, errors.New("not a data address")
+		return nil, errors.New("not a data URL")
 	}
 	text, err := url.PathUnescape(body)
 	if err != nil {
@@ -89,7 +89,7 @@ func DataURL(u *url.URL) ([]byte, error) {
 	}, text)
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("decode data address: %w", err)
+		return nil, fmt.Errorf("decode data URL: %w", err)
 	}
 	return data, nil
 }

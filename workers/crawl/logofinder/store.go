@@ -172,7 +172,7 @@ func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int
 	img := imaging.Scale(f.Pixels, bannerSide)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if min(w, h) < least {
-		return out, fmt.Errorf("%w: a picture of %d×%d pixels", ErrNotLogo, w, h)
+		return out, fmt.Errorf("%w: an image of %d×%d pixels", ErrNotLogo, w, h)
 	}
 	jpeg, err := imaging.EncodeJPEG(img, imaging.White)
 	if err != nil {

@@ -169,7 +169,7 @@ func (n *Internet) dial(ctx context.Context, _, address string) (net.Conn, error
 	_, known := n.hosts[to.Addr()]
 	n.mu.Unlock()
 	if !known {
-		return nil, errors.New("nobody lives at " + address)
+		return nil, errors.New("no host at " + address)
 	}
 	if to.Port() == 443 {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", n.secure.Addr().String())

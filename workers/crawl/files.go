@@ -22,7 +22,7 @@ const (
 
 // Errors of files; none of them ends a crawl.
 var (
-	errNotThere   = errors.New("not found")
+	errNotThere   = errors.New("not there")
 	errNotWhole   = errors.New("truncated")
 	errNotInTime  = errors.New("not read in time")
 	errTooMany    = errors.New("not fetched: the crawl reached its limit of files")

@@ -284,8 +284,8 @@ func (l *linker) anchors(p *page.Page, factor float64) {
 
 // groups finds the links in a row of profiles, one per network: the brand's own
 // row, at any place. Either one of them is the brand's by its handle, or
-// neither the text around them nor their own mentions another party, as an
-// author's row does.
+// neither the links nor the text around them mention another party. An author's
+// row meets neither condition.
 func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	out := map[int]bool{}
 	var row []int

@@ -16,8 +16,8 @@ import (
 const softRatio = 4
 
 // Scale reduces an image's longer side to at most longest pixels, keeping its
-// aspect ratio (Lanczos). It never enlarges an image: one that fits is returned
-// unchanged. longest below 1 counts as 1.
+// aspect ratio (Lanczos). It never enlarges an image: if img fits, Scale
+// returns img itself. longest below 1 counts as 1.
 func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	to, ok := smaller(img.Rect.Size(), longest)
 	if !ok {
